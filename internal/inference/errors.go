@@ -1,0 +1,34 @@
+package inference
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinel errors; the API has one table that maps them to HTTP statuses.
+var (
+	ErrContextLength = errors.New("context length exceeded") // 400: prompt (+ output) above the model's context
+	ErrNeverFits     = errors.New("request can never fit")   // 400: more KV blocks than the pool has
+	ErrInvalid       = errors.New("invalid request")         // 400: a field the engine cannot serve
+	ErrQueueFull     = errors.New("queue is full")           // 503: bounded queue at its limit
+	ErrUnavailable   = errors.New("engine is not serving")   // 503: loading, draining or stopped
+	ErrCancelled     = errors.New("request was cancelled")   // the caller's own cancel
+	ErrSlowConsumer  = errors.New("client reads too slowly") // the event ring overflowed
+	ErrInternal      = errors.New("internal engine error")   // 500: a recovered panic or broken invariant
+	ErrOutOfCache    = errors.New("kv cache is exhausted")   // the protected request alone cannot grow
+)
+
+// LimitError wraps one of the sentinels with the counts a user needs to act.
+type LimitError struct {
+	Err    error  // sentinel
+	What   string // "prompt tokens + max_tokens", "KV blocks", "waiting requests"
+	Need   int
+	Limit  int
+	Remedy string // the way out, as a clause: "shorten the prompt or raise --max-model-len"
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%v: %s %d, limit %d; %s", e.Err, e.What, e.Need, e.Limit, e.Remedy)
+}
+
+func (e *LimitError) Unwrap() error { return e.Err }

@@ -1,0 +1,146 @@
+// Package inference holds the nouns that every part of weir shares: a request
+// as the engine sees it (token ids, never text), the events it answers with,
+// the stream that carries them, and the sentinel errors that the API maps to
+// HTTP statuses. It imports the standard library only.
+package inference
+
+import "time"
+
+// TokenID indexes a model's vocabulary. It is an alias so that slices of ids
+// cross package borders (kvcache imports nothing of ours) without copies.
+type TokenID = int32
+
+// Class is a priority class; lower values are served first.
+type Class uint8
+
+// The classes in order of precedence.
+const (
+	Interactive Class = iota
+	Default
+	Bulk
+	NumClasses = 3
+)
+
+// Pooling says which hidden state leaves the forward pass instead of sampled
+// tokens. Ids are those of GGUF's pooling_type.
+type Pooling uint8
+
+// Pooling kinds; PoolingNone means text generation.
+const (
+	PoolingNone Pooling = 0
+	PoolingMean Pooling = 1
+	PoolingCLS  Pooling = 2
+	PoolingLast Pooling = 3
+)
+
+// TokenBias is added to one token's logit before sampling.
+type TokenBias struct {
+	ID   TokenID
+	Bias float32
+}
+
+// Sampling holds the parameters of one request's sampler. The zero value is
+// not useful; start from DefaultSampling.
+type Sampling struct {
+	Temperature       float32 // 0 is greedy
+	TopK              int     // <= 0 keeps every token
+	TopP              float32 // (0,1], 1 keeps every token
+	MinP              float32 // [0,1], 0 keeps every token
+	TypicalP          float32 // (0,1], 1 keeps every token
+	RepetitionPenalty float32 // > 0, 1 is off; over prompt and output
+	PresencePenalty   float32 // [-2,2], over output
+	FrequencyPenalty  float32 // [-2,2], over output
+	LogitBias         []TokenBias
+	Seed              uint64 // choice i samples with Seed+i
+	Logprobs          int    // alternatives reported per token; -1 reports none
+}
+
+// DefaultSampling is plain sampling from the model's distribution.
+func DefaultSampling() Sampling {
+	return Sampling{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, Logprobs: -1}
+}
+
+// Request is one generation (or pooling) job. The engine owns it from Submit
+// on; nobody changes it afterwards.
+type Request struct {
+	ID     string
+	Tenant string // isolation domain of the prefix cache and unit of fairness
+	Class  Class
+
+	Prompt         []TokenID // at least one id
+	MaxTokens      int       // output tokens per choice; 0 only with PromptLogprobs >= 0 or Pooling
+	MinTokens      int       // end-of-generation tokens are masked before this many
+	N              int       // choices, >= 1; they share the prompt's blocks
+	StopTokens     []TokenID // end a choice, beside the model's own
+	IgnoreEOS      bool      // the model's end-of-generation tokens do not end a choice
+	PromptLogprobs int       // alternatives per prompt token; -1 is none. Disables prefix reuse
+	Pooling        Pooling
+	Sampling       Sampling
+
+	Arrived time.Time // when the front end accepted it; TTFT counts from here
+}
+
+// FinishReason says why a choice ended.
+type FinishReason uint8
+
+// Finish reasons; FinishNone means the choice runs on.
+const (
+	FinishNone      FinishReason = iota
+	FinishStop                   // end-of-generation token, stop token or stop string
+	FinishLength                 // MaxTokens or the context is used up
+	FinishCancelled              // the client, a deadline or a drain ended it
+	FinishError                  // the stream's error says why
+)
+
+// String gives the OpenAI spelling.
+func (f FinishReason) String() string {
+	switch f {
+	case FinishNone:
+		return ""
+	case FinishStop:
+		return "stop"
+	case FinishLength:
+		return "length"
+	case FinishCancelled:
+		return "cancelled"
+	case FinishError:
+		return "error"
+	}
+	return "unknown"
+}
+
+// TokenLogprob is a token and the natural logarithm of its probability under
+// the model (temperature 1, before penalties and filters).
+type TokenLogprob struct {
+	ID      TokenID
+	Logprob float32
+}
+
+// EventKind says which fields of an Event are set.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// EventToken is one sampled token of a choice: Choice, Token, and with
+	// logprobs asked Logprob and Top. An end-of-generation or stop token is
+	// reported too (the edge hides its text), followed by EventFinish.
+	EventToken EventKind = iota
+	// EventFinish ends a choice: Choice, Finish.
+	EventFinish
+	// EventPrompt is one prompt token's logprob (Request.PromptLogprobs >= 0),
+	// in order; the first token has none and reports NaN.
+	EventPrompt
+	// EventEmbedding carries the pooled, not yet normalised, hidden state.
+	EventEmbedding
+)
+
+// Event is one thing that happened to a request.
+type Event struct {
+	Kind      EventKind
+	Finish    FinishReason
+	Choice    int
+	Token     TokenID
+	Logprob   float32
+	Top       []TokenLogprob // best first; nil unless asked for
+	Embedding []float32      // [width]; owned by the receiver
+}

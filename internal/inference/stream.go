@@ -1,0 +1,115 @@
+package inference
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Stream carries a request's events from the step loop (the one producer) to
+// the connection's goroutine (the one consumer). It is a bounded ring: Push
+// never blocks, and reports false when the consumer is too slow, upon which
+// the producer cancels the request. Progress is a set of atomics beside the
+// ring, so that polling it costs the step loop nothing.
+type Stream struct {
+	wake   chan struct{}    // capacity 1: something changed since the last Poll
+	cancel func(choice int) // asks the producer to end a choice, or all with -1
+
+	mu     sync.Mutex
+	ring   []Event
+	head   int
+	count  int
+	closed bool
+	err    error
+
+	position atomic.Int64
+	prefill  atomic.Int64
+	cached   atomic.Int64
+}
+
+// NewStream returns a stream that holds at most capacity unread events.
+// cancel is called by the consumer's Cancel, from its goroutine; it must be
+// safe to call at any time, also after the end.
+func NewStream(capacity int, cancel func(choice int)) *Stream {
+	return &Stream{wake: make(chan struct{}, 1), cancel: cancel, ring: make([]Event, max(capacity, 1))}
+}
+
+// Push appends an event; false means the ring is full or closed and the event
+// is lost.
+func (s *Stream) Push(e Event) bool {
+	s.mu.Lock()
+	if s.closed || s.count == len(s.ring) {
+		s.mu.Unlock()
+		return false
+	}
+	s.ring[(s.head+s.count)%len(s.ring)] = e
+	s.count++
+	s.mu.Unlock()
+	s.signal()
+	return true
+}
+
+// Close ends the stream after the events already pushed; err is nil after a
+// normal end. Only the first call counts.
+func (s *Stream) Close(err error) {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed, s.err = true, err
+	}
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *Stream) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wake is signalled when Poll may have news. It carries no data and may be
+// signalled once too often.
+func (s *Stream) Wake() <-chan struct{} { return s.wake }
+
+// Poll moves unread events into dst and returns how many. done is true when
+// the stream has ended and nothing is left; err then tells how.
+func (s *Stream) Poll(dst []Event) (n int, done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n < len(dst) && s.count > 0 {
+		dst[n] = s.ring[s.head]
+		s.ring[s.head] = Event{}
+		s.head = (s.head + 1) % len(s.ring)
+		s.count--
+		n++
+	}
+	if s.closed && s.count == 0 {
+		return n, true, s.err
+	}
+	if s.count > 0 {
+		s.signal()
+	}
+	return n, false, nil
+}
+
+// Cancel asks the producer to end one choice, or the whole request with -1.
+// The request's KV blocks are free at the next step.
+func (s *Stream) Cancel(choice int) { s.cancel(choice) }
+
+// Progress is how far a request has come before its first token.
+type Progress struct {
+	Position      int // requests ahead in the queue; 0 once admitted
+	PrefillTokens int // prompt tokens whose KV exists, cached ones included
+	CachedTokens  int // of these, taken from the prefix cache
+}
+
+// SetProgress is the producer's.
+func (s *Stream) SetProgress(p Progress) {
+	s.position.Store(int64(p.Position))
+	s.prefill.Store(int64(p.PrefillTokens))
+	s.cached.Store(int64(p.CachedTokens))
+}
+
+// Progress may be called from any goroutine at any time.
+func (s *Stream) Progress() Progress {
+	return Progress{int(s.position.Load()), int(s.prefill.Load()), int(s.cached.Load())}
+}

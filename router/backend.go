@@ -1,0 +1,26 @@
+// Package router decides which engine serves a request. It declares Backend,
+// the one thing it needs from an engine; the local engine and (later) remote
+// OpenAI-compatible servers implement it.
+package router
+
+import "weir/internal/inference"
+
+// Backend runs requests. Implementations are safe for concurrent use.
+type Backend interface {
+	// Submit queues a request or refuses it at once; a refusal is one of
+	// inference's sentinels, wrapped with the counts. The stream ends by
+	// itself, or after Stream.Cancel(-1); the caller must do one or the other.
+	Submit(r *inference.Request) (*inference.Stream, error)
+	// Load reports the backend's state without blocking on a step.
+	Load() Load
+}
+
+// Load is a backend's state at one moment.
+type Load struct {
+	Running       int // sequences in the running batch
+	Waiting       int // requests queued
+	WaitingTokens int // prompt tokens queued
+	KVBlocks      int // usable blocks of the pool
+	KVBlocksUsed  int // referenced by live sequences
+	Ready         bool
+}
