@@ -1,0 +1,55 @@
+package telemetry
+
+// Bucket bounds of vLLM's histograms, in seconds unless the name says
+// otherwise (vllm/v1/metrics/loggers.py). They are functions because the
+// registry keeps the slices it is given.
+
+func firstTokenBuckets() []float64 {
+	return []float64{
+		.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75,
+		1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+	}
+}
+
+func perTokenBuckets() []float64 {
+	return []float64{
+		.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75,
+		1, 2.5, 5, 7.5, 10, 20, 40, 80,
+	}
+}
+
+func requestBuckets() []float64 {
+	return []float64{
+		.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60,
+		120, 240, 480, 960, 1920, 7680,
+	}
+}
+
+func stepTokenBuckets() []float64 {
+	return []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
+}
+
+func choiceBuckets() []float64 { return []float64{1, 2, 5, 10, 20} }
+
+// shortBuckets resolves what should take one step at most.
+func shortBuckets() []float64 {
+	return []float64{
+		.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+	}
+}
+
+// sizeBuckets is the series 1, 2, 5, 10, 20, 50 … as far as limit tokens.
+func sizeBuckets(limit int) []float64 {
+	var bounds []float64
+	for decade := 1; decade <= limit; decade *= 10 {
+		for _, mantissa := range []int{1, 2, 5} {
+			if mantissa*decade <= limit {
+				bounds = append(bounds, float64(mantissa*decade))
+			}
+		}
+		if decade > limit/10 {
+			break // the next decade lies above the limit, and must not overflow
+		}
+	}
+	return bounds
+}

@@ -1,0 +1,91 @@
+// Package telemetry is how weir reports on itself: structured logs through
+// zap and metrics through a Prometheus registry of its own. It imports no
+// other package of weir; the parts expose counters and hooks, and cmd/weir
+// joins them to the methods and snapshot functions here.
+//
+// Metric names, labels and buckets are those of vLLM wherever vLLM has the
+// signal, so that its dashboards, alerts and cluster routers work unchanged;
+// names that begin with weir_ exist only for what vLLM does not publish.
+package telemetry
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// LogLevels and LogFormats are the accepted values of LogConfig, in the order
+// in which help texts list them.
+var (
+	LogLevels  = []string{"debug", "info", "warn", "error"}
+	LogFormats = []string{"auto", "console", "json"}
+)
+
+// LogConfig is the logger's part of the configuration.
+type LogConfig struct {
+	Level  string // one of LogLevels; the least severe level written
+	Format string // one of LogFormats; auto is console on a terminal, json elsewhere
+}
+
+// DefaultLogConfig writes info and above in the form that suits the output.
+func DefaultLogConfig() LogConfig { return LogConfig{Level: "info", Format: "auto"} }
+
+// NewLogger returns a logger that writes to w; terminal says whether a person
+// reads it. The logger never samples and never exits the process. Callers pass
+// counts, ids and durations, never the text of a request.
+func NewLogger(w io.Writer, terminal bool, c LogConfig) (*zap.Logger, error) {
+	if !slices.Contains(LogLevels, c.Level) {
+		return nil, fmt.Errorf("log level %q is unknown; use one of %s", c.Level, strings.Join(LogLevels, ", "))
+	}
+	level, err := zapcore.ParseLevel(c.Level)
+	if err != nil {
+		return nil, fmt.Errorf("parse log level: %w", err)
+	}
+	encoder, err := logEncoder(c.Format, terminal)
+	if err != nil {
+		return nil, err
+	}
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)
+	return zap.New(core, zap.ErrorOutput(zapcore.Lock(zapcore.AddSync(w)))), nil
+}
+
+func logEncoder(format string, terminal bool) (zapcore.Encoder, error) {
+	switch format {
+	case "auto":
+		if terminal {
+			return consoleEncoder(), nil
+		}
+		return jsonEncoder(), nil
+	case "console":
+		return consoleEncoder(), nil
+	case "json":
+		return jsonEncoder(), nil
+	}
+	return nil, fmt.Errorf("log format %q is unknown; use one of %s", format, strings.Join(LogFormats, ", "))
+}
+
+// consoleEncoder is for people: a clock time, no caller, no stack.
+func consoleEncoder() zapcore.Encoder {
+	return zapcore.NewConsoleEncoder(zapcore.EncoderConfig{
+		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
+		EncodeTime:       zapcore.TimeEncoderOfLayout("15:04:05.000"),
+		EncodeLevel:      zapcore.CapitalLevelEncoder,
+		EncodeDuration:   zapcore.StringDurationEncoder,
+		ConsoleSeparator: "  ",
+	})
+}
+
+// jsonEncoder is for log collectors: one object per line, durations in seconds.
+func jsonEncoder() zapcore.Encoder {
+	return zapcore.NewJSONEncoder(zapcore.EncoderConfig{
+		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message", StacktraceKey: "stack",
+		EncodeTime:     zapcore.RFC3339NanoTimeEncoder,
+		EncodeLevel:    zapcore.LowercaseLevelEncoder,
+		EncodeDuration: zapcore.SecondsDurationEncoder,
+		LineEnding:     zapcore.DefaultLineEnding,
+	})
+}

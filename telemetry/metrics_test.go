@@ -1,0 +1,268 @@
+package telemetry
+
+import (
+	"bufio"
+	"flag"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
+
+func testModel(t *testing.T) (*Metrics, *Model) {
+	t.Helper()
+	m, err := NewMetrics(Build{Version: "v0", Commit: "c0", GoVersion: "go0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := m.AddModel(ModelInfo{
+		Name: "tiny", MaxModelLen: 128, BlockTokens: 16, KVBlocks: 40, KVType: "f16",
+		Architecture: "llama", Digest: "d0", WeightBytes: 1000,
+	}, func() Snapshot {
+		return Snapshot{
+			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5,
+			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, PromptTokens: 100,
+			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12,
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, model
+}
+
+// scrape returns the exposition without the series of Go and of the process,
+// whose values change from run to run.
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	var kept strings.Builder
+	lines := bufio.NewScanner(w.Body)
+	for lines.Scan() {
+		name := strings.TrimPrefix(strings.TrimPrefix(lines.Text(), "# HELP "), "# TYPE ")
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") {
+			continue
+		}
+		kept.WriteString(lines.Text() + "\n")
+	}
+	return kept.String()
+}
+
+func TestScrapeMatchesGolden(t *testing.T) {
+	m, model := testModel(t)
+	model.ObserveFirstToken(0.03)
+	model.ObserveInterToken(0.02)
+	model.ObserveStep(17, 0.004)
+	model.ObserveCancel(0.002)
+	model.CountRejection("queue_full")
+	model.ObserveRequest(Request{
+		FinishReason: "stop", PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, N: 1,
+		EndToEndSeconds: 1.25, QueueSeconds: 0.25, PrefillSeconds: 0.5, DecodeSeconds: 0.5,
+	})
+	m.ObserveHTTP("/v1/completions", "POST", 200, 1.25)
+	m.CountPanic("handler")
+	got := scrape(t, m)
+
+	golden := filepath.Join("testdata", "scrape.golden")
+	if *rewrite {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("scrape differs from %s; run with -rewrite and read the difference\n%s", golden, firstDifference(got, string(want)))
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "got  " + g[i] + "\nwant " + w[i]
+		}
+	}
+	return "one is longer than the other"
+}
+
+// vllmSeries are names and types that dashboards and cluster routers written
+// for vLLM look for.
+var vllmSeries = map[string]string{
+	"vllm:time_to_first_token_seconds":           "histogram",
+	"vllm:inter_token_latency_seconds":           "histogram",
+	"vllm:request_time_per_output_token_seconds": "histogram",
+	"vllm:e2e_request_latency_seconds":           "histogram",
+	"vllm:request_queue_time_seconds":            "histogram",
+	"vllm:request_inference_time_seconds":        "histogram",
+	"vllm:request_prefill_time_seconds":          "histogram",
+	"vllm:request_decode_time_seconds":           "histogram",
+	"vllm:request_prompt_tokens":                 "histogram",
+	"vllm:request_generation_tokens":             "histogram",
+	"vllm:request_params_max_tokens":             "histogram",
+	"vllm:request_params_n":                      "histogram",
+	"vllm:iteration_tokens_total":                "histogram",
+	"vllm:num_requests_running":                  "gauge",
+	"vllm:num_requests_waiting":                  "gauge",
+	"vllm:kv_cache_usage_perc":                   "gauge",
+	"vllm:cache_config_info":                     "gauge",
+	"vllm:prefix_cache_queries_total":            "counter",
+	"vllm:prefix_cache_hits_total":               "counter",
+	"vllm:num_preemptions_total":                 "counter",
+	"vllm:prompt_tokens_total":                   "counter",
+	"vllm:prompt_tokens_cached_total":            "counter",
+	"vllm:prompt_tokens_recomputed_total":        "counter",
+	"vllm:generation_tokens_total":               "counter",
+	"vllm:request_success_total":                 "counter",
+	"http_requests_total":                        "counter",
+	"http_request_duration_seconds":              "histogram",
+}
+
+func TestVLLMNamesAndTypesArePresent(t *testing.T) {
+	m, _ := testModel(t)
+	m.ObserveHTTP("/health", "GET", 503, 0.001)
+	text := scrape(t, m)
+	for name, kind := range vllmSeries {
+		if !strings.Contains(text, "# TYPE "+name+" "+kind+"\n") {
+			t.Errorf("no %s named %s in the scrape", kind, name)
+		}
+	}
+}
+
+// The bounds are written a second time here, as Prometheus prints them, so
+// that a slip in buckets.go cannot hide.
+func TestBucketBoundsAreThoseOfVLLM(t *testing.T) {
+	request := "0.3 0.5 0.8 1 1.5 2 2.5 5 10 15 20 30 40 50 60 120 240 480 960 1920 7680 +Inf"
+	token := "0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1 2.5 5 7.5 10 20 40 80 +Inf"
+	want := map[string]string{
+		"vllm:time_to_first_token_seconds": "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 " +
+			"1 2.5 5 7.5 10 20 40 80 160 640 2560 +Inf",
+		"vllm:inter_token_latency_seconds":           token,
+		"vllm:request_time_per_output_token_seconds": token,
+		"vllm:e2e_request_latency_seconds":           request,
+		"vllm:request_queue_time_seconds":            request,
+		"vllm:request_prefill_time_seconds":          request,
+		"vllm:request_decode_time_seconds":           request,
+		"vllm:request_inference_time_seconds":        request,
+		"vllm:request_prompt_tokens":                 "1 2 5 10 20 50 100 +Inf",
+		"vllm:request_params_n":                      "1 2 5 10 20 +Inf",
+		"vllm:iteration_tokens_total":                "1 8 16 32 64 128 256 512 1024 2048 4096 8192 16384 +Inf",
+	}
+	m, _ := testModel(t)
+	text := scrape(t, m)
+	for name, bounds := range want {
+		if got := strings.Join(bucketBounds(text, name), " "); got != bounds {
+			t.Errorf("%s: buckets\ngot  %s\nwant %s", name, got, bounds)
+		}
+	}
+}
+
+func bucketBounds(text, name string) []string {
+	var bounds []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, name+"_bucket{") {
+			continue
+		}
+		_, after, _ := strings.Cut(line, `le="`)
+		bound, _, _ := strings.Cut(after, `"`)
+		bounds = append(bounds, bound)
+	}
+	return bounds
+}
+
+func TestSizeBucketsStayWithinTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit int
+		want  []float64
+	}{
+		{0, nil},
+		{1, []float64{1}},
+		{4, []float64{1, 2}},
+		{5, []float64{1, 2, 5}},
+		{2048, []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000}},
+	} {
+		if got := sizeBuckets(c.limit); !slices.Equal(got, c.want) {
+			t.Errorf("limit %d: got %v, want %v", c.limit, got, c.want)
+		}
+	}
+	const largest = int(^uint(0) >> 1)
+	if got := sizeBuckets(largest); !slices.IsSorted(got) || len(got) > 60 {
+		t.Errorf("largest limit: %d bounds, sorted %v", len(got), slices.IsSorted(got))
+	}
+}
+
+func TestUnreachedPhasesAreNotRecorded(t *testing.T) {
+	m, model := testModel(t)
+	model.ObserveRequest(Request{
+		FinishReason: "abort", PromptTokens: 4, MaxTokens: 8, N: 1,
+		EndToEndSeconds: 2, QueueSeconds: -1, PrefillSeconds: -1, DecodeSeconds: -1,
+	})
+	text := scrape(t, m)
+	for series, want := range map[string]string{
+		"vllm:e2e_request_latency_seconds_count":           "1",
+		"vllm:request_queue_time_seconds_count":            "0",
+		"vllm:request_prefill_time_seconds_count":          "0",
+		"vllm:request_inference_time_seconds_count":        "0",
+		"vllm:request_time_per_output_token_seconds_count": "0",
+	} {
+		if !strings.Contains(text, series+`{engine="0",model_name="tiny"} `+want+"\n") {
+			t.Errorf("%s is not %s", series, want)
+		}
+	}
+}
+
+func TestUnknownFinishReasonCountsAsError(t *testing.T) {
+	m, model := testModel(t)
+	model.ObserveRequest(Request{FinishReason: "whatever a client sent", N: 1})
+	if text := scrape(t, m); strings.Contains(text, "whatever") ||
+		!strings.Contains(text, `vllm:request_success_total{engine="0",finished_reason="error",model_name="tiny"} 1`) {
+		t.Error("the label took an unknown value, or the request was not counted")
+	}
+}
+
+func TestTwoModelsShareTheRegistry(t *testing.T) {
+	m, _ := testModel(t)
+	if _, err := m.AddModel(ModelInfo{Name: "tiny"}, func() Snapshot { return Snapshot{} }); err == nil {
+		t.Error("a second model of the same name was accepted")
+	}
+	if _, err := m.AddModel(ModelInfo{Name: "other", MaxModelLen: 4096}, func() Snapshot { return Snapshot{} }); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Models(); !slices.Equal(got, []string{"other", "tiny"}) {
+		t.Errorf("models %v", got)
+	}
+	if text := scrape(t, m); !strings.Contains(text, `vllm:num_requests_running{engine="0",model_name="other"} 0`) {
+		t.Error("the second model has no series")
+	}
+}
+
+func TestNilModelIgnoresObservations(t *testing.T) {
+	m, _ := testModel(t)
+	absent := m.Model("absent")
+	absent.ObserveFirstToken(1)
+	absent.ObserveInterToken(1)
+	absent.ObserveStep(1, 1)
+	absent.ObserveCancel(1)
+	absent.CountRejection("queue_full")
+	absent.ObserveRequest(Request{})
+}
+
+func TestTokenObservationsAllocateNothing(t *testing.T) {
+	_, model := testModel(t)
+	if n := testing.AllocsPerRun(100, func() {
+		model.ObserveInterToken(0.01)
+		model.ObserveStep(8, 0.01)
+	}); n != 0 {
+		t.Errorf("%v allocations per token", n)
+	}
+}

@@ -1,0 +1,205 @@
+package telemetry
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ModelInfo describes a served model once, when it has loaded.
+type ModelInfo struct {
+	Name         string // label model_name: the name clients ask for
+	MaxModelLen  int    // tokens; the size histograms reach as far
+	BlockTokens  int
+	KVBlocks     int
+	KVType       string
+	Architecture string
+	Digest       string
+	WeightBytes  int64
+}
+
+// Model holds one model's series. Its methods may be called from any
+// goroutine, allocate nothing, and ignore a nil receiver.
+type Model struct {
+	firstToken   prometheus.Histogram
+	interToken   prometheus.Histogram
+	perToken     prometheus.Histogram
+	endToEnd     prometheus.Histogram
+	queue        prometheus.Histogram
+	inference    prometheus.Histogram
+	prefill      prometheus.Histogram
+	decode       prometheus.Histogram
+	promptTokens prometheus.Histogram
+	outputTokens prometheus.Histogram
+	maxTokens    prometheus.Histogram
+	choices      prometheus.Histogram
+	stepTokens   prometheus.Histogram
+	stepSeconds  prometheus.Histogram
+	cancelToFree prometheus.Histogram
+	success      *prometheus.CounterVec
+	finished     map[string]prometheus.Counter // children of success, by reason
+	rejections   *prometheus.CounterVec
+}
+
+// FinishReasons are the values of label finished_reason, vLLM's words; what
+// weir's API calls "cancelled" is "abort" there.
+var FinishReasons = []string{"abort", "error", "length", "stop"}
+
+// AddModel registers a model's series; snapshot is called on every scrape,
+// from the scraping goroutine, and must not block.
+func (m *Metrics) AddModel(info ModelInfo, snapshot func() Snapshot) (*Model, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, taken := m.models[info.Name]; taken {
+		return nil, fmt.Errorf("add metrics of model %q: the name is taken", info.Name)
+	}
+	model := newModel(info.MaxModelLen)
+	labels := prometheus.Labels{"model_name": info.Name, "engine": "0"}
+	all := append(model.collectors(), cacheConfig(info), modelInfo(info), newSnapshotCollector(snapshot))
+	if err := registerAll(prometheus.WrapRegistererWith(labels, m.registry), all); err != nil {
+		return nil, err
+	}
+	m.models[info.Name] = model
+	return model, nil
+}
+
+func newModel(maxModelLen int) *Model {
+	sizes := sizeBuckets(maxModelLen)
+	m := &Model{
+		firstToken:   histogram("vllm:time_to_first_token_seconds", "Time from a request's arrival to its first token.", firstTokenBuckets()),
+		interToken:   histogram("vllm:inter_token_latency_seconds", "Gap between successive tokens of a choice.", perTokenBuckets()),
+		perToken:     histogram("vllm:request_time_per_output_token_seconds", "Mean time per token after the first, per request.", perTokenBuckets()),
+		endToEnd:     histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
+		queue:        histogram("vllm:request_queue_time_seconds", "Time in the waiting queue.", requestBuckets()),
+		inference:    histogram("vllm:request_inference_time_seconds", "Time from admission to the last token.", requestBuckets()),
+		prefill:      histogram("vllm:request_prefill_time_seconds", "Time from admission to the first token.", requestBuckets()),
+		decode:       histogram("vllm:request_decode_time_seconds", "Time from the first token to the last.", requestBuckets()),
+		promptTokens: histogram("vllm:request_prompt_tokens", "Prompt tokens per request.", sizes),
+		outputTokens: histogram("vllm:request_generation_tokens", "Generated tokens per request.", sizes),
+		maxTokens:    histogram("vllm:request_params_max_tokens", "max_tokens asked per request.", sizes),
+		choices:      histogram("vllm:request_params_n", "n asked per request.", choiceBuckets()),
+		stepTokens:   histogram("vllm:iteration_tokens_total", "Rows of one engine step.", stepTokenBuckets()),
+		stepSeconds:  histogram("weir_step_seconds", "Duration of one engine step.", shortBuckets()),
+		cancelToFree: histogram("weir_cancel_to_free_seconds", "Time from a cancel to its KV blocks being free.", shortBuckets()),
+		success: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vllm:request_success_total", Help: "Requests that ended, by finish reason.",
+		}, []string{"finished_reason"}),
+		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vllm:admission_rejections_total", Help: "Requests refused before they were queued, by reason.",
+		}, []string{"reason"}),
+		finished: make(map[string]prometheus.Counter, len(FinishReasons)),
+	}
+	for _, reason := range FinishReasons {
+		m.finished[reason] = m.success.WithLabelValues(reason) // present, at 0, before the first request
+	}
+	return m
+}
+
+func (m *Model) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
+		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.stepTokens, m.stepSeconds, m.cancelToFree,
+		m.success, m.rejections,
+	}
+}
+
+func histogram(name, help string, bounds []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds})
+}
+
+// ObserveFirstToken records a time to first token.
+func (m *Model) ObserveFirstToken(seconds float64) {
+	if m != nil {
+		m.firstToken.Observe(seconds)
+	}
+}
+
+// ObserveInterToken records the gap before one further token of a choice.
+func (m *Model) ObserveInterToken(seconds float64) {
+	if m != nil {
+		m.interToken.Observe(seconds)
+	}
+}
+
+// ObserveStep records one engine step of so many rows.
+func (m *Model) ObserveStep(rows int, seconds float64) {
+	if m != nil {
+		m.stepTokens.Observe(float64(rows))
+		m.stepSeconds.Observe(seconds)
+	}
+}
+
+// ObserveCancel records how long a cancelled request kept its KV blocks.
+func (m *Model) ObserveCancel(seconds float64) {
+	if m != nil {
+		m.cancelToFree.Observe(seconds)
+	}
+}
+
+// CountRejection counts a request refused at the door. reason is a short
+// constant ("queue_full", "context_length"), never text of the request.
+func (m *Model) CountRejection(reason string) {
+	if m != nil {
+		m.rejections.WithLabelValues(reason).Inc()
+	}
+}
+
+// Request is what is known of a request when it has ended. Seconds that were
+// never reached (no admission, no first token) are negative and not recorded.
+type Request struct {
+	FinishReason    string // one of FinishReasons
+	PromptTokens    int
+	OutputTokens    int // over all choices
+	MaxTokens       int
+	N               int
+	EndToEndSeconds float64
+	QueueSeconds    float64 // waiting in the queue, until its latest admission
+	PrefillSeconds  float64 // that admission to first token
+	DecodeSeconds   float64 // first token to last
+}
+
+// ObserveRequest records a request that has ended. A finish reason outside
+// FinishReasons counts as "error", so that the label stays bounded.
+func (m *Model) ObserveRequest(r Request) {
+	if m == nil {
+		return
+	}
+	ended, known := m.finished[r.FinishReason]
+	if !known {
+		ended = m.finished["error"]
+	}
+	ended.Inc()
+	m.promptTokens.Observe(float64(r.PromptTokens))
+	m.outputTokens.Observe(float64(r.OutputTokens))
+	m.maxTokens.Observe(float64(r.MaxTokens))
+	m.choices.Observe(float64(r.N))
+	m.observePhases(r)
+}
+
+func (m *Model) observePhases(r Request) {
+	observeReached(m.endToEnd, r.EndToEndSeconds)
+	observeReached(m.queue, r.QueueSeconds)
+	observeReached(m.prefill, r.PrefillSeconds)
+	observeReached(m.decode, r.DecodeSeconds)
+	if r.PrefillSeconds >= 0 && r.DecodeSeconds >= 0 {
+		m.inference.Observe(r.PrefillSeconds + r.DecodeSeconds)
+	}
+	if perChoice := r.OutputTokens / max(r.N, 1); perChoice > 1 && r.DecodeSeconds >= 0 {
+		m.perToken.Observe(r.DecodeSeconds / float64(perChoice-1))
+	}
+}
+
+func observeReached(h prometheus.Histogram, seconds float64) {
+	if seconds >= 0 {
+		h.Observe(seconds)
+	}
+}
+
+// Models lists the names of the models that have series, sorted.
+func (m *Metrics) Models() []string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Sorted(maps.Keys(m.models))
+}

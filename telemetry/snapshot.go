@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Snapshot is a model's state and its totals since the start, read at one
+// moment. cmd fills it from the engine's Stats.
+type Snapshot struct {
+	Running       int // requests in the running batch
+	Waiting       int // requests queued
+	WaitingTokens int // prompt tokens queued
+
+	KVBlocks      int // usable blocks
+	KVReferenced  int // blocks that live sequences hold
+	KVCached      int // blocks kept only as prefix cache
+	KVLeaked      int // blocks that no account explains; anything but 0 is a bug
+	KVEvictions   uint64
+	PrefixQueries uint64 // prompt tokens looked up
+	PrefixHits    uint64 // prompt tokens found
+	Preemptions   uint64
+	PromptTokens  uint64 // prompt tokens of admitted requests
+	PromptCached  uint64 // of these, not computed
+	Recomputed    uint64 // tokens computed again after preemption
+	OutputTokens  uint64
+	Steps         uint64
+}
+
+// series is one value of a Snapshot under its metric name.
+type series struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*Snapshot) float64
+}
+
+// snapshotCollector turns one Snapshot per scrape into series, so that the
+// values of a scrape belong to one moment.
+type snapshotCollector struct {
+	read   func() Snapshot
+	series []series
+}
+
+func newSnapshotCollector(read func() Snapshot) *snapshotCollector {
+	return &snapshotCollector{read: read, series: append(gauges(), counters()...)}
+}
+
+func gauge(name, help string, value func(*Snapshot) float64) series {
+	return series{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value}
+}
+
+func total(name, help string, value func(*Snapshot) uint64) series {
+	return series{
+		prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue,
+		func(s *Snapshot) float64 { return float64(value(s)) },
+	}
+}
+
+func gauges() []series {
+	return []series{
+		gauge("vllm:num_requests_running", "Requests in the running batch.", func(s *Snapshot) float64 { return float64(s.Running) }),
+		gauge("vllm:num_requests_waiting", "Requests waiting to be admitted.", func(s *Snapshot) float64 { return float64(s.Waiting) }),
+		gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks that live sequences hold; 1 is all.", (*Snapshot).usage),
+		gauge("weir_waiting_tokens", "Prompt tokens waiting to be admitted.", func(s *Snapshot) float64 { return float64(s.WaitingTokens) }),
+		gauge("weir_kv_blocks_cached", "KV blocks kept only as prefix cache.", func(s *Snapshot) float64 { return float64(s.KVCached) }),
+		gauge("weir_kv_blocks_leaked", "KV blocks that no account explains; anything but 0 is a bug.", func(s *Snapshot) float64 { return float64(s.KVLeaked) }),
+	}
+}
+
+func counters() []series {
+	return []series{
+		total("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", func(s *Snapshot) uint64 { return s.PrefixQueries }),
+		total("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", func(s *Snapshot) uint64 { return s.PrefixHits }),
+		total("vllm:num_preemptions_total", "Sequences preempted to free KV blocks.", func(s *Snapshot) uint64 { return s.Preemptions }),
+		total("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.", func(s *Snapshot) uint64 { return s.PromptTokens }),
+		total("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.", func(s *Snapshot) uint64 { return s.PromptCached }),
+		total("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.", func(s *Snapshot) uint64 { return s.Recomputed }),
+		total("vllm:generation_tokens_total", "Tokens generated.", func(s *Snapshot) uint64 { return s.OutputTokens }),
+		total("weir_steps_total", "Engine steps.", func(s *Snapshot) uint64 { return s.Steps }),
+		total("weir_kv_evictions_total", "Cached KV blocks given up for new ones.", func(s *Snapshot) uint64 { return s.KVEvictions }),
+	}
+}
+
+func (s *Snapshot) usage() float64 {
+	if s.KVBlocks == 0 {
+		return 0
+	}
+	return float64(s.KVReferenced) / float64(s.KVBlocks)
+}
+
+// Describe implements prometheus.Collector.
+func (c *snapshotCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, s := range c.series {
+		ch <- s.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
+	snap := c.read()
+	for _, s := range c.series {
+		ch <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&snap))
+	}
+}
+
+// cacheConfig is vLLM's info series of the KV cache; the blocks are named
+// after GPUs there, wherever they live, and dashboards read that label.
+func cacheConfig(i ModelInfo) prometheus.Collector {
+	return infoGauge("vllm:cache_config_info", "Always 1; the labels describe the KV cache.", prometheus.Labels{
+		"block_size":            strconv.Itoa(i.BlockTokens),
+		"num_gpu_blocks":        strconv.Itoa(i.KVBlocks),
+		"cache_dtype":           i.KVType,
+		"enable_prefix_caching": "True",
+	})
+}
+
+func modelInfo(i ModelInfo) prometheus.Collector {
+	return infoGauge("weir_model_info", "Always 1; the labels describe the loaded weights.", prometheus.Labels{
+		"architecture":  i.Architecture,
+		"digest":        i.Digest,
+		"max_model_len": strconv.Itoa(i.MaxModelLen),
+		"weight_bytes":  strconv.FormatInt(i.WeightBytes, 10),
+	})
+}
+
+func infoGauge(name, help string, labels prometheus.Labels) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+	g.Set(1)
+	return g
+}
