@@ -1,0 +1,238 @@
+package api
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// readAheadBytes bounds what a watching connection takes in of the next,
+	// pipelined requests. When it is full the watch ends and a hang-up is
+	// found by a failing write instead.
+	readAheadBytes = 4 << 10
+
+	// writeStepBytes is how much one write deadline covers, so that a large
+	// answer on a slow but living link is not cut.
+	writeStepBytes = 64 << 10
+)
+
+// longAgo is a read deadline that ends a running Read at once.
+var longAgo = time.Unix(1, 0)
+
+// conn adds two things to a connection: Watch, a background read that finds a
+// hang-up while a handler runs, and a fresh deadline for every write.
+//
+// The connection's goroutine owns Read, Watch and the deadlines; the watching
+// goroutine owns Conn.Read from Watch until the next Read has stopped it.
+// What it took in is handed to that Read, so keep-alive and pipelining work
+// as without it. A peer that closes its sending half counts as gone, as in
+// net/http.
+type conn struct {
+	net.Conn
+	writeTimeout time.Duration // per write step; 0 is none
+	forget       func(*conn)   // called once, by the first Close
+
+	gone      chan struct{} // closed when the peer has hung up
+	goneOnce  sync.Once
+	closeOnce sync.Once
+
+	mu           sync.Mutex
+	stopped      chan struct{} // closed by the watching goroutine at its end; nil when none runs
+	stopping     bool
+	readDeadline time.Time // what the server asked for; applied when no watch runs
+	ahead        []byte    // bytes read ahead, not yet handed to Read
+	aheadErr     error     // what ended the read-ahead, other than our own stop
+	first        [1]byte   // spares the buffer for peers that send nothing
+}
+
+func newConn(c net.Conn, writeTimeout time.Duration, forget func(*conn)) *conn {
+	return &conn{Conn: c, writeTimeout: writeTimeout, forget: forget, gone: make(chan struct{})}
+}
+
+// Watch starts looking for a hang-up on the connection of a request, and
+// returns a channel that is closed when there is one. The watch ends by
+// itself when the server reads the next request. For a connection that does
+// not come from this package's listener it returns nil, which never fires.
+func Watch(ctx *fasthttp.RequestCtx) <-chan struct{} {
+	c, ok := ctx.Conn().(interface{ watch() <-chan struct{} })
+	if !ok {
+		return nil
+	}
+	return c.watch()
+}
+
+func (c *conn) watch() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped != nil || c.aheadErr != nil || len(c.ahead) >= readAheadBytes {
+		return c.gone
+	}
+	// A deadline left from reading this request must not end the watch.
+	if err := c.Conn.SetReadDeadline(time.Time{}); err != nil {
+		c.markGone()
+		return c.gone
+	}
+	c.stopped, c.stopping = make(chan struct{}), false
+	go c.readAhead(c.stopped)
+	return c.gone
+}
+
+// readAhead runs until the peer hangs up, the buffer is full or stopWatch.
+func (c *conn) readAhead(stopped chan struct{}) {
+	defer close(stopped)
+	buf := c.first[:]
+	for {
+		n, err := c.Conn.Read(buf)
+		if !c.tookIn(buf[:n], err) {
+			return
+		}
+		if len(buf) == 1 {
+			buf = make([]byte, readAheadBytes)
+		}
+		buf = buf[:readAheadBytes-c.aheadBytes()]
+		if len(buf) == 0 {
+			return
+		}
+	}
+}
+
+// tookIn files the result of one read ahead; false ends the watch.
+func (c *conn) tookIn(p []byte, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead = append(c.ahead, p...)
+	if err != nil {
+		if !c.stopping || !isTimeout(err) {
+			c.aheadErr = err
+			c.markGone()
+		}
+		return false
+	}
+	return !c.stopping
+}
+
+func (c *conn) aheadBytes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.ahead)
+}
+
+func isTimeout(err error) bool {
+	t, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // net errors are not wrapped here
+	return ok && t.Timeout()
+}
+
+// stopWatch ends a running watch and puts the server's own read deadline
+// back. Afterwards the caller owns Conn.Read.
+func (c *conn) stopWatch() error {
+	c.mu.Lock()
+	stopped := c.stopped
+	if stopped == nil {
+		c.mu.Unlock()
+		return nil
+	}
+	c.stopping = true
+	c.mu.Unlock()
+
+	err := c.Conn.SetReadDeadline(longAgo)
+	<-stopped
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = nil
+	if err != nil {
+		return err
+	}
+	return c.Conn.SetReadDeadline(c.readDeadline)
+}
+
+// Read hands out what a watch took in before it reads on.
+func (c *conn) Read(p []byte) (int, error) {
+	if err := c.stopWatch(); err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	if len(c.ahead) > 0 {
+		n := copy(p, c.ahead)
+		c.ahead = c.ahead[n:]
+		if len(c.ahead) == 0 {
+			c.ahead = nil
+		}
+		c.mu.Unlock()
+		return n, nil
+	}
+	err := c.aheadErr
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	if err != nil && !isTimeout(err) {
+		c.markGone()
+	}
+	return n, err
+}
+
+// Write gives each step its own deadline; a failed write means a gone peer.
+func (c *conn) Write(p []byte) (int, error) {
+	done := 0
+	for {
+		step := p[done:min(done+writeStepBytes, len(p))]
+		if c.writeTimeout > 0 {
+			if err := c.SetWriteDeadline(time.Now().Add(c.writeTimeout)); err != nil {
+				return done, c.lost(err)
+			}
+		}
+		n, err := c.Conn.Write(step)
+		done += n
+		if err != nil {
+			return done, c.lost(err)
+		}
+		if n < len(step) {
+			return done, c.lost(io.ErrShortWrite)
+		}
+		if done == len(p) {
+			return done, nil
+		}
+	}
+}
+
+func (c *conn) lost(err error) error {
+	c.markGone()
+	return err
+}
+
+// SetReadDeadline is kept for later while a watch runs.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readDeadline = t
+	if c.stopped != nil {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline sets both deadlines, the reading one as SetReadDeadline does.
+func (c *conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// Close also ends a watch, since the read below it fails.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.markGone()
+	if c.forget != nil {
+		c.closeOnce.Do(func() { c.forget(c) })
+	}
+	return err
+}
+
+func (c *conn) markGone() { c.goneOnce.Do(func() { close(c.gone) }) }

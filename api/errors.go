@@ -1,0 +1,128 @@
+package api
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Error is a refusal or failure as a client sees it: an HTTP status and the
+// error object of the OpenAI API. A nil-valued field is sent as null.
+type Error struct {
+	Status  int    // HTTP status
+	Type    string // "invalid_request_error", "server_error", "service_unavailable_error"
+	Code    string // stable, machine readable; "" is null
+	Param   string // the field at fault; "" is null
+	Message string // for people: what, which value, the way out
+
+	RetryAfter time.Duration // > 0: sent as retry-after-ms and Retry-After
+	NoRetry    bool          // sent as x-should-retry: false
+}
+
+// The values of Error.Type.
+const (
+	TypeInvalidRequest = "invalid_request_error"
+	TypeServer         = "server_error"
+	TypeUnavailable    = "service_unavailable_error"
+)
+
+func (e *Error) Error() string { return e.Message }
+
+// AppendJSON appends {"error":{message,type,param,code}}.
+func (e *Error) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"error":{"message":`...)
+	dst = AppendString(dst, e.Message)
+	dst = append(dst, `,"type":`...)
+	dst = AppendString(dst, e.Type)
+	dst = append(dst, `,"param":`...)
+	dst = appendNullable(dst, e.Param)
+	dst = append(dst, `,"code":`...)
+	dst = appendNullable(dst, e.Code)
+	return append(dst, "}}"...)
+}
+
+// Write makes e the response, replacing what was set before.
+func (e *Error) Write(ctx *fasthttp.RequestCtx) {
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(e.Status)
+	ctx.SetContentType("application/json")
+	if e.RetryAfter > 0 {
+		ms := e.RetryAfter.Milliseconds()
+		ctx.Response.Header.Set("Retry-After", strconv.FormatInt(max(1, (ms+999)/1000), 10))
+		ctx.Response.Header.Set("Retry-After-Ms", strconv.FormatInt(ms, 10))
+	}
+	if e.NoRetry {
+		ctx.Response.Header.Set("X-Should-Retry", "false")
+	}
+	ctx.SetBody(e.AppendJSON(nil))
+}
+
+func appendNullable(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	return AppendString(dst, s)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD;
+// nothing but quotes, backslashes and control characters is escaped.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < 0x80 {
+			i++
+			continue
+		}
+		if c >= 0x80 {
+			if r, n := utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, "\ufffd"...)
+			i++
+			start = i
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		start = i
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, `\n`...)
+	case '\r':
+		return append(dst, `\r`...)
+	case '\t':
+		return append(dst, `\t`...)
+	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+// WriteJSON makes v the response. v must be made of encodable values.
+func WriteJSON(ctx *fasthttp.RequestCtx, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		(&Error{Status: fasthttp.StatusInternalServerError, Type: TypeServer, Code: "internal_error",
+			Message: "encode response: " + err.Error()}).Write(ctx)
+		return
+	}
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("application/json")
+	ctx.SetBody(body)
+}

@@ -1,0 +1,85 @@
+package openai
+
+import (
+	"fmt"
+	"time"
+
+	"weir/tokenizer"
+)
+
+// Config is what an operator sets.
+type Config struct {
+	APIKeys []string `yaml:"api_keys"` // empty: no key asked
+	Lenient bool     `yaml:"lenient"`  // ignore unsupported parameters and name them in x-weir-warnings, rather than refuse
+
+	Heartbeat        Heartbeat     `yaml:"heartbeat"`          // what a quiet stream sends
+	HeartbeatEvery   time.Duration `yaml:"heartbeat_every"`    // after this long without a byte
+	ProgressEvery    time.Duration `yaml:"progress_every"`     // how often a stream that asked for progress looks for news
+	MaxChoices       int           `yaml:"max_choices"`        // prompts x n of one request
+	MaxMessages      int           `yaml:"max_messages"`       // messages of one chat
+	MaxStopTokens    int           `yaml:"max_stop_tokens"`    // stop_token_ids of one request
+	CompressMinBytes int           `yaml:"compress_min_bytes"` // smaller responses go as they are
+	AbortTimeout     time.Duration `yaml:"abort_timeout"`      // at shutdown, what cancelled requests get to say goodbye
+
+	Version string             `yaml:"-"` // of the program, for /version
+	Counter *tokenizer.Counter `yaml:"-"` // counts for OpenAI-family model names in /tokenize; nil: none
+	Hooks   Hooks              `yaml:"-"`
+}
+
+// Heartbeat is how a stream shows that it lives while nothing is generated.
+type Heartbeat string
+
+// Kinds of heartbeat. A comment is ignored by every client that follows the
+// SSE standard; HeartbeatChunk, a chunk without choices, is for those that
+// choke on comments.
+const (
+	HeartbeatComment Heartbeat = "comment"
+	HeartbeatChunk   Heartbeat = "chunk"
+	HeartbeatOff     Heartbeat = "off"
+)
+
+// DefaultConfig asks no key, is strict, and beats every 10 seconds.
+func DefaultConfig() Config {
+	return Config{
+		Heartbeat:        HeartbeatComment,
+		HeartbeatEvery:   10 * time.Second,
+		ProgressEvery:    200 * time.Millisecond,
+		MaxChoices:       1024,
+		MaxMessages:      4096,
+		MaxStopTokens:    256,
+		CompressMinBytes: 1 << 10,
+		AbortTimeout:     2 * time.Second,
+	}
+}
+
+// Validate reports the first setting that makes no sense.
+func (c Config) Validate() error {
+	switch c.Heartbeat {
+	case HeartbeatComment, HeartbeatChunk, HeartbeatOff:
+	default:
+		return fmt.Errorf("heartbeat is %q; it must be comment, chunk or off", c.Heartbeat)
+	}
+	for _, f := range []struct {
+		name  string
+		wrong bool
+		must  string
+	}{
+		{"heartbeat_every", c.HeartbeatEvery < 100*time.Millisecond, "at least 100ms"},
+		{"progress_every", c.ProgressEvery < 10*time.Millisecond, "at least 10ms"},
+		{"max_choices", c.MaxChoices < 1, "at least 1"},
+		{"max_messages", c.MaxMessages < 1, "at least 1"},
+		{"max_stop_tokens", c.MaxStopTokens < 0, "at least 0"},
+		{"compress_min_bytes", c.CompressMinBytes < 0, "at least 0"},
+		{"abort_timeout", c.AbortTimeout <= 0, "above 0"},
+	} {
+		if f.wrong {
+			return fmt.Errorf("%s must be %s", f.name, f.must)
+		}
+	}
+	for i, k := range c.APIKeys {
+		if len(k) < minKeyBytes {
+			return fmt.Errorf("api_keys[%d] has %d bytes; a key needs at least %d", i, len(k), minKeyBytes)
+		}
+	}
+	return nil
+}

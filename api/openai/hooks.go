@@ -1,0 +1,61 @@
+package openai
+
+import (
+	"time"
+
+	"weir/internal/inference"
+)
+
+// Hooks are called as requests go by, from the connections' goroutines, so
+// that metrics and logs need no import of this package's insides. A nil hook
+// is skipped. Hooks must be safe for concurrent use and must not block.
+type Hooks struct {
+	// OnRequestStart: a generating request was understood and is about to be
+	// offered to its backend.
+	OnRequestStart func(RequestStart)
+	// OnFirstToken: the first token of a request came, after that long since
+	// its arrival. Once per prompt of a request.
+	OnFirstToken func(model string, sinceArrival time.Duration)
+	// OnTokenGap: a further token of a choice came after that long since the
+	// choice's token before. Tokens that arrive together report gaps near 0.
+	OnTokenGap func(model string, gap time.Duration)
+	// OnRequestFinish: every request that OnRequestStart has seen ends here,
+	// once.
+	OnRequestFinish func(RequestFinish)
+	// OnResponse: any request was answered; for a stream, its header is out.
+	// route is a pattern of this package's route list, or "other".
+	OnResponse func(route, method string, status int, took time.Duration)
+	// OnDisconnect: the client hung up on a running request.
+	OnDisconnect func(model string)
+	// OnPanic: a bug was caught at a boundary ("handler", "stream").
+	OnPanic func(where string, value any, stack []byte)
+}
+
+// RequestStart describes a request that is about to run.
+type RequestStart struct {
+	ID           string // ours, unique
+	Endpoint     string // "/v1/chat/completions"
+	Model        string // id of the served model
+	Tenant       string
+	Stream       bool
+	Prompts      int
+	PromptTokens int // summed over prompts
+	N            int // choices per prompt
+	MaxTokens    int // per choice
+	Retries      int // x-stainless-retry-count: how often the client tried before
+	Arrived      time.Time
+}
+
+// RequestFinish describes a request's end. Times are zero where the moment
+// never came.
+type RequestFinish struct {
+	RequestStart
+	Status       int                      // HTTP status sent; 499 when the client hung up first
+	Code         string                   // error code where there was an error
+	Reasons      []inference.FinishReason // per choice; owned by the hook
+	OutputTokens int                      // summed over choices
+	CachedTokens int                      // of PromptTokens
+	FirstToken   time.Time
+	LastToken    time.Time
+	Finished     time.Time
+}

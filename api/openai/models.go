@@ -1,0 +1,112 @@
+package openai
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/router"
+	"weir/tokenizer"
+	"weir/tokenizer/chat"
+)
+
+// Model is one served model: what turns text into ids and back, and the
+// backend that runs it. It is immutable once given to SetModels.
+type Model struct {
+	ID          string
+	Aliases     []string // further names that requests may use; not listed
+	Created     int64    // Unix seconds; shown by /v1/models
+	Fingerprint string   // system_fingerprint: changes when the same seed may give other text. "" sends null
+	Tokenizer   *tokenizer.Tokenizer
+	Template    *chat.Template // nil: chat is refused
+	MaxModelLen int            // prompt and output together, in tokens
+	MaxLogprobs int            // most alternatives per token; 0 means DefaultMaxLogprobs
+	Backend     router.Backend
+}
+
+// DefaultMaxLogprobs is the OpenAI API's own limit.
+const DefaultMaxLogprobs = 20
+
+func (m *Model) maxLogprobs() int { return cmp.Or(m.MaxLogprobs, DefaultMaxLogprobs) }
+
+// modelSet is an immutable set of models.
+type modelSet struct {
+	list   []*Model // sorted by id
+	byName map[string]*Model
+}
+
+func newModelSet(models []*Model) (*modelSet, error) {
+	s := &modelSet{list: slices.Clone(models), byName: make(map[string]*Model)}
+	slices.SortFunc(s.list, func(a, b *Model) int { return cmp.Compare(a.ID, b.ID) })
+	for _, m := range s.list {
+		if err := checkModel(m); err != nil {
+			return nil, err
+		}
+		for _, name := range append([]string{m.ID}, m.Aliases...) {
+			if s.byName[name] != nil {
+				return nil, fmt.Errorf("two models are called %q", name)
+			}
+			s.byName[name] = m
+		}
+	}
+	return s, nil
+}
+
+func checkModel(m *Model) error {
+	switch {
+	case m.ID == "":
+		return fmt.Errorf("a model has no id")
+	case m.Tokenizer == nil || m.Backend == nil:
+		return fmt.Errorf("model %q lacks a tokenizer or a backend", m.ID)
+	case m.MaxModelLen < 2:
+		return fmt.Errorf("model %q has a context of %d tokens; 2 is the least", m.ID, m.MaxModelLen)
+	}
+	return nil
+}
+
+// find resolves a request's model field; a missing one means the only model.
+func (s *modelSet) find(name string) (*Model, bool) {
+	if name == "" && len(s.list) == 1 {
+		return s.list[0], true
+	}
+	m, ok := s.byName[name]
+	return m, ok
+}
+
+func (s *modelSet) ids() string {
+	ids := make([]string, len(s.list))
+	for i, m := range s.list {
+		ids[i] = m.ID
+	}
+	return strings.Join(ids, ", ")
+}
+
+// LoadProgress is how far the loading of models has come.
+type LoadProgress struct {
+	Model      string // being loaded; "" when unknown
+	DoneBytes  int64
+	TotalBytes int64
+}
+
+// fraction is in [0, 1].
+func (p LoadProgress) fraction() float64 {
+	if p.TotalBytes <= 0 {
+		return 0
+	}
+	return min(1, max(0, float64(p.DoneBytes)/float64(p.TotalBytes)))
+}
+
+// SetModels replaces the served models at once; requests that run keep
+// theirs. From the first call on the server is ready.
+func (s *Server) SetModels(models ...*Model) error {
+	set, err := newModelSet(models)
+	if err != nil {
+		return err
+	}
+	s.models.Store(set)
+	return nil
+}
+
+// SetLoadProgress is shown by /health until SetModels.
+func (s *Server) SetLoadProgress(p LoadProgress) { s.loading.Store(&p) }
