@@ -1,0 +1,83 @@
+// Package cpu tells what the machine offers: cores and memory, as limited by
+// the container the process runs in.
+package cpu
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Threads is the number of compute threads that fit the machine: GOMAXPROCS,
+// which the runtime derives from affinity and the cgroup's quota.
+func Threads() int { return runtime.GOMAXPROCS(0) }
+
+// fallbackBytes is assumed where the system does not tell.
+const fallbackBytes = 4 << 30
+
+// AvailableMemoryBytes is how much memory the process can still take without
+// swapping: the kernel's estimate, or what the cgroup leaves if that is less.
+// Where the system does not tell it is 4 GiB.
+func AvailableMemoryBytes() int64 {
+	return available("/proc/meminfo", "/sys/fs/cgroup", "/proc/self/cgroup")
+}
+
+func available(meminfo, cgroupRoot, membership string) int64 {
+	free := memAvailable(meminfo)
+	if left, ok := cgroupLeft(cgroupRoot, membership); ok && left < free {
+		free = left
+	}
+	return free
+}
+
+// memAvailable reads the line "MemAvailable:   12345 kB".
+func memAvailable(path string) int64 {
+	f, err := os.Open(path)
+	if err != nil {
+		return fallbackBytes
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:")
+		if !ok {
+			continue
+		}
+		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		if err == nil && kb >= 0 && kb < 1<<50 {
+			return kb << 10
+		}
+	}
+	return fallbackBytes
+}
+
+// cgroupLeft is limit minus use of the process's own cgroup (version 2); ok is
+// false where there is no limit.
+func cgroupLeft(root, membership string) (int64, bool) {
+	raw, err := os.ReadFile(membership)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(raw)) {
+		dir, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !ok {
+			continue
+		}
+		limit, err1 := readInt(filepath.Join(root, dir, "memory.max"))
+		used, err2 := readInt(filepath.Join(root, dir, "memory.current"))
+		if err1 == nil && err2 == nil {
+			return max(0, limit-used), true
+		}
+	}
+	return 0, false
+}
+
+func readInt(path string) (int64, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+}
