@@ -1,0 +1,60 @@
+package kvcache
+
+import "strconv"
+
+// BlockID names a block of BlockTokens rows in the engine's KV arena. 0 is the
+// null block: it stands in tables where a sliding window gave a block up, and
+// is never handed out.
+type BlockID int32
+
+// Class orders cached blocks for eviction: all idle blocks of a lower class go
+// before any of a higher one. No class keeps a block from being evicted, since
+// a live sequence always comes before the cache.
+type Class uint8
+
+// The retention classes, first to go first. Ephemeral, the zero value, suits
+// generated text that nobody is expected to send again.
+const (
+	Ephemeral Class = iota
+	Normal
+	Retained
+	Pinned
+	numClasses = 4
+)
+
+// String names the class.
+func (c Class) String() string {
+	switch c {
+	case Ephemeral:
+		return "ephemeral"
+	case Normal:
+		return "normal"
+	case Retained:
+		return "retained"
+	case Pinned:
+		return "pinned"
+	}
+	return "class " + strconv.Itoa(int(c))
+}
+
+// noDomain is the domain slot of a block on the free stack.
+const noDomain = -1
+
+// block is the pool's knowledge of one block. It holds no pointers, so that
+// the garbage collector never walks a pool.
+type block struct {
+	hash      Hash    // valid while published
+	parent    BlockID // published block before this one; 0 at the start of a sequence
+	domain    int32   // slot of the domain that owns it; noDomain while free
+	ref       int32   // table entries that name it
+	gen       uint32  // times it was handed out
+	pins      uint16
+	class     Class
+	published bool
+}
+
+// idle blocks are on exactly one list and may be handed out.
+func (b *block) idle() bool { return b.ref == 0 && b.pins == 0 }
+
+// writable blocks belong to one table alone and are known to nobody else.
+func (b *block) writable() bool { return b.ref == 1 && b.pins == 0 && !b.published }

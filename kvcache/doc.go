@@ -1,0 +1,65 @@
+// Package kvcache manages the blocks of a paged KV cache: who holds which
+// block, which blocks hold the keys and values of which token prefix, and
+// which block is given up next. A block is an id and a few counts; the tensors
+// live in the engine, which indexes its arena by BlockID and row.
+//
+// A Pool belongs to one goroutine, the step loop. It starts no goroutines,
+// reads no clock, draws no random numbers and iterates over no map: the same
+// calls always give the same block ids. Only Config.Domain, Pool.Domain and
+// Domain.Chain may be called from anywhere.
+//
+// # A sequence's life
+//
+//	p, err := kvcache.New(kvcache.Config{Blocks: 4097, BlockTokens: 16, ModelDigest: digest, KVType: "f16"})
+//	d := p.Domain(tenant)                        // isolation domain of the prefix cache
+//	p.Begin(&t, d)                               // t is an empty kvcache.Table, reusable after Release
+//	hit := p.Match(d, ids, len(ids)-1)           // one row must be left to compute
+//	need, ok := p.CanGrow(&t, rows, hit)         // the same arithmetic as Grow
+//	ok = p.Grow(&t, rows, hit, &copies)          // all or nothing; the engine executes copies first
+//	... forward pass over rows [t.Tokens(), rows) ...
+//	p.Commit(&t, ids, rows)                      // publishes full blocks to the prefix chain
+//	p.Grow(&t, rows+1, kvcache.Hit{}, &copies)   // each decode step: Grow, forward pass, Commit
+//	p.Release(&t)                                // finish, cancel or preempt: full blocks stay as cache
+//
+// Truncate takes rows back (rejected drafts), Fork shares a sequence's blocks
+// with another choice of the same request, Slide gives up what a sliding
+// window no longer reads, SetClass decides how long the blocks outlive the
+// sequence. DropDomain and Reset empty the cache. Stats, FreeNow, Resident and
+// Check only read. DrainEvents reports what entered and left the cache.
+//
+// # Structure
+//
+// A full block whose rows are final is published: it gets the hash
+// SHA-256(parent's hash, token ids), cut to 128 bits, rooted in the domain's
+// hash, and becomes a child of the block before it. The pool keeps the token
+// ids of published blocks and compares them, the parent and the domain on every
+// hit, so that a hash collision is a miss and never a leak. A block published
+// twice is folded into the resident twin at Commit.
+//
+// A block with no reference and no pin is idle and on one list: unpublished
+// ones on a stack that is used first, published ones on the least recently
+// used list of their class. Sequences are released from the tail, and a hit
+// takes the whole path from the root, so a parent stands behind its children
+// in every list, and eviction takes leaves first without a heap. Where that
+// order cannot hold (a sliding window releases the head first), evicting a
+// parent takes its descendants out of the cache with it, so the parents of a
+// published block are always resident.
+//
+// Published blocks are never written. Grow replaces a tail block that is
+// shared, published or pinned by a fresh one and asks for a row copy; it does
+// the same for the best child of the last full hit, of which part of the rows
+// can be used.
+//
+// # Not here
+//
+// There is one synchronous step loop, so a released block is free at once;
+// freeing behind a fence, which overlapping steps would need, is left out.
+// Blocks do not spill to disk; Pin and Unpin, which keep a block from being
+// reused while somebody reads it, are the door for that.
+//
+// # Misuse
+//
+// A call that breaks the contract of a method (a foreign table, rows that were
+// never grown) changes nothing and is remembered; Check reports the first one.
+// Under the build tag invariants it panics at the call.
+package kvcache

@@ -1,0 +1,123 @@
+package kvcache
+
+// unpublish takes block b and everything that follows it out of the cache,
+// leaves first. Idle ones become free, those in use lose only their hash. In
+// pools without sliding windows an evicted block has no children left, so the
+// cost is one block.
+func (p *Pool) unpublish(b BlockID) {
+	for at := b; ; {
+		if list := p.kidsRing(0, at); !p.kids.empty(list) {
+			at = BlockID(p.kids.front(list))
+			continue
+		}
+		parent := p.blocks[at].parent
+		p.retract(at)
+		if at == b {
+			return
+		}
+		at = parent
+	}
+}
+
+// retract takes one block without children out of the cache.
+func (p *Pool) retract(b BlockID) {
+	m := &p.blocks[b]
+	idle := m.idle()
+	if idle {
+		p.unpark(b)
+		p.counts.Evictions++
+	}
+	p.index.remove(b)
+	p.kids.remove(int32(b))
+	if p.config.Events {
+		p.log.add(p, Event{Kind: Removed, Hash: m.hash, Parent: p.blocks[m.parent].hash})
+	}
+	m.published, m.parent, m.hash = false, 0, Hash{}
+	if idle {
+		p.park(b)
+	}
+}
+
+// evict frees the least recently used cached block of the lowest class.
+func (p *Pool) evict() {
+	for c := range Class(numClasses) {
+		if list := p.classRing(c); !p.lru.empty(list) {
+			p.unpublish(BlockID(p.lru.front(list)))
+			return
+		}
+	}
+}
+
+// evictOwn is evict among the cached blocks of one domain; false when it has
+// none.
+func (p *Pool) evictOwn(slot int32) bool {
+	for c := range Class(numClasses) {
+		if list := p.ownRing(slot, c); !p.own.empty(list) {
+			p.unpublish(BlockID(p.own.front(list)))
+			return true
+		}
+	}
+	return false
+}
+
+// trim evicts cached blocks of a domain that exceed its bound.
+func (p *Pool) trim(slot int32) {
+	if p.config.TenantBlocks == 0 || slot == noDomain {
+		return
+	}
+	d := &p.domains[slot]
+	for d.cached > 0 && d.resident > p.config.TenantBlocks {
+		p.evictOwn(slot)
+	}
+}
+
+// openDomain finds or makes the slot of a domain.
+func (p *Pool) openDomain(d Domain) int32 {
+	if slot, ok := p.slots[d]; ok {
+		return slot
+	}
+	var slot int32
+	if n := len(p.slotsFree); n > 0 {
+		slot, p.slotsFree = p.slotsFree[n-1], p.slotsFree[:n-1]
+	} else {
+		slot = int32(len(p.domains))
+		p.domains = append(p.domains, domain{})
+		p.own.grow(numClasses)
+		p.kids.grow(1)
+	}
+	p.domains[slot] = domain{key: d}
+	p.slots[d] = slot
+	return slot
+}
+
+// closeDomain gives a slot back once nothing of the domain is left.
+func (p *Pool) closeDomain(slot int32) {
+	if d := &p.domains[slot]; d.tables == 0 && d.resident == 0 {
+		delete(p.slots, d.key)
+		p.slotsFree = append(p.slotsFree, slot)
+	}
+}
+
+// DropDomain frees the cached blocks of one domain and returns how many.
+// Blocks in use stay as they are.
+func (p *Pool) DropDomain(d Domain) int {
+	slot, ok := p.slots[d]
+	if !ok {
+		return 0
+	}
+	before := p.cached
+	for p.evictOwn(slot) {
+		continue
+	}
+	return before - p.cached
+}
+
+// Reset frees all cached blocks and returns how many. Blocks in use stay as
+// they are.
+func (p *Pool) Reset() int {
+	n := p.cached
+	for p.cached > 0 {
+		p.evict()
+	}
+	return n
+}

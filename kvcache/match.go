@@ -1,0 +1,111 @@
+package kvcache
+
+import "slices"
+
+// Hit is the cached prefix that Match found: Full whole blocks, which a table
+// can share, and PartialTokens leading rows of one more, which are copied. It
+// holds nothing: once a block of it is evicted the hit is stale and no longer
+// accepted. The zero value is a miss.
+type Hit struct {
+	Tokens        int     // rows that need not be computed
+	Full          int     // whole blocks
+	Partial       BlockID // block whose first rows fit too; 0 is none
+	PartialTokens int
+
+	last             BlockID // last whole block; its parents are the others
+	lastGen, partial uint32  // generations of last and Partial
+	queried          int     // tokens that were asked for
+}
+
+// Match finds the longest cached prefix of tokens in domain d, at most limit
+// tokens of it. A sequence needs one row to compute, so limit is usually
+// len(tokens)-1. Cost: one hash and one look-up per block up to the first miss.
+func (p *Pool) Match(d Domain, tokens []int32, limit int) Hit {
+	return p.MatchChain(d, nil, tokens, limit)
+}
+
+// MatchChain is Match for a caller that keeps the hashes of tokens, as
+// Domain.Chain gives them. A chain may be short; the rest is hashed here.
+func (p *Pool) MatchChain(d Domain, chain []Hash, tokens []int32, limit int) Hit {
+	limit = min(limit, len(tokens))
+	hit := Hit{queried: len(tokens)}
+	slot, ok := p.slots[d]
+	if !ok {
+		return hit
+	}
+	n := p.blockTokens
+	var h Hash
+	for end := n; end <= limit; end += n {
+		ids := tokens[end-n : end]
+		if hit.Full < len(chain) {
+			h = chain[hit.Full]
+		} else {
+			h = d.hashBlock(&p.buf, hit.Full == 0, h, ids)
+		}
+		b := p.index.find(h)
+		if b == 0 || !p.same(b, slot, hit.last, ids) {
+			break
+		}
+		hit.last = b
+		hit.Full++
+	}
+	hit.Tokens = hit.Full * n
+	hit.lastGen = p.blocks[hit.last].gen
+	p.matchPartial(&hit, slot, tokens[hit.Tokens:max(limit, hit.Tokens)])
+	return hit
+}
+
+// same reports whether block b holds ids behind parent in the domain. A hash
+// alone is not believed.
+func (p *Pool) same(b BlockID, slot int32, parent BlockID, ids []int32) bool {
+	m := &p.blocks[b]
+	return m.domain == slot && m.parent == parent && slices.Equal(p.rows(b), ids)
+}
+
+// partialScan bounds the children that are compared with what follows the last
+// whole block, newest first.
+const partialScan = 8
+
+// minPartial is the number of rows that are worth a copy.
+func (p *Pool) minPartial() int { return max(4, p.blockTokens/4) }
+
+// matchPartial adds the child of the hit's last block that shares most leading
+// tokens with rest.
+func (p *Pool) matchPartial(hit *Hit, slot int32, rest []int32) {
+	if len(rest) < p.minPartial() {
+		return
+	}
+	list := p.kidsRing(slot, hit.last)
+	best, from := p.minPartial()-1, BlockID(0)
+	for n, b := 0, p.kids.front(list); n < partialScan && b != list; n, b = n+1, p.kids.front(b) {
+		if k := commonPrefix(p.rows(BlockID(b)), rest); k > best {
+			best, from = k, BlockID(b)
+		}
+	}
+	if from == 0 {
+		return
+	}
+	hit.Partial, hit.PartialTokens, hit.partial = from, best, p.blocks[from].gen
+	hit.Tokens += best
+}
+
+func commonPrefix(a, b []int32) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// current reports whether every block of a hit still holds what was matched.
+// The last whole block speaks for its parents, which outlive it.
+func (p *Pool) current(hit *Hit) bool {
+	return p.unchanged(hit.last, hit.lastGen) && p.unchanged(hit.Partial, hit.partial)
+}
+
+func (p *Pool) unchanged(b BlockID, gen uint32) bool {
+	m := &p.blocks[b]
+	return b == 0 || m.published && m.gen == gen
+}

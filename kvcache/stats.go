@@ -1,0 +1,48 @@
+package kvcache
+
+// Counters only ever grow.
+type Counters struct {
+	QueryTokens uint64 // tokens of sequences that asked for a cached prefix and were grown
+	HitTokens   uint64 // of these, taken from the cache
+	Evictions   uint64 // cached blocks given up: for room, for a bound, by DropDomain or Reset
+	Folded      uint64 // blocks replaced by a resident twin at Commit
+	Collisions  uint64 // blocks left private because another prefix has their hash
+	CopiedRows  uint64 // rows copied for partial hits and shared tails
+}
+
+// Stats is a pool's state. Free, Cached, Referenced and Pinned add up to
+// Blocks.
+type Stats struct {
+	Blocks     int // usable: the null block is not counted
+	Free       int // hold nothing
+	Cached     int // hold a cached prefix, evictable
+	Referenced int // in tables
+	Pinned     int // in no table, but pinned
+	Published  int // hold a cached prefix, in tables or not
+	Tables     int // begun, not released
+	Domains    int // with live tables or resident blocks
+	Counters
+}
+
+// Stats reports the pool's state without walking it.
+func (p *Pool) Stats() Stats {
+	return Stats{
+		Blocks:     p.Usable(),
+		Free:       p.free,
+		Cached:     p.cached,
+		Referenced: p.Usable() - p.free - p.cached - p.pinned,
+		Pinned:     p.pinned,
+		Published:  p.index.count,
+		Tables:     len(p.tables),
+		Domains:    len(p.slots),
+		Counters:   p.counts,
+	}
+}
+
+// Resident is the number of blocks that a domain holds or has cached.
+func (p *Pool) Resident(d Domain) int {
+	if slot, ok := p.slots[d]; ok {
+		return p.domains[slot].resident
+	}
+	return 0
+}
