@@ -1,0 +1,337 @@
+package configs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
+
+// A good fixture begins with "# want: key=value" lines; a bad one with
+// "# error: text" lines, each a part of the error.
+func expectations(t *testing.T, data, label string) []string {
+	t.Helper()
+	var found []string
+	for line := range strings.Lines(data) {
+		if want, ok := strings.CutPrefix(line, "# "+label+": "); ok {
+			found = append(found, strings.TrimSuffix(want, "\n"))
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("the fixture has no %q line", label)
+	}
+	return found
+}
+
+func fixtures(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no fixtures %s: %v", pattern, err)
+	}
+	return paths
+}
+
+func readFixture(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestGoodFiles(t *testing.T) {
+	for _, path := range fixtures(t, "*.good.yml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			s := New()
+			if err := s.ReadFile(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Config(); err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]string)
+			for setting := range s.All() {
+				got[setting.Key] = setting.show()
+			}
+			for _, want := range expectations(t, readFixture(t, path), "want") {
+				key, value, _ := strings.Cut(want, "=")
+				if actual, known := got[key]; !known || actual != value {
+					t.Errorf("%s is %q, want %q", key, actual, value)
+				}
+			}
+		})
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, path := range fixtures(t, "*.bad.yml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			_, err := Load(path)
+			if err == nil {
+				t.Fatal("the file was accepted")
+			}
+			for _, want := range expectations(t, readFixture(t, path), "error") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error lacks %q:\n%v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestExampleFileIsCurrentAndEqualsTheDefaults(t *testing.T) {
+	const path = "weir.example.yml"
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(Example()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if readFixture(t, path) != Example() {
+		t.Error("weir.example.yml is not what Example returns; run go test ./configs -rewrite")
+	}
+	got, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, Default()) {
+		t.Errorf("the example file gives\n%+v\nthe defaults are\n%+v", got, Default())
+	}
+}
+
+func TestDefaultsAreAcceptedByTheirOwnSettings(t *testing.T) {
+	s := New()
+	for i := range s.table {
+		setting := &s.table[i]
+		if setting.IsList() {
+			continue
+		}
+		if err := setting.set(setting.show()); err != nil {
+			t.Errorf("%s: the default %q %v", setting.Key, setting.show(), err)
+		}
+	}
+	if !reflect.DeepEqual(s.config, Default()) {
+		t.Error("showing and setting every default changed the tree")
+	}
+	if _, err := s.Config(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	keys, flags := make(map[string]bool), make(map[string]bool)
+	for setting := range New().All() {
+		if keys[setting.Key] || flags[setting.Flag] {
+			t.Errorf("%s or --%s is bound twice", setting.Key, setting.Flag)
+		}
+		keys[setting.Key], flags[setting.Flag] = true, true
+		if setting.Usage == "" || setting.Accepts() == "" {
+			t.Errorf("%s lacks usage or accepted values", setting.Key)
+		}
+	}
+}
+
+// Every field of the tree that a person could want to set has a setting:
+// changing it through its own setting must change the tree.
+func TestEverySettingReachesTheTree(t *testing.T) {
+	other := map[string]string{
+		"server.host": "localhost", "server.admin_address": "off", "engine.kv_cache_dtype": "q8_0",
+		"log.level": "debug", "log.format": "json", "model.path": "x.gguf",
+	}
+	s := New()
+	for i := range s.table {
+		setting := &s.table[i]
+		before := fmt.Sprintf("%+v", s.config)
+		value, named := other[setting.Key]
+		switch {
+		case named:
+		case setting.kind == integer:
+			value = "1234"
+			if setting.set(value) != nil {
+				value = "123"
+			}
+		case setting.kind == boolean:
+			value = "true"
+		case setting.kind == amount:
+			value = "77"
+		default:
+			value = "something"
+		}
+		if err := setting.set(value); err != nil {
+			t.Errorf("%s: %v", setting.Key, err)
+		} else if before == fmt.Sprintf("%+v", s.config) {
+			t.Errorf("%s does not change the tree", setting.Key)
+		}
+	}
+}
+
+func TestStrongerSourcesWin(t *testing.T) {
+	s := New()
+	file := "server:\n  host: localhost\n  port: 1001\n  api_key: [from-file, second]\nlog:\n  level: warn\n"
+	if err := s.Decode("weir.yml", []byte(file)); err != nil {
+		t.Fatal(err)
+	}
+	unknown, err := s.ReadEnv([]string{"HOME=/x", "WEIR_PORT=1002", "WEIR_API_KEY=a,b", "WEIR_CONFIG=weir.yml", "WEIR_PROT=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(unknown) != 1 || unknown[0] != "WEIR_PROT" {
+		t.Errorf("unknown variables %v", unknown)
+	}
+	for _, f := range [][2]string{{"port", "1003"}, {"served-model-name", "one"}, {"served-model-name", "two"}} {
+		if err := s.SetFlag(f[0], f[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []struct{ key, value, origin string }{
+		{"server.host", "localhost", "file weir.yml:2"},
+		{"server.port", "1003", "flag --port"},
+		{"server.api_key", "(hidden)", "environment WEIR_API_KEY"},
+		{"model.served_model_name", "one,two", "flag --served-model-name"},
+		{"log.level", "warn", "file weir.yml:6"},
+		{"log.format", "auto", "default"},
+	} {
+		for setting, origin := range s.All() {
+			if setting.Key == want.key && (setting.Value() != want.value || origin.String() != want.origin) {
+				t.Errorf("%s is %q from %s; want %q from %s", want.key, setting.Value(), origin, want.value, want.origin)
+			}
+		}
+	}
+	c, err := s.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(c.Server.APIKeys, " "); got != "a b" {
+		t.Errorf("keys %q: the environment must replace the file's", got)
+	}
+}
+
+func TestSourceErrorsNameTheSource(t *testing.T) {
+	s := New()
+	_, err := s.ReadEnv([]string{"WEIR_PORT=tcp://10.0.0.1:8000", "WEIR_LOG_LEVEL=loud"})
+	want := `WEIR_PORT: server.port: "tcp://10.0.0.1:8000" is not a whole number; it takes a whole number from 0 to 65535
+WEIR_LOG_LEVEL: log.level: "loud" is not accepted; it takes one of debug, info, warn, error`
+	if err == nil || err.Error() != want {
+		t.Errorf("environment:\n%v\nwant\n%s", err, want)
+	}
+	err = s.SetFlag("max-num-seqs", "0")
+	if want := `--max-num-seqs: scheduler.max_num_seqs: "0" is out of range; it takes a whole number from 1 to 65536`; err == nil || err.Error() != want {
+		t.Errorf("flag:\n%v\nwant\n%s", err, want)
+	}
+	if err := s.SetFlag("no-such-flag", "1"); err == nil {
+		t.Error("an unknown flag was accepted")
+	}
+}
+
+func TestSecretsStayOutOfErrors(t *testing.T) {
+	err := New().Decode("weir.yml", []byte("server:\n  api_key: [good, {a: b}]\n"))
+	if err == nil || strings.Contains(err.Error(), "good") {
+		t.Errorf("error %v", err)
+	}
+	err = New().Decode("weir.yml", []byte("server:\n  api_key: 123456\n"))
+	if err == nil || strings.Contains(err.Error(), "123456") || !strings.Contains(err.Error(), "hidden") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestBytesAndDurations(t *testing.T) {
+	for in, want := range map[string]int64{"0": 0, "7": 7, "1KiB": 1 << 10, "3 MiB": 3 << 20, "2GiB": 2 << 30, "1TiB": 1 << 40} {
+		if got, err := parseBytes(in); err != nil || got != want {
+			t.Errorf("%q: %d, %v", in, got, err)
+		}
+		if back, err := parseBytes(showBytes(want)); err != nil || back != want {
+			t.Errorf("%q shown as %q is %d", in, showBytes(want), back)
+		}
+	}
+	for _, in := range []string{"", "-1", "1GB", "9000000TiB", "1.5GiB", "GiB"} {
+		if got, err := parseBytes(in); err == nil {
+			t.Errorf("%q was taken as %d bytes", in, got)
+		}
+	}
+	for in, want := range map[string]time.Duration{"5": 5 * time.Second, "0": 0, "250ms": 250 * time.Millisecond, "1m30s": 90 * time.Second} {
+		if got, err := parseDuration(in); err != nil || got != want {
+			t.Errorf("%q: %v, %v", in, got, err)
+		}
+	}
+	if _, err := parseDuration("soon"); err == nil {
+		t.Error("a word was taken as a duration")
+	}
+}
+
+func TestListenersBeyondLoopbackNeedAKey(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		ok     bool
+	}{
+		{"loopback", func(*Config) {}, true},
+		{"every interface", func(c *Config) { c.Server.Host = "0.0.0.0" }, false},
+		{"every interface, key", func(c *Config) { c.Server.Host = "0.0.0.0"; c.Server.APIKeys = []string{"k"} }, true},
+		{"every interface, insecure", func(c *Config) { c.Server.Host = "::"; c.Server.Insecure = true }, true},
+		{"another loopback address", func(c *Config) { c.Server.Host = "127.8.8.8" }, true},
+		{"IPv6 loopback", func(c *Config) { c.Server.Host = "::1" }, true},
+		{"a name that only looks local", func(c *Config) { c.Server.Host = "localhost.example.org" }, false},
+		{"metrics beyond loopback", func(c *Config) { c.Server.AdminAddress = "0.0.0.0:9090"; c.Server.APIKeys = []string{"k"} }, false},
+		{"no metrics", func(c *Config) { c.Server.AdminAddress = "off" }, true},
+	} {
+		config := Default()
+		c.change(&config)
+		if err := config.Validate(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestLargeFilesAreRefused(t *testing.T) {
+	if err := New().Decode("big.yml", make([]byte, maxFileBytes+1)); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("error %v", err)
+	}
+	if err := New().ReadFile(filepath.Join(t.TempDir(), "absent.yml")); err == nil {
+		t.Error("an absent file was accepted")
+	}
+}
+
+// FuzzDecode checks that no document panics, and that one which is accepted
+// can be shown and set again to the same tree.
+func FuzzDecode(f *testing.F) {
+	for _, pattern := range []string{"testdata/*.yml", "weir.example.yml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := New()
+		if err := s.Decode("fuzz.yml", data); err != nil {
+			if err.Error() == "" {
+				t.Error("an error without words")
+			}
+			return
+		}
+		again := New()
+		for i := range s.table {
+			if s.table[i].IsList() || s.table[i].show() == "" {
+				continue
+			}
+			if err := again.table[i].set(s.table[i].show()); err != nil {
+				t.Errorf("%s: own value %q %v", s.table[i].Key, s.table[i].show(), err)
+			} else if got, want := again.table[i].show(), s.table[i].show(); got != want {
+				t.Errorf("%s: %q became %q", s.table[i].Key, want, got)
+			}
+		}
+	})
+}

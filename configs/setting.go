@@ -1,0 +1,253 @@
+package configs
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Setting is one value of the configuration under all its names. Key is its
+// path in the file ("scheduler.max_num_seqs"), Flag its option on the command
+// line ("max-num-seqs").
+type Setting struct {
+	Key    string
+	Flag   string
+	Usage  string // one line, lower case, for help and the example file
+	Secret bool   // never printed
+
+	binding
+}
+
+// Env is the setting's environment variable: WEIR_MAX_NUM_SEQS.
+func (s *Setting) Env() string {
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
+}
+
+// Accepts says what values the setting takes, as a phrase.
+func (s *Setting) Accepts() string { return s.accepts }
+
+// Value is the current value as text; secrets are hidden.
+func (s *Setting) Value() string {
+	text := s.show()
+	if s.Secret && text != "" {
+		return "(hidden)"
+	}
+	return text
+}
+
+// IsBool reports whether the flag may stand without a value.
+func (s *Setting) IsBool() bool { return s.kind == boolean }
+
+// IsList reports whether the flag may be repeated.
+func (s *Setting) IsList() bool { return s.kind == list }
+
+// kind decides which YAML scalars a setting takes.
+type kind uint8
+
+const (
+	integer kind = iota // a YAML integer
+	boolean             // true or false
+	text                // a YAML string
+	amount              // an integer, or a string with a unit
+	list                // one string or a sequence of strings
+)
+
+// binding ties a setting to its field in the tree: set parses text into it,
+// show prints it in a form that set accepts.
+type binding struct {
+	kind    kind
+	accepts string
+	set     func(text string) error
+	show    func() string
+	clear   func() // empties a list
+}
+
+// refused is what set returns; the caller adds the name, the value and what
+// would be accepted.
+type refused string
+
+func (r refused) Error() string { return string(r) }
+
+func bindInt(p *int, low, high int, note string) binding {
+	accepts := fmt.Sprintf("a whole number from %d to %d", low, high)
+	if high == math.MaxInt32 {
+		accepts = fmt.Sprintf("a whole number of at least %d", low)
+	}
+	return binding{
+		kind: integer, accepts: accepts + note,
+		set: func(s string) error {
+			n, err := strconv.ParseInt(s, 10, 64)
+			switch {
+			case err != nil:
+				return refused("is not a whole number")
+			case n < int64(low) || n > int64(high):
+				return refused("is out of range")
+			}
+			*p = int(n)
+			return nil
+		},
+		show: func() string { return strconv.Itoa(*p) },
+	}
+}
+
+func bindUint64(p *uint64) binding {
+	return binding{
+		kind: integer, accepts: "a whole number from 0 to 18446744073709551615",
+		set: func(s string) error {
+			n, err := strconv.ParseUint(s, 10, 64)
+			if err != nil {
+				return refused("is not such a number")
+			}
+			*p = n
+			return nil
+		},
+		show: func() string { return strconv.FormatUint(*p, 10) },
+	}
+}
+
+func bindBool(p *bool) binding {
+	return binding{
+		kind: boolean, accepts: "true or false",
+		set: func(s string) error {
+			switch s {
+			case "true":
+				*p = true
+			case "false":
+				*p = false
+			default:
+				return refused("is neither true nor false")
+			}
+			return nil
+		},
+		show: func() string { return strconv.FormatBool(*p) },
+	}
+}
+
+func bindText(p *string, accepts string, ok func(string) bool) binding {
+	return binding{
+		kind: text, accepts: accepts,
+		set: func(s string) error {
+			if !ok(s) {
+				return refused("is not accepted")
+			}
+			*p = s
+			return nil
+		},
+		show: func() string { return *p },
+	}
+}
+
+func bindChoice(p *string, choices []string) binding {
+	return bindText(p, "one of "+strings.Join(choices, ", "), func(s string) bool { return slices.Contains(choices, s) })
+}
+
+// bindList appends one item per set; the caller empties the list first where a
+// stronger source replaces a weaker one.
+func bindList(p *[]string, item string) binding {
+	return binding{
+		kind: list, accepts: item + ", or a list of them",
+		set: func(s string) error {
+			if s == "" {
+				return refused("is empty")
+			}
+			*p = append(*p, s)
+			return nil
+		},
+		show:  func() string { return strings.Join(*p, ",") },
+		clear: func() { *p = nil },
+	}
+}
+
+// byteUnits are those of bindBytes, largest first so that show picks the
+// shortest exact form.
+var byteUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+func bindBytes(p *int64, note string) binding {
+	return binding{
+		kind: amount, accepts: "a number of bytes, or one with KiB, MiB, GiB or TiB" + note,
+		set: func(s string) error {
+			n, err := parseBytes(s)
+			if err != nil {
+				return err
+			}
+			*p = n
+			return nil
+		},
+		show: func() string { return showBytes(*p) },
+	}
+}
+
+func parseBytes(s string) (int64, error) {
+	unit := int64(1)
+	for _, u := range byteUnits {
+		if number, found := strings.CutSuffix(s, u.suffix); found {
+			s, unit = strings.TrimSpace(number), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+		return 0, refused("is not a number of bytes")
+	case n < 0 || n > math.MaxInt64/unit:
+		return 0, refused("is out of range")
+	}
+	return n * unit, nil
+}
+
+func showBytes(n int64) string {
+	for _, u := range byteUnits {
+		if n > 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func bindDuration(p *time.Duration, low, high time.Duration) binding {
+	return binding{
+		kind: amount, accepts: fmt.Sprintf("seconds, or a duration such as 1m30s, from %s to %s", showDuration(low), showDuration(high)),
+		set: func(s string) error {
+			d, err := parseDuration(s)
+			switch {
+			case err != nil:
+				return err
+			case d < low || d > high:
+				return refused("is out of range")
+			}
+			*p = d
+			return nil
+		},
+		show: func() string { return showDuration(*p) },
+	}
+}
+
+// parseDuration takes plain numbers as seconds, as vLLM's flags do.
+func parseDuration(s string) (time.Duration, error) {
+	if n, err := strconv.ParseInt(s, 10, 32); err == nil {
+		return time.Duration(n) * time.Second, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, refused("is not a duration")
+	}
+	return d, nil
+}
+
+// showDuration leaves out the zero parts that time.Duration prints: 2m, 1h.
+func showDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

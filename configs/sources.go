@@ -1,0 +1,176 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Origin says which source a value came from.
+type Origin struct {
+	Kind  OriginKind
+	Where string // "weir.yml:12", "WEIR_PORT", "--port"; empty for defaults
+}
+
+// OriginKind orders the sources from the weakest to the strongest.
+type OriginKind uint8
+
+// The sources.
+const (
+	FromDefault OriginKind = iota
+	FromFile
+	FromEnvironment
+	FromFlag
+)
+
+func (o Origin) String() string {
+	switch o.Kind {
+	case FromFile:
+		return "file " + o.Where
+	case FromEnvironment:
+		return "environment " + o.Where
+	case FromFlag:
+		return "flag " + o.Where
+	case FromDefault:
+	}
+	return "default"
+}
+
+// Sources builds a Config from its sources. Use New; apply the file, the
+// environment and the flags in this order, then call Config.
+type Sources struct {
+	config  Config
+	table   []Setting
+	origins []Origin // beside table
+}
+
+// New holds the defaults.
+func New() *Sources {
+	s := &Sources{config: Default()}
+	s.table = settings(&s.config)
+	s.origins = make([]Origin, len(s.table))
+	return s
+}
+
+// Load reads a file over the defaults, without environment and flags.
+func Load(path string) (Config, error) {
+	s := New()
+	if err := s.ReadFile(path); err != nil {
+		return Config{}, err
+	}
+	return s.Config()
+}
+
+// Config checks the tree as a whole and returns it.
+func (s *Sources) Config() (Config, error) {
+	if err := s.config.Validate(); err != nil {
+		return Config{}, err
+	}
+	return s.config, nil
+}
+
+// All yields every setting with the origin of its value, in table order.
+func (s *Sources) All() iter.Seq2[*Setting, Origin] {
+	return func(yield func(*Setting, Origin) bool) {
+		for i := range s.table {
+			if !yield(&s.table[i], s.origins[i]) {
+				return
+			}
+		}
+	}
+}
+
+// maxFileBytes bounds a configuration file; real ones are a few kilobytes.
+const maxFileBytes = 1 << 20
+
+// ReadFile applies a YAML file.
+func (s *Sources) ReadFile(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	if info.Size() > maxFileBytes {
+		return fmt.Errorf("read configuration: %s has %d bytes, limit %d", path, info.Size(), maxFileBytes)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	return s.Decode(path, data)
+}
+
+const envPrefix = "WEIR_"
+
+// envOutsideTable are variables that cmd reads by itself.
+var envOutsideTable = []string{"WEIR_CONFIG"}
+
+// ReadEnv applies the WEIR_* entries of environ ("NAME=value", as os.Environ
+// gives them); lists are separated by commas. It returns the names that begin
+// with WEIR_ and mean nothing, for a warning: orchestrators inject such names
+// by themselves, so they cannot be errors.
+func (s *Sources) ReadEnv(environ []string) (unknown []string, err error) {
+	var errs []error
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(envOutsideTable, name) {
+			continue
+		}
+		i := slices.IndexFunc(s.table, func(x Setting) bool { return x.Env() == name })
+		if i < 0 {
+			unknown = append(unknown, name)
+			continue
+		}
+		items := []string{value}
+		if s.table[i].IsList() {
+			items = strings.Split(value, ",")
+		}
+		errs = append(errs, s.apply(i, Origin{FromEnvironment, name}, items))
+	}
+	slices.Sort(unknown)
+	return unknown, errors.Join(errs...)
+}
+
+// SetFlag applies one flag of the command line, by its name without dashes.
+// Lists grow with each call.
+func (s *Sources) SetFlag(name, value string) error {
+	i := slices.IndexFunc(s.table, func(x Setting) bool { return x.Flag == name })
+	if i < 0 {
+		return fmt.Errorf("flag --%s is unknown", name)
+	}
+	return s.apply(i, Origin{FromFlag, "--" + name}, []string{value})
+}
+
+// apply gives setting i its items from one source. A list that a weaker
+// source filled is replaced, not extended.
+func (s *Sources) apply(i int, from Origin, items []string) error {
+	setting := &s.table[i]
+	if setting.IsList() && s.origins[i] != from {
+		setting.clear()
+	}
+	for _, item := range items {
+		if err := setting.set(item); err != nil {
+			return &ValueError{Where: from.Where, Setting: setting, Value: item, Reason: err.Error()}
+		}
+	}
+	s.origins[i] = from
+	return nil
+}
+
+// ValueError is a value that a setting does not take.
+type ValueError struct {
+	Where   string // "weir.yml:12", "WEIR_PORT", "--port"
+	Setting *Setting
+	Value   string
+	Reason  string
+}
+
+func (e *ValueError) Error() string {
+	value := fmt.Sprintf("%q", e.Value)
+	if e.Setting.Secret {
+		value = "the value (hidden)"
+	}
+	return fmt.Sprintf("%s: %s: %s %s; it takes %s", e.Where, e.Setting.Key, value, e.Reason, e.Setting.Accepts())
+}
