@@ -16,11 +16,4 @@ type Backend interface {
 }
 
 // Load is a backend's state at one moment.
-type Load struct {
-	Running       int // sequences in the running batch
-	Waiting       int // requests queued
-	WaitingTokens int // prompt tokens queued
-	KVBlocks      int // usable blocks of the pool
-	KVBlocksUsed  int // referenced by live sequences
-	Ready         bool
-}
+type Load = inference.Load

@@ -144,3 +144,13 @@ type Event struct {
 	Top       []TokenLogprob // best first; nil unless asked for
 	Embedding []float32      // [width]; owned by the receiver
 }
+
+// Load is an engine's state at one moment, as a router weighs it.
+type Load struct {
+	Running       int // sequences in the running batch
+	Waiting       int // requests queued
+	WaitingTokens int // prompt tokens queued
+	KVBlocks      int // usable blocks of the pool
+	KVBlocksUsed  int // referenced by live sequences
+	Ready         bool
+}
