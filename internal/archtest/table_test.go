@@ -1,0 +1,105 @@
+package archtest
+
+// folder is a row of the import table. The row with the longest matching path
+// rules a package, and every package needs one. A folder may always import its
+// own subfolders.
+type folder struct {
+	path  string   // "api" rules api, api/openai …
+	own   []string // folders of ours that it may import, with all below them
+	third []string // module paths of third parties that it may import
+}
+
+// The arrows point down this list only.
+var table = []folder{
+	{path: "cmd/weir", own: []string{
+		"api", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
+	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus}},
+	{path: "configs", own: []string{"api", "engine/llm", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
+	{path: "telemetry", third: []string{zap, prometheus, compress}},
+
+	{path: "api", own: []string{"internal/inference", "router", "tokenizer"}, third: []string{fasthttp, compress, lru}},
+	{path: "router", own: []string{"internal/inference", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
+	{path: "registry", own: []string{"internal/inference"}},
+	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
+	{path: "tokenizer/chat", own: []string{"tokenizer"}},
+
+	{path: "engine/llm", own: []string{"engine", "internal", "kvcache", "scheduler"}},
+	{path: "engine/sample", own: []string{"internal"}},
+	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}, third: []string{xsys}},
+	{path: "engine/gguf", third: []string{xsys}},
+
+	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
+	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
+	{path: "kvcache", own: []string{"internal/invariants"}},
+
+	{path: "internal/inference"},
+	{path: "internal/invariants"},
+	{path: "internal/cpu", third: []string{xsys}},
+	{path: "internal/defaultmodel"},
+	{path: "internal/archtest"},
+}
+
+// Module paths of third parties.
+const (
+	cobra          = "github.com/spf13/cobra"
+	pflag          = "github.com/spf13/pflag"
+	progressbar    = "github.com/schollz/progressbar/v3"
+	xterm          = "golang.org/x/term"
+	xsys           = "golang.org/x/sys"
+	xtext          = "golang.org/x/text"
+	zap            = "go.uber.org/zap"
+	prometheus     = "github.com/prometheus/client_golang"
+	yaml           = "go.yaml.in/yaml/v4"
+	fasthttp       = "github.com/valyala/fasthttp"
+	compress       = "github.com/klauspost/compress"
+	lru            = "github.com/hashicorp/golang-lru/v2"
+	tiktoken       = "github.com/pkoukk/tiktoken-go"
+	tiktokenLoader = "github.com/pkoukk/tiktoken-go-loader"
+)
+
+// ban gives the reason for an import that the table leaves out (or, for the
+// standard library, that only a ban can forbid).
+type ban struct {
+	from string // folder, with all below it; "" is everywhere
+	to   string // import path or the beginning of one; ours without "weir/"
+	why  string
+}
+
+var bans = []ban{
+	{"", "cmd", "the composition root is imported by nobody"},
+	{"", "github.com/stretchr/testify", "tests use the standard library only"},
+	{"api", "engine", "the edge hands token ids to a router.Backend; tensors stay behind it"},
+	{"api", "kvcache", "the edge hands token ids to a router.Backend; tensors stay behind it"},
+	{"api", "telemetry", "the edge calls hooks; cmd joins them to metrics and logs"},
+	{"router", "api", "routing must serve other edges than HTTP"},
+	{"router", "engine", "an engine is one of several backends, known by the interface alone"},
+	{"router", fasthttp, "upstream calls need contexts and cancellation, which net/http has"},
+	{"engine", "api", "the engine knows token ids only; text and HTTP belong to the edge"},
+	{"engine", "router", "the consumer declares the interface; the engine does not know who calls"},
+	{"engine", "tokenizer", "the engine knows token ids only; text and HTTP belong to the edge"},
+	{"engine", "telemetry", "the engine exposes Stats and hooks; cmd joins them to metrics and logs"},
+	{"engine", "net", "nothing that computes talks to a network"},
+	{"scheduler", "engine", "the engine, the simulator and the fuzzer run the same scheduler"},
+	{"scheduler", "telemetry", "the scheduler exposes Stats; cmd joins them to metrics"},
+	{"scheduler", "math/rand", "the same calls must give the same plans; randomness enters as an argument"},
+	{"scheduler", "net", "planning is pure"},
+	{"scheduler", "os", "planning is pure"},
+	{"kvcache", "engine", "blocks are ids and counts; tensors live in the engine"},
+	{"kvcache", "scheduler", "the cache does not know who asks for blocks"},
+	{"kvcache", "math/rand", "the same calls must give the same blocks"},
+	{"kvcache", "time", "the cache has no clock; its order of use is a list"},
+	{"kvcache", "os", "bookkeeping touches no files"},
+	{"tokenizer", "net", "vocabularies come from the model or a file, never from a network at run time"},
+	{"telemetry", "engine", "domain packages expose Stats and hooks; cmd joins them"},
+	{"telemetry", "api", "domain packages expose Stats and hooks; cmd joins them"},
+	{"internal", "C", "the default build has no cgo"},
+	{"engine/llm", "C", "the default build has no cgo"},
+	{"engine/kernel", "C", "the default build has no cgo"},
+}
+
+// deterministic folders take time and randomness as arguments, run on their
+// caller's goroutine and report what is wrong as errors.
+var deterministic = []string{"scheduler", "kvcache"}
+
+// clockFuncs are the functions of package time that read or wait for a clock.
+var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
