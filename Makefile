@@ -1,0 +1,75 @@
+# weir. `make` alone lists what there is to make.
+
+GO        ?= go
+FUZZTIME  ?= 60s
+LINT       = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS    = -s -w -X main.version=$(VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help build test test-short test-race test-invariants fuzz lint format-check vet generate check-generate \
+        vectors golden size static-check cross smoke check clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+build: ## the static binary ./weir
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
+
+test: ## every test, with nothing but Go installed
+	$(GO) test ./...
+
+test-short: ## the tests without the slow ones
+	$(GO) test -short ./...
+
+test-race: ## every test under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+
+test-invariants: ## every test with broken contracts stopping where they happen
+	$(GO) test -tags invariants ./...
+
+fuzz: ## every fuzz target for FUZZTIME each
+	@.ci/fuzz $(FUZZTIME)
+
+lint: ## golangci-lint with .golangci.yml
+	$(GO) run $(LINT) run ./...
+
+format-check: ## fail where gofmt would change something
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run: gofmt -w .'; exit 1; }
+
+vet: ## go vet for both architectures
+	$(GO) vet ./...
+	GOARCH=arm64 $(GO) vet ./...
+
+generate: ## rewrite generated files
+	$(GO) test ./configs -run TestExampleFile -rewrite
+
+check-generate: generate ## fail where generated files are out of date
+	git diff --exit-code -- configs/weir.example.yml
+
+vectors: ## tests against the reference data in ../shared/testdata
+	@test -d ../shared/testdata || { echo 'no ../shared/testdata beside this checkout'; exit 1; }
+	$(GO) test -count=1 ./engine/... ./tokenizer/...
+
+golden: ## rewrite golden files; read the difference before you commit it
+	@git grep -l 'flag.Bool("rewrite"' -- '*_test.go' | xargs -n 1 dirname | sort -u | \
+	while read -r dir; do $(GO) test ./$$dir -rewrite; done
+
+size: ## lines per package, the longest files and functions
+	@$(GO) test ./internal/archtest -run '^TestSizes$$' -count=1 -v
+
+static-check: build ## the binary must need no shared library
+	@.ci/static ./weir
+
+cross: ## compile for arm64 and for other systems
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/weir
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/weir
+
+smoke: build ## start the server, chat once, stop it with SIGTERM
+	@.ci/smoke ./weir
+
+check: format-check vet lint check-generate test test-race static-check cross smoke ## all that CI runs
+
+clean: ## remove what the targets above built
+	rm -rf weir dist
+	$(GO) clean -testcache
