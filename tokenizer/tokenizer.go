@@ -1,9 +1,24 @@
 // Package tokenizer turns text into token ids and back, for the vocabularies
 // that GGUF files carry: byte-level BPE ("gpt2"), SentencePiece ("llama") and
 // WordPiece ("bert"). It needs no model: New reads metadata by key.
+//
+// Text of a client never becomes a control token: special tokens are looked
+// for only where the caller says so, and no merge makes one.
 package tokenizer
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Values of tokenizer.ggml.model.
+const (
+	kindBytePair      = "gpt2"
+	kindSentencePiece = "llama"
+	kindWordPiece     = "bert"
+)
 
 // Span is a stretch of prompt text. Text of a Control span (from a chat
 // template, or where the caller asked for it) may become special tokens;
@@ -20,88 +35,260 @@ type EncodeOptions struct {
 }
 
 // Tokenizer is immutable after New and safe for concurrent use.
-type Tokenizer struct{}
+type Tokenizer struct {
+	vocabulary   *vocabulary
+	specials     *specials
+	model        model
+	pieces       *pieces
+	leadingSpace bool // texts are encoded as if a space came first
+	scratches    sync.Pool
+}
+
+// model encodes ordinary text, which holds no special tokens. first tells that
+// the text begins the prompt or follows a special token.
+type model interface {
+	appendText(dst []int32, text string, first bool, s *scratch) []int32
+}
+
+// scratch is the working memory of one call, reused by later calls.
+type scratch struct {
+	merger merger
+	word   []byte
+}
+
+// maxScratchNodes bounds what an idle tokenizer keeps after a huge prompt.
+const maxScratchNodes = 1 << 15
 
 // New builds a tokenizer from GGUF metadata, asked for by key
-// ("tokenizer.ggml.model" and others).
+// ("tokenizer.ggml.model" and others). Values are of the Go types that GGUF
+// types map to; integers may have any width. Kinds and pre-tokenizers that are
+// not supported are refused by name.
 func New(value func(key string) (any, bool)) (*Tokenizer, error) {
-	return nil, errors.New("tokenizer: under construction")
+	m := metadata{value}
+	kind, err := m.text("tokenizer.ggml.model")
+	if err != nil {
+		return nil, err
+	}
+	if kind == "" {
+		return nil, errors.New("read tokenizer: tokenizer.ggml.model is missing; the file carries no tokenizer")
+	}
+	t := new(Tokenizer)
+	switch kind {
+	case kindBytePair:
+		err = t.buildBytePair(m)
+	case kindSentencePiece:
+		err = t.buildSentencePiece(m)
+	case kindWordPiece:
+		err = t.buildWordPiece(m)
+	default:
+		err = fmt.Errorf("read tokenizer.ggml.model: tokenizer %q is not supported; known are %s, %s and %s",
+			kind, kindBytePair, kindSentencePiece, kindWordPiece)
+	}
+	if err != nil {
+		return nil, err
+	}
+	name, err := m.text("general.name")
+	if err != nil {
+		return nil, err
+	}
+	if t.specials, err = newSpecials(t.vocabulary, name); err != nil {
+		return nil, err
+	}
+	t.pieces = newPieces(t.vocabulary)
+	t.scratches.New = func() any { return new(scratch) }
+	return t, nil
+}
+
+// readKind reads what every kind has.
+func (t *Tokenizer) readKind(m metadata, kind, pre string, d specialDefaults) error {
+	v, err := readVocabulary(m, kind, pre)
+	if err != nil {
+		return err
+	}
+	t.vocabulary = v
+	return v.readSpecials(m, d)
+}
+
+func (t *Tokenizer) buildBytePair(m metadata) error {
+	name, err := m.text("tokenizer.ggml.pre")
+	if err != nil {
+		return err
+	}
+	pre, err := preTokenizerFor(name)
+	if err != nil {
+		return err
+	}
+	d := specialDefaults{bos: none, eos: none, unknown: none, separator: none, addBOS: pre.addsBOS}
+	if err := t.readKind(m, kindBytePair, name, d); err != nil {
+		return err
+	}
+	t.model, err = newBytePair(t.vocabulary, m, pre)
+	return err
+}
+
+func (t *Tokenizer) buildSentencePiece(m metadata) error {
+	d := specialDefaults{bos: 1, eos: 2, unknown: 0, separator: none, addBOS: true}
+	if err := t.readKind(m, kindSentencePiece, "", d); err != nil {
+		return err
+	}
+	p, err := newSentencePiece(t.vocabulary, m)
+	if err != nil {
+		return err
+	}
+	t.model, t.leadingSpace = p, p.spacePrefix
+	return nil
+}
+
+func (t *Tokenizer) buildWordPiece(m metadata) (err error) {
+	d := specialDefaults{bos: 101, eos: none, unknown: 100, separator: 102, addBOS: true, addSeparator: true}
+	if err := t.readKind(m, kindWordPiece, "", d); err != nil {
+		return err
+	}
+	t.leadingSpace = true
+	t.model, err = newWordPiece(t.vocabulary, m)
+	return err
 }
 
 // AppendEncode appends the ids of text to dst.
-func (t *Tokenizer) AppendEncode(dst []int32, text string, o EncodeOptions) []int32 { return dst }
+func (t *Tokenizer) AppendEncode(dst []int32, text string, o EncodeOptions) []int32 {
+	run := [1]trustRun{{end: len(text), control: o.ParseSpecial}}
+	return t.appendRuns(dst, text, run[:], o.AddSpecial)
+}
 
-// AppendSpans appends the ids of a prompt made of spans of different trust.
-func (t *Tokenizer) AppendSpans(dst []int32, spans []Span, addSpecial bool) []int32 { return dst }
+// AppendSpans appends the ids of a prompt made of spans of different trust. It
+// is the encoding of their concatenation, so ordinary text is cut the same
+// wherever spans meet, except that a special token must lie within spans of
+// one trust: control tokens within Control spans, user-defined tokens of the
+// vocabulary within either.
+func (t *Tokenizer) AppendSpans(dst []int32, spans []Span, addSpecial bool) []int32 {
+	var text strings.Builder
+	size := 0
+	for _, s := range spans {
+		size += len(s.Text)
+	}
+	text.Grow(size)
+	runs := make([]trustRun, 0, len(spans))
+	for _, s := range spans {
+		text.WriteString(s.Text)
+		if n := len(runs); n > 0 && runs[n-1].control == s.Control {
+			runs[n-1].end = text.Len()
+			continue
+		}
+		runs = append(runs, trustRun{end: text.Len(), control: s.Control})
+	}
+	return t.appendRuns(dst, text.String(), runs, addSpecial)
+}
 
-// AppendPiece appends the bytes of one token; control tokens give nothing
-// unless special is set.
-func (t *Tokenizer) AppendPiece(dst []byte, id int32, special bool) []byte { return dst }
+// trustRun is a stretch of a prompt of one trust; it starts where the one
+// before ends.
+type trustRun struct {
+	end     int
+	control bool
+}
 
-// Decode gives the text of ids.
-func (t *Tokenizer) Decode(ids []int32, special bool) string { return "" }
+func (t *Tokenizer) appendRuns(dst []int32, text string, runs []trustRun, addSpecial bool) []int32 {
+	s := t.scratches.Get().(*scratch)
+	v := t.vocabulary
+	if addSpecial && v.addBOS {
+		dst = append(dst, v.bos)
+	}
+	dst = t.appendPrompt(dst, text, runs, s)
+	if addSpecial && v.addEOS {
+		dst = append(dst, v.eos)
+	}
+	if addSpecial && v.addSeparator && v.kind == kindWordPiece {
+		dst = append(dst, v.separator)
+	}
+	if cap(s.merger.nodes) > maxScratchNodes {
+		s.merger = merger{}
+	}
+	if cap(s.word) > maxScratchNodes {
+		s.word = nil
+	}
+	t.scratches.Put(s)
+	return dst
+}
+
+// appendPrompt splits text at special tokens and encodes what lies between.
+func (t *Tokenizer) appendPrompt(dst []int32, text string, runs []trustRun, s *scratch) []int32 {
+	start, at, first := 0, 0, true
+	for _, run := range runs {
+		matcher := &t.specials.client
+		if run.control {
+			matcher = &t.specials.trusted
+		}
+		for at < run.end {
+			id, from, to, ok := matcher.find(text, at, run.end)
+			if !ok {
+				at = run.end
+				break
+			}
+			from, to = t.stripAround(id, text, start, from, to)
+			if from > start {
+				dst = t.model.appendText(dst, text[start:from], first, s)
+			}
+			dst = append(dst, id)
+			start, at, first = to, to, true
+		}
+	}
+	if start < len(text) {
+		dst = t.model.appendText(dst, text[start:], first, s)
+	}
+	return dst
+}
+
+// stripAround widens a special token at text[from:to] by the white space that
+// belongs to it; start is where the text before it starts.
+func (t *Tokenizer) stripAround(id int32, text string, start, from, to int) (int, int) {
+	strips := t.specials.strips[id]
+	for strips&stripLeft != 0 && from > start && isASCIISpace(text[from-1]) {
+		from--
+	}
+	for strips&stripRight != 0 && to < len(text) && isASCIISpace(text[to]) {
+		to++
+	}
+	return from, to
+}
 
 // Size is the number of tokens in the vocabulary.
-func (t *Tokenizer) Size() int { return 0 }
+func (t *Tokenizer) Size() int { return len(t.vocabulary.texts) }
 
 // IsEOG tells whether a token ends a generation.
-func (t *Tokenizer) IsEOG(id int32) bool { return false }
+func (t *Tokenizer) IsEOG(id int32) bool { return t.vocabulary.endsGeneration[id] }
 
-// EOG lists the tokens that end a generation, ascending.
-func (t *Tokenizer) EOG() []int32 { return nil }
+// EOG lists the tokens that end a generation, ascending. The caller must not
+// change it.
+func (t *Tokenizer) EOG() []int32 { return t.vocabulary.eog }
 
-// BOS is the token that begins a text.
-func (t *Tokenizer) BOS() (int32, bool) { return 0, false }
+// BOS is the token that begins a text ([CLS] for WordPiece).
+func (t *Tokenizer) BOS() (int32, bool) { return t.vocabulary.bos, t.vocabulary.bos != none }
 
 // EOS is the token that ends a text.
-func (t *Tokenizer) EOS() (int32, bool) { return 0, false }
+func (t *Tokenizer) EOS() (int32, bool) { return t.vocabulary.eos, t.vocabulary.eos != none }
 
-// AddsBOS tells whether AddSpecial puts BOS (or [CLS]) before a text.
-func (t *Tokenizer) AddsBOS() bool { return false }
+// AddsBOS tells whether AddSpecial puts BOS before a text.
+func (t *Tokenizer) AddsBOS() bool { return t.vocabulary.addBOS }
 
-// IsControl tells whether a token is a control token.
-func (t *Tokenizer) IsControl(id int32) bool { return false }
+// IsControl tells whether a token is a control token, which ordinary text
+// never becomes and which has no text unless special tokens are asked for.
+func (t *Tokenizer) IsControl(id int32) bool {
+	return t.vocabulary.has(id) && t.vocabulary.types[id] == typeControl
+}
 
-// TokenText is the raw vocabulary entry of a token.
-func (t *Tokenizer) TokenText(id int32) string { return "" }
+// TokenText is the raw vocabulary entry of a token, in the vocabulary's own
+// spelling; empty for an id outside the vocabulary.
+func (t *Tokenizer) TokenText(id int32) string {
+	if !t.vocabulary.has(id) {
+		return ""
+	}
+	return t.vocabulary.texts[id]
+}
 
 // ID finds a token by its raw vocabulary entry.
-func (t *Tokenizer) ID(text string) (int32, bool) { return 0, false }
+func (t *Tokenizer) ID(text string) (int32, bool) {
+	id, ok := t.vocabulary.ids[text]
+	return id, ok
+}
 
 // Kind is the value of tokenizer.ggml.model: "gpt2", "llama" or "bert".
-func (t *Tokenizer) Kind() string { return "" }
-
-// Decoder turns a stream of ids into a stream of whole UTF-8 runes. It is for
-// one stream and one goroutine.
-type Decoder struct{}
-
-// NewDecoder returns a decoder; special makes control tokens visible.
-func (t *Tokenizer) NewDecoder(special bool) *Decoder { return &Decoder{} }
-
-// Append appends the text that id completes. At most 3 bytes are held back.
-func (d *Decoder) Append(dst []byte, id int32) []byte { return dst }
-
-// Flush appends what is held back, as U+FFFD.
-func (d *Decoder) Flush(dst []byte) []byte { return dst }
-
-// Encoding counts and encodes text of an OpenAI-family model.
-type Encoding struct{}
-
-// Name is the encoding's name, such as "o200k_base".
-func (e *Encoding) Name() string { return "" }
-
-// Count is the number of tokens of text; nothing in it is special.
-func (e *Encoding) Count(text string) (int, error) { return 0, nil }
-
-// AppendEncode appends the ids of text; nothing in it is special.
-func (e *Encoding) AppendEncode(dst []int32, text string) ([]int32, error) { return dst, nil }
-
-// Counter counts tokens for OpenAI-family models by name, offline.
-type Counter struct{}
-
-// NewCounter returns a counter that reads vocabulary files from dir, or those
-// built into the program where dir is empty.
-func NewCounter(dir string) *Counter { return &Counter{} }
-
-// CountFor finds the encoding of a model by name (gpt-4o, o3, gpt-4, …).
-func (c *Counter) CountFor(model string) (*Encoding, bool) { return nil, false }
+func (t *Tokenizer) Kind() string { return t.vocabulary.kind }

@@ -1,0 +1,145 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// wordPiece is BERT's scheme (Wu et al. 2016; Devlin et al. 2018): text is
+// normalised and cut into words; each word is spelt by the longest entries
+// from the left, or is the unknown token. GGUF writes the entries that begin
+// a word with a word mark, and those inside one without "##".
+type wordPiece struct {
+	entries      map[string]int32
+	longestBytes int
+	unknown      int32
+	lowerCase    bool
+	stripAccents bool
+}
+
+func newWordPiece(v *vocabulary, m metadata) (*wordPiece, error) {
+	w := &wordPiece{entries: make(map[string]int32, len(v.texts)), unknown: v.unknown}
+	var err error
+	if w.lowerCase, _, err = m.flag("tokenizer.ggml.normalizer.lowercase", true); err != nil {
+		return nil, err
+	}
+	if w.stripAccents, _, err = m.flag("tokenizer.ggml.normalizer.strip_accents", w.lowerCase); err != nil {
+		return nil, err
+	}
+	for i, text := range v.texts {
+		if v.mergeable(int32(i)) {
+			w.entries[text] = int32(i)
+			w.longestBytes = max(w.longestBytes, len(text))
+		}
+	}
+	return w, nil
+}
+
+// appendText encodes a stretch of ordinary text. It normalises rune by rune
+// into one word at a time, so memory is bounded by the longest word.
+func (w *wordPiece) appendText(dst []int32, text string, _ bool, s *scratch) []int32 {
+	word := append(s.word[:0], wordMark...)
+	classes := runeClasses()
+	flush := func() {
+		if len(word) > len(wordMark) {
+			dst = w.appendWord(dst, word)
+		}
+		word = word[:len(wordMark)]
+	}
+	emit := func(r rune) {
+		switch c := classes.of(r); {
+		case c&space != 0:
+			flush()
+		case r == 0 || r == utf8.RuneError || c&other != 0 && unicode.Is(unicode.Cc, r):
+		case w.stripAccents && c&mark != 0:
+		case c&punctuation != 0 || r < 0x7F && c&symbol != 0 || isBERTHan(r):
+			flush()
+			word = utf8.AppendRune(word, w.fold(r))
+			flush()
+		default:
+			word = utf8.AppendRune(word, w.fold(r))
+		}
+	}
+	w.eachRune(text, emit)
+	flush()
+	s.word = word
+	return dst
+}
+
+// eachRune decomposes canonically (NFD) where accents are to go.
+func (w *wordPiece) eachRune(text string, emit func(rune)) {
+	for _, r := range text {
+		if !w.stripAccents || r < utf8.RuneSelf {
+			emit(r)
+			continue
+		}
+		var buffer [utf8.UTFMax]byte
+		decomposed := norm.NFD.Properties(buffer[:utf8.EncodeRune(buffer[:], r)]).Decomposition()
+		if decomposed == nil {
+			emit(r)
+			continue
+		}
+		for len(decomposed) > 0 {
+			d, n := utf8.DecodeRune(decomposed)
+			decomposed = decomposed[n:]
+			emit(d)
+		}
+	}
+}
+
+func (w *wordPiece) fold(r rune) rune {
+	if w.lowerCase {
+		return unicode.ToLower(r)
+	}
+	return r
+}
+
+// appendWord spells one word, which starts with the word mark.
+func (w *wordPiece) appendWord(dst []int32, word []byte) []int32 {
+	start := len(dst)
+	for i := 0; i < len(word); {
+		id, n := w.longest(word[i:])
+		if n == 0 {
+			dst = dst[:start]
+			if w.unknown != none {
+				dst = append(dst, w.unknown)
+			}
+			return dst
+		}
+		dst = append(dst, id)
+		i += n
+	}
+	return dst
+}
+
+func (w *wordPiece) longest(rest []byte) (id int32, n int) {
+	for n := min(len(rest), w.longestBytes); n > 0; n-- {
+		if id, ok := w.entries[string(rest[:n])]; ok {
+			return id, n
+		}
+	}
+	return none, 0
+}
+
+// isBERTHan lists the blocks that BERT cuts into single characters. The odd
+// start of the sixth is in the reference implementations.
+func isBERTHan(r rune) bool {
+	if r < 0x3400 {
+		return false
+	}
+	for _, block := range [...][2]rune{
+		{0x4E00, 0x9FFF}, {0x3400, 0x4DBF}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
+		{0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF}, {0x2F800, 0x2FA1F},
+	} {
+		if r >= block[0] && r <= block[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// wordPieceText undoes the word mark of an entry.
+func wordPieceText(entry string) string { return strings.ReplaceAll(entry, wordMark, " ") }
