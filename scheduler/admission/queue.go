@@ -1,0 +1,221 @@
+// Package admission holds the queue in which requests wait for the step
+// planner. It decides two things and nothing else: whether a request may wait
+// at all (the queue is bounded in requests and in prompt tokens), and whose
+// turn is next.
+//
+// The order is: class (strict, except that each lower class is owed a small
+// guaranteed share), then tenant by weighted virtual token counters (Sheng et
+// al., "Fairness in Serving Large Language Models", 2024), then first come
+// first served inside a tenant.
+//
+// The queue is a pure data structure: it has no clock, no goroutine and no
+// lock, counts in integers, and never iterates over a map, so the same calls
+// give the same order. It belongs to one goroutine. Offer, Take and Remove
+// cost O(log tenants) (plus O(log requests) with a deadline); nothing depends
+// on the number of waiting requests.
+package admission
+
+import (
+	"fmt"
+
+	"weir/internal/inference"
+)
+
+// Config bounds the queue. Zero fields take the defaults named.
+type Config struct {
+	MaxRequests    int // waiting requests; default 1024
+	MaxTokens      int // prompt tokens of all waiting requests; 0 is no limit
+	LookAhead      int // requests that one scan may skip; default 8
+	MaxIdleTenants int // tenants remembered while they have no request; default 4096
+
+	// SharePercent is each class's guaranteed share of the prefill work that
+	// higher classes are admitted with while it waits; 0 is none. The entry of
+	// the highest class has no meaning.
+	SharePercent [inference.NumClasses]int
+}
+
+// Item is one request as the queue sees it.
+type Item struct {
+	Ref      uint64 // the caller's name for the request; Next and Expire hand it back
+	Tenant   string // unit of fairness
+	Class    inference.Class
+	Weight   int   // the tenant's share relative to others, 1 to MaxWeight; 0 is 1
+	Tokens   int   // prompt tokens
+	Deadline int64 // Expire hands the item back from this time on; 0 is never
+}
+
+// MaxWeight is the largest weight that changes anything; larger ones are cut.
+const MaxWeight = 1 << 12
+
+// Ticket names a waiting item: slot index and generation, so that the ticket
+// of an item that has left is never taken for a later one.
+type Ticket uint64
+
+// Queue holds waiting requests. Build it with New.
+type Queue struct {
+	cfg     Config
+	entries slab[entry]
+	flows   slab[flow]
+	byKey   map[flowKey]int32
+	lanes   [inference.NumClasses]lane
+	due     []int32 // entries with a deadline: binary heap, soonest first
+	tokens  int
+	offers  uint64 // ever accepted; numbers items in order of arrival
+	scan    scan
+}
+
+// entry is a waiting item: a node of its flow's first-come list.
+type entry struct {
+	item   Item
+	flow   int32
+	next   int32
+	prev   int32
+	due    int32  // index in Queue.due; none without deadline
+	number uint64 // order of arrival over all flows
+	place  uint64 // order of arrival within the flow
+}
+
+// lane is one class: the flows that wait in it, least served first.
+type lane struct {
+	backlog []int32 // binary heap of flow indices by (key, turn)
+	floor   uint64  // service of the last flow whose turn came: the lift when nobody waits
+	waiting int
+	credit  uint64 // hundredths of cost units owed by the guaranteed share
+	idle    list   // flows without requests whose debt is remembered
+}
+
+// none is the end of a list and the position of what is on no heap.
+const none = -1
+
+// New returns an empty queue.
+func New(cfg Config) (*Queue, error) {
+	if cfg.MaxRequests < 0 || cfg.MaxTokens < 0 || cfg.LookAhead < 0 || cfg.MaxIdleTenants < 0 {
+		return nil, fmt.Errorf("build admission queue: negative limit in %+v", cfg)
+	}
+	for c, p := range cfg.SharePercent {
+		if p < 0 || p > 100 {
+			return nil, fmt.Errorf("build admission queue: share of class %d is %d %%, want 0 to 100", c, p)
+		}
+	}
+	cfg.MaxRequests = orDefault(cfg.MaxRequests, 1024)
+	cfg.LookAhead = orDefault(cfg.LookAhead, 8)
+	cfg.MaxIdleTenants = orDefault(cfg.MaxIdleTenants, 4096)
+	q := &Queue{cfg: cfg, byKey: make(map[flowKey]int32)}
+	for c := range q.lanes {
+		q.lanes[c].idle = list{none, none, 0}
+	}
+	return q, nil
+}
+
+func orDefault(v, def int) int {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// Offer queues an item, or refuses it with an *inference.LimitError around
+// inference.ErrQueueFull. A prompt larger than MaxTokens may wait alone.
+func (q *Queue) Offer(it Item) (Ticket, error) {
+	if it.Class >= inference.NumClasses {
+		return 0, fmt.Errorf("%w: class %d, want below %d", inference.ErrInvalid, it.Class, inference.NumClasses)
+	}
+	if err := q.room(it.Tokens); err != nil {
+		return 0, err
+	}
+	e := q.entries.take()
+	q.offers++
+	q.entries.at(e).item, q.entries.at(e).number = it, q.offers
+	q.entries.at(e).due = none
+	f := q.flowOf(it)
+	q.append(f, e)
+	q.tokens += it.Tokens
+	q.lanes[it.Class].waiting++
+	if it.Deadline != 0 {
+		q.pushDue(e)
+	}
+	return Ticket(q.entries.id(e)), nil
+}
+
+// room reports why an item of so many tokens cannot wait.
+func (q *Queue) room(tokens int) error {
+	if n := q.Len(); n >= q.cfg.MaxRequests {
+		return &inference.LimitError{
+			Err: inference.ErrQueueFull, What: "waiting requests", Need: n + 1, Limit: q.cfg.MaxRequests,
+			Remedy: "retry later, or raise the queue's limit",
+		}
+	}
+	if q.cfg.MaxTokens > 0 && q.Len() > 0 && q.tokens+tokens > q.cfg.MaxTokens {
+		return &inference.LimitError{
+			Err: inference.ErrQueueFull, What: "waiting prompt tokens", Need: q.tokens + tokens, Limit: q.cfg.MaxTokens,
+			Remedy: "retry later, or raise the queue's token limit",
+		}
+	}
+	return nil
+}
+
+// Remove takes an item out of the queue without service; false means that the
+// ticket's item has already left.
+func (q *Queue) Remove(t Ticket) bool {
+	e, ok := q.entries.index(uint64(t))
+	if !ok {
+		return false
+	}
+	f := q.entries.at(e).flow
+	q.unlink(e)
+	q.release(f)
+	return true
+}
+
+// unlink removes an entry from its flow, the counts and the deadline heap. The
+// flow keeps the item's reference.
+func (q *Queue) unlink(e int32) {
+	n := q.entries.at(e)
+	q.detach(e)
+	q.tokens -= n.item.Tokens
+	l := &q.lanes[n.item.Class]
+	l.waiting--
+	if l.waiting == 0 {
+		l.credit = 0
+	}
+	if n.due != none {
+		q.removeDue(n.due)
+	}
+	q.entries.put(e)
+}
+
+// Len is the number of waiting items.
+func (q *Queue) Len() int {
+	n := 0
+	for c := range q.lanes {
+		n += q.lanes[c].waiting
+	}
+	return n
+}
+
+// Waiting is the number of waiting items of one class.
+func (q *Queue) Waiting(c inference.Class) int { return q.lanes[c].waiting }
+
+// Tokens is the sum of prompt tokens of all waiting items.
+func (q *Queue) Tokens() int { return q.tokens }
+
+// Position estimates how many items go before this one: all of higher classes,
+// those of its tenant that came earlier, and as many of each other tenant in
+// its class, which take turns with it. It costs O(1), so it is an estimate:
+// cancelled items that were not yet passed may be counted.
+func (q *Queue) Position(t Ticket) (int, bool) {
+	e, ok := q.entries.index(uint64(t))
+	if !ok {
+		return 0, false
+	}
+	n := q.entries.at(e)
+	f := q.flows.at(n.flow)
+	l := &q.lanes[n.item.Class]
+	own := min(int(n.place-q.entries.at(f.head).place), f.waiting-1)
+	others := l.waiting - f.waiting
+	ahead := own + min(others, own*(len(l.backlog)-1))
+	for c := range n.item.Class {
+		ahead += q.lanes[c].waiting
+	}
+	return ahead, true
+}

@@ -1,0 +1,156 @@
+package admission
+
+import "weir/internal/inference"
+
+// scan is one walk over a class in the order of turns. Flows whose requests
+// were all skipped are parked off the heap until the scan ends.
+type scan struct {
+	class   inference.Class
+	current int32 // entry that Next returned last; none when taken or skipped
+	skipped int
+	parked  []int32
+	touched []int32 // flows whose cursor is set
+}
+
+// Order returns the classes in the order in which they are to be tried: lower
+// classes whose guaranteed share is due first, then by precedence.
+func (q *Queue) Order() [inference.NumClasses]inference.Class {
+	var order [inference.NumClasses]inference.Class
+	n := 0
+	for pass := range 2 {
+		for c := range inference.Class(inference.NumClasses) {
+			if q.owed(c) == (pass == 0) {
+				order[n] = c
+				n++
+			}
+		}
+	}
+	return order
+}
+
+// owed reports whether a class has been passed over for so much work that its
+// next request is paid for by its guaranteed share.
+func (q *Queue) owed(c inference.Class) bool {
+	l := &q.lanes[c]
+	if l.credit == 0 {
+		return false
+	}
+	fi, ok := q.leastServed(c)
+	if !ok {
+		return false
+	}
+	head := q.entries.at(q.flows.at(fi).head)
+	return l.credit >= 100*units(head.item.Tokens, 0)
+}
+
+func units(computed, cached int) uint64 {
+	return uint64(max(computed, 0))*unitsPerPrefillToken + uint64(max(cached, 0))*unitsPerCachedToken
+}
+
+// Scan starts a walk over the waiting requests of a class. It must be ended
+// with EndScan before the next Offer, Expire or Scan.
+func (q *Queue) Scan(c inference.Class) {
+	q.scan.class, q.scan.current, q.scan.skipped = c, none, 0
+}
+
+// Next returns the request whose turn it is among those not skipped, until
+// LookAhead requests were skipped, half of that in one tenant. The answer must
+// be followed by Take, Skip or Remove of that request.
+func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
+	s := &q.scan
+	for s.skipped < q.cfg.LookAhead {
+		fi, ok := q.leastServed(s.class)
+		if !ok {
+			return 0, 0, false
+		}
+		e := q.cursor(fi)
+		if e == none || q.flows.at(fi).looked >= (q.cfg.LookAhead+1)/2 {
+			q.park(fi)
+			continue
+		}
+		s.current = e
+		return q.entries.at(e).item.Ref, Ticket(q.entries.id(e)), true
+	}
+	return 0, 0, false
+}
+
+// cursor is the entry of a flow that the scan looks at next.
+func (q *Queue) cursor(fi int32) int32 {
+	f := q.flows.at(fi)
+	if f.cursor == none && f.looked == 0 {
+		f.cursor = f.head
+		q.scan.touched = append(q.scan.touched, fi)
+	}
+	return f.cursor
+}
+
+func (q *Queue) park(fi int32) {
+	f := q.flows.at(fi)
+	q.removeFlow(f.key.class, f.pos)
+	f.parked = true
+	q.scan.parked = append(q.scan.parked, fi)
+}
+
+// Skip passes over the request that Next returned: it cannot run yet.
+func (q *Queue) Skip() {
+	s := &q.scan
+	if s.current == none {
+		return
+	}
+	n := q.entries.at(s.current)
+	f := q.flows.at(n.flow)
+	f.cursor = n.next
+	f.looked++
+	s.skipped++
+	s.current = none
+}
+
+// Take admits the request that Next returned and charges its tenant for the
+// prompt: computed tokens in full, cached ones at a tenth. The flow is for
+// Charge and Done.
+func (q *Queue) Take(computed, cached int) FlowID {
+	s := &q.scan
+	e := s.current
+	if e == none {
+		return none
+	}
+	s.current = none
+	fi := q.entries.at(e).flow
+	f := q.flows.at(fi)
+	l := &q.lanes[s.class]
+	l.floor = max(l.floor, f.service)
+	cost := units(computed, cached)
+	q.settle(s.class, cost)
+	q.unlink(e)
+	q.serve(fi, cost)
+	return FlowID(fi)
+}
+
+// settle books admitted work against the guaranteed shares: lower classes that
+// wait are owed their part of it, the admitted class has received it.
+func (q *Queue) settle(c inference.Class, cost uint64) {
+	l := &q.lanes[c]
+	l.credit -= min(l.credit, 100*cost)
+	for lower := c + 1; lower < inference.NumClasses; lower++ {
+		if o := &q.lanes[lower]; o.waiting > 0 {
+			o.credit = min(o.credit+cost*uint64(q.cfg.SharePercent[lower]), rebaseAbove)
+		}
+	}
+}
+
+// EndScan puts the parked flows back.
+func (q *Queue) EndScan() {
+	s := &q.scan
+	for _, fi := range s.touched {
+		f := q.flows.at(fi)
+		f.cursor, f.looked = none, 0
+	}
+	for _, fi := range s.parked {
+		f := q.flows.at(fi)
+		f.parked = false
+		if f.waiting > 0 {
+			q.push(fi)
+		}
+	}
+	s.touched, s.parked, s.current = s.touched[:0], s.parked[:0], none
+}
