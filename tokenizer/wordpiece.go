@@ -18,17 +18,25 @@ type wordPiece struct {
 	unknown      int32
 	lowerCase    bool
 	stripAccents bool
+	// baseRunes is how llama.cpp normalised when files did not yet carry the
+	// normaliser's options: a rune becomes the first of its decomposition, so
+	// accents of composed letters go, combining marks of the text stay, and a
+	// Hangul syllable is its leading consonant. Files with the options get
+	// BERT's own normalisation: decompose and drop nonspacing marks.
+	baseRunes bool
 }
 
 func newWordPiece(v *vocabulary, m metadata) (*wordPiece, error) {
 	w := &wordPiece{entries: make(map[string]int32, len(v.texts)), unknown: v.unknown}
 	var err error
-	if w.lowerCase, _, err = m.flag("tokenizer.ggml.normalizer.lowercase", true); err != nil {
+	var set [2]bool
+	if w.lowerCase, set[0], err = m.flag("tokenizer.ggml.normalizer.lowercase", true); err != nil {
 		return nil, err
 	}
-	if w.stripAccents, _, err = m.flag("tokenizer.ggml.normalizer.strip_accents", w.lowerCase); err != nil {
+	if w.stripAccents, set[1], err = m.flag("tokenizer.ggml.normalizer.strip_accents", w.lowerCase); err != nil {
 		return nil, err
 	}
+	w.baseRunes = !set[0] && !set[1]
 	for i, text := range v.texts {
 		if v.mergeable(int32(i)) {
 			w.entries[text] = int32(i)
@@ -53,8 +61,8 @@ func (w *wordPiece) appendText(dst []int32, text string, _ bool, s *scratch) []i
 		switch c := classes.of(r); {
 		case c&space != 0:
 			flush()
-		case r == 0 || r == utf8.RuneError || c&other != 0 && unicode.Is(unicode.Cc, r):
-		case w.stripAccents && c&mark != 0:
+		case c&other != 0 || r == utf8.RuneError:
+		case c&mark != 0 && w.stripAccents && !w.baseRunes && unicode.Is(unicode.Mn, r):
 		case c&punctuation != 0 || r < 0x7F && c&symbol != 0 || isBERTHan(r):
 			flush()
 			word = utf8.AppendRune(word, w.fold(r))
@@ -71,21 +79,20 @@ func (w *wordPiece) appendText(dst []int32, text string, _ bool, s *scratch) []i
 
 // eachRune decomposes canonically (NFD) where accents are to go.
 func (w *wordPiece) eachRune(text string, emit func(rune)) {
+	var source, decomposed [64]byte
 	for _, r := range text {
 		if !w.stripAccents || r < utf8.RuneSelf {
 			emit(r)
 			continue
 		}
-		var buffer [utf8.UTFMax]byte
-		decomposed := norm.NFD.Properties(buffer[:utf8.EncodeRune(buffer[:], r)]).Decomposition()
-		if decomposed == nil {
-			emit(r)
-			continue
-		}
-		for len(decomposed) > 0 {
-			d, n := utf8.DecodeRune(decomposed)
-			decomposed = decomposed[n:]
+		n := utf8.EncodeRune(source[:], r)
+		for rest := norm.NFD.Append(decomposed[:0], source[:n]...); len(rest) > 0; {
+			d, n := utf8.DecodeRune(rest)
+			rest = rest[n:]
 			emit(d)
+			if w.baseRunes {
+				break
+			}
 		}
 	}
 }
