@@ -82,7 +82,7 @@ func preTokenizers() []preTokenizerSet {
 			isolate(runOf(isFalconPunctuation)), cutGPT2, isolate(threeDigits)}}},
 		{[]string{"deepseek-llm"}, preTokenizer{stages: []stage{
 			isolate(oneLineBreak), isolate(spacedRunOf(isDeepseekLetter)), isolate(spacedRunOf(isDeepseekPunctuation)),
-			cutTrailingSpace, isolate(runOf(isDeepseekEastAsian)), isolate(runOfClass(numeral))}}},
+			cutTrailingSpace, isolate(runOf(isDeepseekEastAsian)), isolate(oneOfClass(numeral))}}},
 		{[]string{"deepseek-coder"}, preTokenizer{stages: []stage{
 			isolate(oneLineBreak), isolate(spacedRunOfClass(letter)), isolate(spacedRunOfClass(punctuation)),
 			isolate(runOf(isDeepseekEastAsian)), isolate(oneOfClass(numeral))}}},
