@@ -21,10 +21,13 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"weir/internal/inference"
 	"weir/kvcache"
+	"weir/scheduler/admission"
 )
 
 // Config limits the scheduler. Zero fields take the defaults named.
@@ -112,7 +115,7 @@ type Plan struct {
 // Chunk is a run of consecutive positions of one sequence.
 type Chunk struct {
 	Request ID
-	Choice  int // choice of the request; 0 before the fork
+	Choice  int // of the request; before the fork, the first live one stands for all
 	User    any
 
 	Start  int                 // position of the first row; rows [0,Start) are in the KV cache
@@ -149,3 +152,190 @@ type End struct {
 	Done    bool  // the request has no choice left and its ID is dead
 }
 
+// ErrExpired ends a request whose deadline passed while it waited.
+var ErrExpired = fmt.Errorf("deadline passed in the queue: %w", inference.ErrUnavailable)
+
+// Scheduler is the step planner. It belongs to one goroutine, except Check,
+// and it is the only user of its pool's tables.
+type Scheduler struct {
+	cfg         Config
+	pool        *kvcache.Pool
+	usable      int // blocks that live sequences may hold together
+	blockTokens int
+	watermark   int // blocks
+
+	queue    *admission.Queue
+	requests slab
+	running  []*sequence // in order of precedence; the first is never preempted
+	resuming []*sequence // preempted, in the same order
+	spare    []*sequence // ended, for reuse
+	seats    int         // taken of MaxSeqs: running sequences and forks to come
+	admitted uint64      // requests ever; numbers them in order of admission
+	plans    uint64      // calls of Plan
+
+	step  step // the plan in the making, or out until Commit
+	admit admit
+	ends  []End
+	stats Stats
+}
+
+// New returns a scheduler over the pool, of which it must be the only user.
+func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
+	if pool == nil {
+		return nil, errors.New("build scheduler: no block pool")
+	}
+	cfg, err := cfg.complete(pool.Usable())
+	if err != nil {
+		return nil, fmt.Errorf("build scheduler: %w", err)
+	}
+	queue, err := admission.New(admission.Config{
+		MaxRequests: cfg.MaxWaiting, MaxTokens: cfg.MaxWaitingTokens, SharePercent: cfg.SharePercent,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build scheduler: %w", err)
+	}
+	return &Scheduler{
+		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
+		watermark: cfg.WatermarkBlocks, queue: queue,
+		admit: admit{slacks: make([]int, pool.BlockTokens())},
+	}, nil
+}
+
+// complete fills in defaults and refuses what contradicts itself.
+func (c Config) complete(usable int) (Config, error) {
+	for _, f := range []struct {
+		name  string
+		value *int
+		def   int
+	}{
+		{"MaxSeqs", &c.MaxSeqs, 256},
+		{"MaxBatchTokens", &c.MaxBatchTokens, max(512, c.MaxSeqs)},
+		{"MaxModelLen", &c.MaxModelLen, 0},
+		{"PrefillChunk", &c.PrefillChunk, c.MaxBatchTokens},
+		{"MaxPrefills", &c.MaxPrefills, 2},
+		{"MaxWaiting", &c.MaxWaiting, 1024},
+		{"MaxWaitingTokens", &c.MaxWaitingTokens, 0},
+		{"OvertakeLimit", &c.OvertakeLimit, 64},
+		{"PreemptLimit", &c.PreemptLimit, 3},
+		{"MinRunTokens", &c.MinRunTokens, 8},
+		{"OutputEstimate", &c.OutputEstimate, 256},
+	} {
+		if *f.value < 0 {
+			return c, fmt.Errorf("%s is %d, want 0 (for the default) or more", f.name, *f.value)
+		}
+		if *f.value == 0 {
+			*f.value = f.def
+		}
+	}
+	if c.PrefillChunk == 0 || c.PrefillChunk > c.MaxBatchTokens {
+		c.PrefillChunk = c.MaxBatchTokens
+	}
+	switch {
+	case c.MaxModelLen < 1:
+		return c, errors.New("MaxModelLen is missing: it is the model's context in tokens")
+	case c.MaxBatchTokens < c.MaxSeqs:
+		return c, fmt.Errorf("MaxBatchTokens is %d, want at least MaxSeqs (%d), a row for every running sequence",
+			c.MaxBatchTokens, c.MaxSeqs)
+	}
+	if c.WatermarkBlocks == 0 {
+		c.WatermarkBlocks = usable / 100
+	}
+	c.WatermarkBlocks = max(c.WatermarkBlocks, 0)
+	if c.SharePercent == [inference.NumClasses]int{} {
+		c.SharePercent = [inference.NumClasses]int{inference.Default: 10, inference.Bulk: 5}
+	}
+	return c, nil
+}
+
+// Check refuses, in constant time, what can never be served: with
+// inference.ErrInvalid, ErrContextLength or ErrNeverFits, the latter two as
+// *inference.LimitError. It reads only what New set: call it from anywhere.
+func (s *Scheduler) Check(promptTokens, maxTokens, n int) error {
+	switch {
+	case promptTokens < 1:
+		return fmt.Errorf("%w: the prompt is empty", inference.ErrInvalid)
+	case maxTokens < 0:
+		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, maxTokens)
+	case n < 1:
+		return fmt.Errorf("%w: n is %d, want 1 or more", inference.ErrInvalid, n)
+	case n > s.cfg.MaxSeqs:
+		return &inference.LimitError{
+			Err: inference.ErrNeverFits, What: "choices (n)", Need: n, Limit: s.cfg.MaxSeqs,
+			Remedy: "ask for fewer choices or raise --max-num-seqs",
+		}
+	case maxTokens > s.cfg.MaxModelLen || promptTokens+maxTokens > s.cfg.MaxModelLen:
+		return &inference.LimitError{
+			Err: inference.ErrContextLength, What: "prompt tokens + max_tokens",
+			Need: promptTokens + min(maxTokens, math.MaxInt-promptTokens), Limit: s.cfg.MaxModelLen,
+			Remedy: "shorten the prompt, lower max_tokens or raise --max-model-len",
+		}
+	}
+	if s.cfg.CapOutput {
+		maxTokens = min(maxTokens, 1)
+	}
+	if need := s.blocksFor(finalRows(promptTokens, maxTokens)); need > s.usable {
+		return &inference.LimitError{
+			Err: inference.ErrNeverFits, What: "KV blocks", Need: need, Limit: s.usable,
+			Remedy: "shorten the prompt, lower max_tokens or give the KV cache more memory",
+		}
+	}
+	return nil
+}
+
+// finalRows is how many rows of KV a sequence ends with: the last output token
+// is sampled but never computed.
+func finalRows(promptTokens, outputTokens int) int { return promptTokens + max(outputTokens, 1) - 1 }
+
+func (s *Scheduler) blocksFor(rows int) int { return (rows + s.blockTokens - 1) / s.blockTokens }
+
+// Submit queues a request, or refuses it: what Check says, or
+// inference.ErrQueueFull as *inference.LimitError.
+func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
+	r.N = max(r.N, 1)
+	err := s.Check(len(r.Prompt), r.MaxTokens, r.N)
+	if err == nil {
+		err = r.consistent()
+	}
+	if err == nil && r.Deadline != 0 && r.Deadline <= now {
+		err = ErrExpired
+	}
+	if err != nil {
+		s.stats.Refused++
+		return 0, err
+	}
+	q := s.requests.take()
+	q.ticket, err = s.queue.Offer(admission.Item{
+		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Weight: r.Weight, Tokens: len(r.Prompt), Deadline: r.Deadline,
+	})
+	if err != nil {
+		s.requests.put(q)
+		s.stats.Refused++
+		return 0, err
+	}
+	q.open(r, s.usable*s.blockTokens)
+	s.stats.Submitted++
+	return q.id, nil
+}
+
+// consistent refuses combinations that have no meaning.
+func (r *Request) consistent() error {
+	switch {
+	case r.Logits > LogitsNone:
+		return fmt.Errorf("%w: logit kind %d", inference.ErrInvalid, r.Logits)
+	case r.Logits == LogitsLast && r.MaxTokens == 0:
+		return fmt.Errorf("%w: max_tokens is 0 and nothing else is asked for", inference.ErrInvalid)
+	case r.Logits == LogitsNone && (r.MaxTokens > 0 || r.N > 1):
+		return fmt.Errorf("%w: a pooled request has no output tokens and one choice", inference.ErrInvalid)
+	}
+	return nil
+}
+
+// Progress reports how far a request has come; false when it has ended.
+func (s *Scheduler) Progress(id ID) (inference.Progress, bool) {
+	r := s.requests.find(id)
+	if r == nil {
+		return inference.Progress{}, false
+	}
+	ahead, _ := s.queue.Position(r.ticket)
+	return inference.Progress{Position: ahead, PrefillTokens: r.prefilled, CachedTokens: r.cached}, true
+}

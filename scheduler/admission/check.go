@@ -1,0 +1,95 @@
+package admission
+
+import (
+	"fmt"
+
+	"weir/internal/inference"
+)
+
+// Check recounts the queue and names the first thing that does not add up. It
+// walks everything: for tests, and for servers when idle.
+func (q *Queue) Check() error {
+	entries, tokens := 0, 0
+	for c := range inference.Class(inference.NumClasses) {
+		n, t, err := q.checkLane(c)
+		if err != nil {
+			return fmt.Errorf("check queue: class %d: %w", c, err)
+		}
+		entries += n
+		tokens += t
+	}
+	live := len(q.entries.slots) - len(q.entries.free)
+	if entries != live || entries != q.Len() || tokens != q.tokens {
+		return fmt.Errorf("check queue: %d items with %d tokens in flows; %d live, counted %d with %d tokens",
+			entries, tokens, live, q.Len(), q.tokens)
+	}
+	if flows := len(q.flows.slots) - len(q.flows.free); flows != len(q.byKey) {
+		return fmt.Errorf("check queue: %d live flows, %d by name", flows, len(q.byKey))
+	}
+	return q.checkDue()
+}
+
+func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
+	l := &q.lanes[c]
+	backlogged, idle := 0, 0
+	for i := range q.flows.slots {
+		s := &q.flows.slots[i]
+		if !s.live || s.value.key.class != c {
+			continue
+		}
+		n, t, err := q.checkFlow(int32(i), &s.value)
+		if err != nil {
+			return 0, 0, err
+		}
+		entries += n
+		tokens += t
+		if n > 0 {
+			backlogged++
+		}
+		if s.value.idle {
+			idle++
+		}
+	}
+	if entries != l.waiting || backlogged != len(l.backlog) || idle != l.idle.n {
+		return 0, 0, fmt.Errorf("%d waiting (counted %d), %d backlogged flows (heap %d), %d idle (list %d)",
+			entries, l.waiting, backlogged, len(l.backlog), idle, l.idle.n)
+	}
+	for i := 1; i < len(l.backlog); i++ {
+		if q.less(l, i, (i-1)/2) {
+			return 0, 0, fmt.Errorf("heap order is broken at %d", i)
+		}
+	}
+	return entries, tokens, nil
+}
+
+func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
+	last := int32(none)
+	for e := f.head; e != none; e = q.entries.at(e).next {
+		n := q.entries.at(e)
+		if n.flow != i || n.prev != last || entries > f.waiting {
+			return 0, 0, fmt.Errorf("flow %q: list is broken at entry %d", f.key.tenant, e)
+		}
+		last = e
+		entries++
+		tokens += n.item.Tokens
+	}
+	onHeap := f.pos != none && q.lanes[f.key.class].backlog[f.pos] == i
+	switch {
+	case last != f.tail || entries != f.waiting || entries > f.refs:
+		return 0, 0, fmt.Errorf("flow %q: %d items, counted %d, %d references", f.key.tenant, entries, f.waiting, f.refs)
+	case onHeap != (entries > 0) || f.parked:
+		return 0, 0, fmt.Errorf("flow %q: %d items, on the heap: %v, parked: %v", f.key.tenant, entries, onHeap, f.parked)
+	case f.rank > f.service || f.idle != (f.refs == 0):
+		return 0, 0, fmt.Errorf("flow %q: rank %d, service %d, %d references, idle: %v", f.key.tenant, f.rank, f.service, f.refs, f.idle)
+	}
+	return entries, tokens, nil
+}
+
+func (q *Queue) checkDue() error {
+	for i, e := range q.due {
+		if q.entries.at(e).due != int32(i) || i > 0 && q.sooner(i, (i-1)/2) {
+			return fmt.Errorf("check queue: deadline heap is broken at %d", i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package scheduler
+
+import (
+	"slices"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+// admit is the scratch memory of the admission phase.
+type admit struct {
+	probe   kvcache.Table // asks the pool what a candidate would take
+	growth  []growth      // of running sequences, longest remaining first
+	stale   bool          // growth must be made anew
+	slacks  []int         // [blockTokens]
+	passed  []*request    // waiting requests that the next admission overtakes
+	victims []*sequence
+}
+
+// candidate is a sequence that may start now: a waiting request's first one,
+// or a preempted one.
+type candidate struct {
+	req      *request
+	seq      *sequence // nil for a waiting request
+	ids      []inference.TokenID
+	produced int
+	seats    int
+	hit      kvcache.Hit
+	need     int // blocks that it lacked, after judge
+}
+
+// verdict is what stands in the way of a candidate.
+type verdict uint8
+
+const (
+	fits    verdict = iota
+	crowded         // seats or blocks are taken
+	queued          // MaxPrefills long prompts are ahead of it
+	held            // a running prompt is computing what it can share
+	never           // nothing runs and it still does not fit
+)
+
+// admissions starts preempted and waiting requests while rows, seats and
+// blocks last, one at a time, since each changes whose turn is next. Nothing
+// is admitted in a step in which a running sequence lacked blocks.
+func (s *Scheduler) admissions() {
+	s.admit.stale = true
+	for s.step.budget > 0 && !s.step.pressed && (s.seats < s.cfg.MaxSeqs || s.displaceable()) {
+		s.admit.passed = s.admit.passed[:0]
+		if !s.admitOne() {
+			return
+		}
+		for _, r := range s.admit.passed {
+			r.overtaken++
+		}
+	}
+}
+
+// displaceable reports whether a class waits that is higher than the lowest
+// one running, so that a full batch is no reason not to look at the queue.
+func (s *Scheduler) displaceable() bool {
+	if len(s.running) == 0 {
+		return false
+	}
+	lowest := s.running[len(s.running)-1].req.Class
+	if len(s.resuming) > 0 && s.resuming[0].req.Class < lowest {
+		return true
+	}
+	for c := range lowest {
+		if s.queue.Waiting(c) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// admitOne starts the first candidate that fits, class by class, or reports
+// false. A barrier in one class bars the classes below it as well.
+func (s *Scheduler) admitOne() bool {
+	barrier := inference.Class(inference.NumClasses)
+	for _, c := range s.queue.Order() {
+		if c >= barrier {
+			continue
+		}
+		started, open := s.resume(c)
+		if !started && open {
+			started, open = s.fresh(c)
+		}
+		if started {
+			return true
+		}
+		if !open {
+			barrier = c
+		}
+	}
+	return false
+}
+
+// resume starts the first preempted sequence of a class. Preempted sequences
+// keep their turn: nothing of their class or below passes them.
+func (s *Scheduler) resume(class inference.Class) (started, open bool) {
+	i := slices.IndexFunc(s.resuming, func(q *sequence) bool { return q.req.Class == class })
+	if i < 0 {
+		return false, true
+	}
+	q := s.resuming[i]
+	c := candidate{req: q.req, seq: q, ids: q.ids, produced: q.produced, seats: q.seats}
+	switch v := s.judge(&c); {
+	case v == fits, v == crowded && s.displace(&c) && s.judge(&c) == fits:
+		return s.start(&c), false
+	case v == never:
+		s.exhausted(q)
+		return s.resume(class)
+	}
+	return false, false
+}
+
+// fresh starts a waiting request of a class: the first in order of turns that
+// fits. A request that was passed OvertakeLimit times is passed no more.
+func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
+	if s.queue.Waiting(class) == 0 {
+		return false, true
+	}
+	s.queue.Scan(class)
+	defer s.queue.EndScan()
+	for first := true; ; {
+		ref, _, ok := s.queue.Next()
+		if !ok {
+			return false, true
+		}
+		r := s.requests.find(ID(ref))
+		c := candidate{req: r, ids: r.Prompt, seats: r.live}
+		v := s.judge(&c)
+		if v == crowded && first && s.displace(&c) {
+			v = s.judge(&c)
+		}
+		switch {
+		case v == fits:
+			return s.start(&c), false
+		case v == never:
+			s.fail(r, inference.FinishError, &inference.LimitError{
+				Err: inference.ErrOutOfCache, What: "KV blocks", Need: s.blocksFor(len(r.Prompt)), Limit: s.pool.FreeNow(),
+				Remedy: "give the KV cache more memory",
+			}, failed)
+			continue
+		case r.overtaken >= s.cfg.OvertakeLimit, s.step.pressed:
+			return false, false
+		}
+		s.admit.passed = append(s.admit.passed, r)
+		s.queue.Skip()
+		first = false
+	}
+}
+
+// judge says whether a candidate can start now. What lacked blocks is not
+// asked again while even fewer are free, except every few steps, since others
+// may have published blocks that it can share.
+func (s *Scheduler) judge(c *candidate) verdict {
+	const recheck = 8 // plans
+	r := c.req
+	if s.seats+c.seats > s.cfg.MaxSeqs {
+		return crowded
+	}
+	if s.pool.FreeNow() < r.blocked && s.plans-r.tried < recheck && len(s.running) > 0 {
+		return crowded
+	}
+	s.match(c)
+	switch {
+	case s.long(len(c.ids)-c.hit.Tokens) && s.longPrefills() >= s.cfg.MaxPrefills:
+		return queued
+	case r.overtaken < s.cfg.OvertakeLimit && s.inFlight(c):
+		return held
+	}
+	v := s.footprint(c)
+	r.blocked, r.tried = 0, s.plans
+	if v != fits {
+		r.blocked = c.need
+	}
+	return v
+}
+
+// match looks up what of the candidate is cached.
+func (s *Scheduler) match(c *candidate) {
+	c.hit = kvcache.Hit{}
+	if limit := c.req.reuse(c.ids); limit > 0 {
+		c.hit = s.pool.MatchChain(c.req.Domain, c.req.Chain, c.ids, limit)
+	}
+}
+
+// long is a prompt that takes more than one step.
+func (s *Scheduler) long(rows int) bool { return rows > s.cfg.PrefillChunk }
+
+func (s *Scheduler) longPrefills() int {
+	n := 0
+	for _, q := range s.running {
+		if s.long(q.pending()) {
+			n++
+		}
+	}
+	return n
+}
+
+// inFlight reports whether a running prompt is about to publish the next block
+// that the candidate lacks: waiting for it is cheaper than computing it twice.
+func (s *Scheduler) inFlight(c *candidate) bool {
+	from := c.hit.Full * s.blockTokens
+	to := from + s.blockTokens
+	if to > c.req.reuse(c.ids) {
+		return false
+	}
+	for _, q := range s.running {
+		if q.computed < to && to <= len(q.ids) && q.req.Domain == c.req.Domain &&
+			slices.Equal(q.ids[from:to], c.ids[from:to]) && slices.Equal(q.ids[:from], c.ids[:from]) {
+			return true
+		}
+	}
+	return false
+}
+
+// start gives a candidate that fits its blocks and its first rows.
+func (s *Scheduler) start(c *candidate) bool {
+	r, q, p := c.req, c.seq, s.step.plan
+	if q == nil {
+		q = s.newSequence(r, slices.IndexFunc(r.choices, func(c choice) bool { return !c.ended }), r.live)
+	}
+	s.pool.Begin(&q.table, r.Domain)
+	if !s.pool.Grow(&q.table, len(q.ids), c.hit, &p.Copies) {
+		return s.refuseStart(c, q)
+	}
+	if c.seq == nil {
+		s.enter(r, c.hit.Tokens)
+	} else {
+		s.resuming, _ = remove(s.resuming, q)
+		p.Resumed = append(p.Resumed, r.id)
+		s.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
+	}
+	q.computed, q.shared = c.hit.Tokens, c.hit.Full*s.blockTokens
+	q.peak = max(q.peak, q.computed)
+	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
+	s.running = insert(s.running, q)
+	s.seats += q.seats
+	s.expect(s.growthOf(q), q.seats)
+	s.advance(q, s.step.budget)
+	return true
+}
+
+// refuseStart undoes a start for which the pool took back its word.
+func (s *Scheduler) refuseStart(c *candidate, q *sequence) bool {
+	s.pool.Release(&q.table)
+	if c.seq == nil {
+		c.req.choices[q.choice].seq = nil
+		s.spare = append(s.spare, q)
+	}
+	return false
+}
+
+// enter takes a request out of the queue for good.
+func (s *Scheduler) enter(r *request, cached int) {
+	r.flow = s.queue.Take(len(r.Prompt)-cached, cached)
+	r.started = true
+	s.admitted++
+	r.order = s.admitted
+	r.cached = cached
+	s.step.plan.Admitted = append(s.step.plan.Admitted, r.id)
+	s.stats.Admitted++
+	s.stats.PromptTokens += uint64(len(r.Prompt))
+	s.stats.CachedTokens += uint64(cached)
+}

@@ -1,0 +1,151 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// CheckInvariants recounts everything that a single state can show and names
+// the first broken invariant: the scheduler's own, its queue's, its pool's. It
+// costs a walk over all of them: for tests after every call, for the engine
+// when idle.
+//
+//	S1  every submitted request is waiting, started or counted as ended
+//	S2  a live request has choices left, each ended or (once forked) a sequence
+//	S3  planned rows and taken seats are within their limits
+//	S4  every running sequence's table covers its planned rows; nobody else has blocks
+//	S6  the queue's own counts (admission.Queue.Check)
+func (s *Scheduler) CheckInvariants() error {
+	for _, check := range []func() error{s.checkRequests, s.checkSequences, s.checkStep, s.queue.Check, s.pool.Check} {
+		if err := check(); err != nil {
+			return fmt.Errorf("check scheduler: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) checkRequests() error {
+	waiting, live := 0, 0
+	for i, r := range s.requests.slots {
+		if r.live == 0 {
+			continue
+		}
+		live++
+		if !r.started {
+			waiting++
+		}
+		if r.id.Index() != i {
+			return fmt.Errorf("S1: request %v is in slot %d", r.id, i)
+		}
+		if err := s.checkChoices(r); err != nil {
+			return err
+		}
+	}
+	c := &s.stats.Counters
+	switch {
+	case waiting != s.queue.Len():
+		return fmt.Errorf("S1: %d requests wait, the queue has %d", waiting, s.queue.Len())
+	case live != len(s.requests.slots)-len(s.requests.free):
+		return fmt.Errorf("S1: %d live requests in %d slots of which %d are free", live, len(s.requests.slots), len(s.requests.free))
+	case c.Submitted != uint64(live)+c.Ended():
+		return fmt.Errorf("S1: submitted %d, live %d, ended %d", c.Submitted, live, c.Ended())
+	}
+	return nil
+}
+
+func (s *Scheduler) checkChoices(r *request) error {
+	live, seqs := 0, 0
+	for k := range r.choices {
+		c := &r.choices[k]
+		if !c.ended {
+			live++
+		}
+		if c.seq == nil {
+			continue
+		}
+		seqs++
+		if c.ended || c.seq.req != r || c.seq.choice != k {
+			return fmt.Errorf("S2: choice %d of request %v has the sequence of another or has ended", k, r.id)
+		}
+	}
+	want := 0
+	switch {
+	case r.forked:
+		want = live
+	case r.started:
+		want = 1
+	}
+	if live != r.live || seqs != want {
+		return fmt.Errorf("S2: request %v has %d live choices (counted %d) and %d sequences, want %d", r.id, live, r.live, seqs, want)
+	}
+	return nil
+}
+
+func (s *Scheduler) checkSequences() error {
+	seats := 0
+	for _, q := range s.running {
+		seats += q.seats
+		if err := s.checkSequence(q); err != nil {
+			return err
+		}
+		if len(q.table.Blocks())*s.blockTokens < q.computed+q.rows || q.table.Tokens() != q.computed {
+			return fmt.Errorf("S4: sequence %v/%d has %d blocks and %d final rows, computed %d, planned %d",
+				q.req.id, q.choice, len(q.table.Blocks()), q.table.Tokens(), q.computed, q.rows)
+		}
+	}
+	for _, q := range s.resuming {
+		if err := s.checkSequence(q); err != nil {
+			return err
+		}
+		if len(q.table.Blocks()) > 0 || q.rows > 0 || q.computed > 0 {
+			return fmt.Errorf("S4: preempted sequence %v/%d holds blocks or rows", q.req.id, q.choice)
+		}
+	}
+	if seats != s.seats || seats > s.cfg.MaxSeqs {
+		return fmt.Errorf("S3: %d seats taken, counted %d, limit %d", seats, s.seats, s.cfg.MaxSeqs)
+	}
+	strictly := func(a, b *sequence) bool { return compare(a, b) < 0 }
+	for _, list := range [][]*sequence{s.running, s.resuming} {
+		for i := 1; i < len(list); i++ {
+			if !strictly(list[i-1], list[i]) {
+				return fmt.Errorf("S11: sequences %v and %v are out of order", list[i-1].req.id, list[i].req.id)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) checkSequence(q *sequence) error {
+	r := q.req
+	switch {
+	case r == nil || r.live == 0 || !r.started || r.choices[q.choice].seq != q:
+		return errors.New("S2: a sequence is not a live choice of its request")
+	case q.pending() < 1 || q.produced != len(q.ids)-len(r.Prompt):
+		return fmt.Errorf("S4: sequence %v/%d: %d ids, %d computed, %d produced", r.id, q.choice, len(q.ids), q.computed, q.produced)
+	case r.limit > 0 && q.produced >= r.limit:
+		return fmt.Errorf("S2: sequence %v/%d runs on after %d of %d tokens", r.id, q.choice, q.produced, r.limit)
+	case !q.forks() && q.seats != 1, q.forks() && q.seats != r.live:
+		return fmt.Errorf("S3: sequence %v/%d has %d seats for %d choices", r.id, q.choice, q.seats, r.live)
+	}
+	return nil
+}
+
+func (s *Scheduler) checkStep() error {
+	rows, doomed := 0, 0
+	for i, q := range s.step.seqs {
+		rows += q.rows
+		if q.doomed {
+			doomed++
+		} else if !slices.Contains(s.running, q) || q.chunk != i || q.rows < 1 {
+			return fmt.Errorf("S3: chunk %d is of a sequence that does not run it", i)
+		}
+	}
+	if rows > s.cfg.MaxBatchTokens {
+		return fmt.Errorf("S3: %d rows planned, limit %d", rows, s.cfg.MaxBatchTokens)
+	}
+	if n := s.pool.Stats().Tables; n != len(s.running)+doomed {
+		return fmt.Errorf("S4: %d tables live for %d running sequences and %d ending", n, len(s.running), doomed)
+	}
+	return nil
+}

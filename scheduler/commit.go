@@ -1,0 +1,197 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"weir/internal/inference"
+)
+
+// Commit takes in what became of the plan: results[i] belongs to
+// plan.Chunks[i]; a missing one ends its choices with an error. It appends
+// tokens, publishes full blocks, forks choices and frees ended ones. MaxTokens
+// is enforced here: a choice whose last token was sampled ends with
+// FinishLength, one whose token stops it with FinishStop. The ends are valid
+// until the next Commit.
+func (s *Scheduler) Commit(_ int64, results []Result) []End {
+	s.ends = s.ends[:0]
+	if !s.step.out {
+		return s.ends
+	}
+	s.step.out = false
+	for i, q := range s.step.seqs {
+		rows := q.rows
+		q.rows = 0
+		switch {
+		case q.doomed:
+			s.bury(q)
+		case i >= len(results):
+			s.abort(q, fmt.Errorf("%w: the step has no result for the sequence", inference.ErrInternal))
+		case results[i].Err != nil:
+			s.abort(q, results[i].Err)
+		default:
+			s.stats.Rows += uint64(rows)
+			s.settle(q, rows, &results[i])
+		}
+	}
+	s.stats.Steps++
+	s.step.seqs, s.step.plan = s.step.seqs[:0], nil
+	return s.ends
+}
+
+// settle makes the rows of a sequence final and takes in what was sampled from
+// the last one.
+func (s *Scheduler) settle(q *sequence, rows int, res *Result) {
+	r := q.req
+	s.pool.Commit(&q.table, q.ids, q.computed+rows)
+	q.computed += rows
+	q.peak = max(q.peak, q.computed)
+	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
+	if r.Logits == LogitsAll {
+		r.reported = max(r.reported, min(q.computed, len(r.Prompt)))
+	}
+	switch {
+	case q.pending() > 0:
+	case r.limit == 0:
+		s.complete(q)
+	case len(res.Tokens) < s.samples(q):
+		s.abort(q, fmt.Errorf("%w: %d of %d tokens were sampled", inference.ErrInternal, len(res.Tokens), s.samples(q)))
+	case q.forks():
+		s.fork(q, res)
+	default:
+		s.extend(q, res, 0)
+	}
+}
+
+// samples is how many tokens the last row of a sequence's ids is good for.
+func (s *Scheduler) samples(q *sequence) int {
+	if q.forks() {
+		return q.req.N
+	}
+	return 1
+}
+
+// extend appends token i of a result to a sequence and ends it when it is done.
+func (s *Scheduler) extend(q *sequence, res *Result, i int) {
+	r := q.req
+	s.count(r)
+	q.ids = append(q.ids, res.Tokens[i])
+	q.produced++
+	q.ran++
+	switch {
+	case stops(res, i):
+		s.finish(q, inference.FinishStop, stopped)
+	case q.produced >= r.limit:
+		s.finish(q, inference.FinishLength, length)
+	}
+}
+
+// count books one output token.
+func (s *Scheduler) count(r *request) {
+	s.queue.Charge(r.flow, 1)
+	s.stats.OutputTokens++
+}
+
+func stops(res *Result, i int) bool { return i < len(res.Stop) && res.Stop[i] }
+
+// fork makes sequences of the choices of a prompt that is complete. The first
+// one keeps the prompt's sequence, the others share its blocks.
+func (s *Scheduler) fork(q *sequence, res *Result) {
+	r := q.req
+	r.forked = true
+	s.running, _ = remove(s.running, q) // comes back under its choice
+	s.seats -= q.seats
+	r.choices[q.choice].seq = nil
+	q.seats, q.shared = 1, q.computed
+	kept := false
+	for k := range r.N {
+		switch {
+		case r.choices[k].ended:
+			continue
+		case !kept:
+			kept = true
+			q.choice = k
+			r.choices[k].seq = q
+		default:
+			s.share(r, q, k)
+		}
+		d := r.choices[k].seq
+		s.running = insert(s.running, d)
+		s.seats++
+	}
+	// Only now, so that the shared blocks outlive a choice that ends at once.
+	for k, n := 0, r.N; k < n && r.live > 0; k++ {
+		if d := r.choices[k].seq; d != nil {
+			s.extend(d, res, k)
+		}
+	}
+}
+
+// share makes choice k a second owner of q's blocks.
+func (s *Scheduler) share(r *request, q *sequence, k int) {
+	d := s.newSequence(r, k, 1)
+	s.pool.Fork(&d.table, &q.table)
+	d.computed, d.shared, d.peak, d.preemptions = q.computed, q.computed, q.peak, q.preemptions
+}
+
+// complete ends a request without output tokens.
+func (s *Scheduler) complete(q *sequence) {
+	if q.req.Logits == LogitsNone {
+		s.finish(q, inference.FinishStop, stopped)
+		return
+	}
+	s.finishAll(q, inference.FinishLength, length, nil)
+}
+
+// abort ends a sequence, and all choices that were to be forked from it.
+func (s *Scheduler) abort(q *sequence, err error) {
+	s.finishAll(q, inference.FinishError, failed, err)
+}
+
+// finish ends one choice within Commit.
+func (s *Scheduler) finish(q *sequence, f inference.FinishReason, how outcome) {
+	r := q.req
+	s.drop(q)
+	s.report(r, q.choice, f, how, nil)
+}
+
+// finishAll ends a sequence's choice, or every live one before the fork.
+func (s *Scheduler) finishAll(q *sequence, f inference.FinishReason, how outcome, err error) {
+	r, forks := q.req, q.forks()
+	s.drop(q)
+	if !forks {
+		s.report(r, q.choice, f, how, err)
+		return
+	}
+	for k := range r.choices {
+		if !r.choices[k].ended && s.report(r, k, f, how, err) {
+			return
+		}
+	}
+}
+
+// report ends a choice and tells the engine.
+func (s *Scheduler) report(r *request, k int, f inference.FinishReason, how outcome, err error) (done bool) {
+	e := End{Request: r.id, Choice: k, User: r.User, Finish: f, Err: err}
+	e.Done = s.end(r, k, how)
+	s.ends = append(s.ends, e)
+	return e.Done
+}
+
+// Abandon drops the plan that is out, after a forward pass that failed as a
+// whole: nothing of it becomes final, and its sequences start over from the
+// cache in their old turns. The caller cancels whoever is to blame.
+func (s *Scheduler) Abandon(_ int64) {
+	if !s.step.out {
+		return
+	}
+	s.step.out = false
+	for _, q := range s.step.seqs {
+		q.rows = 0
+		if q.doomed {
+			s.bury(q)
+		} else {
+			s.suspend(q)
+		}
+	}
+	s.step.seqs, s.step.plan = s.step.seqs[:0], nil
+}

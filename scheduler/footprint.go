@@ -1,0 +1,144 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+)
+
+// growth is what a choice is expected to take yet.
+type growth struct {
+	left    int // rows beyond those its table covers
+	slack   int // rows that still fit into its last block
+	private int // blocks that it frees when it ends
+	copies  int // blocks that it takes at its fork, for its own copy of the tail
+}
+
+// footprint says whether a candidate fits now, with the blocks that it and the
+// running sequences will need until the first of them end, and a watermark.
+// When nothing runs its own blocks are enough: there is nobody to wait for.
+func (s *Scheduler) footprint(c *candidate) verdict {
+	t := &s.admit.probe
+	s.pool.Begin(t, c.req.Domain)
+	defer s.pool.Release(t)
+	if len(s.running) == 0 {
+		if _, ok := s.pool.CanGrow(t, len(c.ids), c.hit); !ok {
+			return never
+		}
+		return fits
+	}
+	spare := s.peak(c) + s.watermark
+	need, ok := s.pool.CanGrow(t, (s.blocksFor(len(c.ids))+spare)*s.blockTokens, c.hit)
+	c.need = need
+	if !ok {
+		return crowded
+	}
+	return fits
+}
+
+// peak is how many blocks beyond those held now the running sequences and the
+// candidate will need at once, if each runs to its estimated end: the largest
+// demand is found at the moments at which one of them ends, when those with
+// less left have ended and those with more have grown by as much as it did.
+// (The estimate of LightLLM's scheduler, in blocks instead of tokens.)
+func (s *Scheduler) peak(c *candidate) int {
+	s.refresh()
+	blocks := s.blocksFor(len(c.ids))
+	own := growth{
+		left:    s.left(c.req, c.produced),
+		slack:   blocks*s.blockTokens - len(c.ids),
+		private: blocks - c.hit.Full,
+	}
+	s.expect(own, c.seats)
+	need := s.demand()
+	s.unexpect(own, c.seats)
+	return need
+}
+
+// demand is the peak over the ends of all expected growths.
+func (s *Scheduler) demand() int {
+	slacks := s.admit.slacks
+	clear(slacks)
+	held := 0 // by all that will have ended, less what forks take at once
+	for _, g := range s.admit.growth {
+		held += g.private - g.copies
+	}
+	most := 0
+	for i, g := range s.admit.growth {
+		held -= g.private
+		slacks[g.slack]++
+		whole, rest := g.left/s.blockTokens, g.left%s.blockTokens
+		need := (i + 1) * whole
+		for _, n := range slacks[:rest] {
+			need += n // these cross one border more
+		}
+		most = max(most, need-held)
+	}
+	return most
+}
+
+// refresh makes the list of expected growths anew after somebody left.
+func (s *Scheduler) refresh() {
+	a := &s.admit
+	if !a.stale {
+		return
+	}
+	a.growth = a.growth[:0]
+	for _, q := range s.running {
+		g := s.growthOf(q)
+		for i := range q.seats {
+			a.growth = append(a.growth, s.branch(g, i))
+		}
+	}
+	slices.SortFunc(a.growth, longer)
+	a.stale = false
+}
+
+// left is how many rows a choice is expected to need beyond its ids now. One
+// that outlived the estimate is expected to go on for a quarter of it.
+func (s *Scheduler) left(r *request, produced int) int {
+	total := min(r.limit, max(s.cfg.OutputEstimate, produced+s.cfg.OutputEstimate/4))
+	return max(0, total-produced-1)
+}
+
+// growthOf is the growth of a running sequence.
+func (s *Scheduler) growthOf(q *sequence) growth {
+	blocks := len(q.table.Blocks())
+	return growth{
+		left:    s.left(q.req, q.produced),
+		slack:   min(max(blocks*s.blockTokens-len(q.ids), 0), s.blockTokens-1),
+		private: q.private(s.blockTokens),
+	}
+}
+
+// branch is the growth of choice i of a sequence that will be forked.
+func (s *Scheduler) branch(g growth, i int) growth {
+	if i > 0 {
+		g.private = 0
+		if g.slack > 0 && g.left > 0 {
+			g.copies = 1
+		}
+	}
+	return g
+}
+
+func (s *Scheduler) expect(g growth, seats int) {
+	for i := range seats {
+		b := s.branch(g, i)
+		at, _ := slices.BinarySearchFunc(s.admit.growth, b, longer)
+		s.admit.growth = slices.Insert(s.admit.growth, at, b)
+	}
+}
+
+func (s *Scheduler) unexpect(g growth, seats int) {
+	for i := range seats {
+		if at, ok := slices.BinarySearchFunc(s.admit.growth, s.branch(g, i), longer); ok {
+			s.admit.growth = slices.Delete(s.admit.growth, at, at+1)
+		}
+	}
+}
+
+// longer sorts by remaining rows, most first. It compares every field, so that
+// entries that are equal to it are interchangeable.
+func longer(a, b growth) int {
+	return cmp.Or(b.left-a.left, a.slack-b.slack, a.private-b.private, a.copies-b.copies)
+}

@@ -1,0 +1,217 @@
+package scheduler
+
+import (
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+// step is a plan from the start of Plan to Commit.
+type step struct {
+	plan    *Plan
+	seqs    []*sequence // seqs[i] runs plan.Chunks[i]
+	budget  int         // rows left
+	pressed bool        // a sequence lacked blocks: nothing new is admitted
+	out     bool        // the engine is working on it
+}
+
+func (p *Plan) reset() {
+	*p = Plan{
+		Copies: p.Copies[:0], Chunks: p.Chunks[:0], Failed: p.Failed[:0],
+		Admitted: p.Admitted[:0], Resumed: p.Resumed[:0], Preempted: p.Preempted[:0],
+	}
+}
+
+// Plan fills p with the next step; false means that there is nothing to run.
+// p.Failed may name ended requests either way. Every plan that is not empty
+// must be followed by Commit or Abandon; until then Plan reports false.
+//
+// Rows are given out in this order, inside one budget: every running output
+// first, then prompts that are being prefilled, then new requests, then what
+// is left to the prompts again.
+func (s *Scheduler) Plan(now int64, p *Plan) bool {
+	p.reset()
+	if s.step.out {
+		return false
+	}
+	s.plans++
+	s.step = step{plan: p, seqs: s.step.seqs[:0], budget: s.cfg.MaxBatchTokens}
+	s.expire(now)
+	s.decodes()
+	s.prefills()
+	s.admissions()
+	s.leftover()
+	for i := range p.Chunks {
+		p.Rows += p.Chunks[i].Count
+		if p.Chunks[i].Decode {
+			p.Decodes++
+		}
+	}
+	s.step.out = len(p.Chunks) > 0
+	return s.step.out
+}
+
+// expire ends waiting requests whose deadline has passed.
+func (s *Scheduler) expire(now int64) {
+	for {
+		ref, ok := s.queue.Expire(now)
+		if !ok {
+			return
+		}
+		if r := s.requests.find(ID(ref)); r != nil {
+			s.fail(r, inference.FinishCancelled, ErrExpired, expired)
+		}
+	}
+}
+
+// fail ends what is left of a request within Plan.
+func (s *Scheduler) fail(r *request, finish inference.FinishReason, err error, how outcome) {
+	s.step.plan.Failed = append(s.step.plan.Failed, End{
+		Request: r.id, Choice: -1, User: r.User, Finish: finish, Err: err, Done: true,
+	})
+	s.endAll(r, how)
+}
+
+// decodes plans one row for every running output, in order of precedence.
+// Victims stand behind the sequence that lacks a block, so nothing planned is
+// ever taken back here, and the slice shrinks only behind the index.
+func (s *Scheduler) decodes() {
+	for i := 0; i < len(s.running); i++ {
+		q := s.running[i]
+		if !q.decoding() {
+			continue
+		}
+		if s.cover(i) {
+			s.advance(q, 1)
+		}
+		if i < len(s.running) && s.running[i] != q {
+			i-- // q itself left
+		}
+	}
+}
+
+// cover gets the blocks for the next row of running[i], at the cost of
+// sequences behind it. When none may be displaced the sequence gives way
+// itself, or, after its fair number of preemptions, waits a step. The first of
+// all can do neither: if it lacks blocks when it is alone, it fails.
+func (s *Scheduler) cover(i int) bool {
+	q := s.running[i]
+	for !s.pool.Grow(&q.table, len(q.ids), kvcache.Hit{}, &s.step.plan.Copies) {
+		if v := s.victim(i); v != nil {
+			s.preempt(v)
+			continue
+		}
+		switch {
+		case i == 0:
+			s.exhausted(q)
+		case q.preemptions < s.cfg.PreemptLimit:
+			s.preempt(q)
+		default:
+			s.step.pressed = true
+		}
+		return false
+	}
+	return true
+}
+
+// exhausted ends a choice that the whole pool cannot hold.
+func (s *Scheduler) exhausted(q *sequence) {
+	r, k := q.req, q.choice
+	e := End{
+		Request: r.id, Choice: k, User: r.User, Finish: inference.FinishError,
+		Err: &inference.LimitError{
+			Err: inference.ErrOutOfCache, What: "KV blocks", Need: s.blocksFor(len(q.ids)), Limit: s.pool.FreeNow() + len(q.table.Blocks()),
+			Remedy: "give the KV cache more memory",
+		},
+	}
+	s.drop(q)
+	e.Done = s.end(r, k, failed)
+	s.step.plan.Failed = append(s.step.plan.Failed, e)
+}
+
+// prefills gives rows to prompts that are being prefilled. The first may take
+// three quarters of the budget; the rest is for prompts that are shorter than
+// what it has left, running or yet to be admitted.
+func (s *Scheduler) prefills() {
+	var first *sequence
+	for _, q := range s.running {
+		switch {
+		case q.decoding():
+		case first == nil:
+			first = q
+			s.advance(q, s.step.budget-s.step.budget/4)
+		case q.pending() < first.pending():
+			s.advance(q, s.step.budget)
+		}
+	}
+}
+
+// leftover gives what nobody else wanted to running prompts, in order.
+func (s *Scheduler) leftover() {
+	for _, q := range s.running {
+		if s.step.budget == 0 {
+			return
+		}
+		if !q.decoding() {
+			s.advance(q, s.step.budget)
+		}
+	}
+}
+
+// advance plans up to limit more rows of a sequence, inside the budget and the
+// chunk size, by opening its chunk or making it longer. The table covers all
+// ids already.
+func (s *Scheduler) advance(q *sequence, limit int) {
+	n := min(limit, s.step.budget, q.pending()-q.rows, s.cfg.PrefillChunk-q.rows)
+	if n <= 0 {
+		return
+	}
+	if q.rows == 0 {
+		q.chunk = len(s.step.seqs)
+		s.step.seqs = append(s.step.seqs, q)
+		s.step.plan.Chunks = append(s.step.plan.Chunks, Chunk{})
+	}
+	q.rows += n
+	s.step.budget -= n
+	s.describe(q)
+}
+
+// describe writes a sequence's chunk.
+func (s *Scheduler) describe(q *sequence) {
+	r, end := q.req, q.computed+q.rows
+	c := &s.step.plan.Chunks[q.chunk]
+	*c = Chunk{
+		Request: r.id, Choice: q.choice, User: r.User,
+		Start: q.computed, Count: q.rows, Tokens: q.ids[q.computed:end], Blocks: q.table.Blocks(),
+		Decode: q.decoding(), Final: q.computed < len(r.Prompt) && end >= len(r.Prompt),
+	}
+	switch {
+	case r.Logits == LogitsNone:
+		return
+	case r.Logits == LogitsAll && r.reported < len(r.Prompt):
+		c.LogitRows = end - max(q.computed, r.reported)
+	case end == len(q.ids):
+		c.LogitRows = 1
+	}
+	switch {
+	case end < len(q.ids) || r.limit == 0:
+	case q.forks():
+		c.Samples = r.N
+	default:
+		c.Samples = 1
+	}
+}
+
+// retract takes a sequence's chunk out of the plan in the making.
+func (s *Scheduler) retract(q *sequence) {
+	if q.rows == 0 {
+		return
+	}
+	p := s.step.plan
+	s.step.seqs = append(s.step.seqs[:q.chunk], s.step.seqs[q.chunk+1:]...)
+	p.Chunks = append(p.Chunks[:q.chunk], p.Chunks[q.chunk+1:]...)
+	for i := q.chunk; i < len(s.step.seqs); i++ {
+		s.step.seqs[i].chunk = i
+	}
+	s.step.budget += q.rows
+	q.rows = 0
+}

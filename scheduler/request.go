@@ -1,0 +1,270 @@
+package scheduler
+
+import (
+	"slices"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+	"weir/scheduler/admission"
+)
+
+// request is a submitted request until its last choice ends.
+type request struct {
+	Request
+	id      ID
+	ticket  admission.Ticket // valid while it waits
+	flow    admission.FlowID // valid once admitted
+	started bool             // has left the queue
+	forked  bool             // its choices are sequences of their own
+	order   uint64           // of admission; kept across preemptions, so that turns are kept
+	limit   int              // output tokens per choice: MaxTokens, cut by CapOutput
+	choices []choice         // [N]
+	live    int              // choices that have not ended
+	outcome outcome          // of the choice that ended last
+
+	overtaken int    // admissions that passed it while it waited
+	blocked   int    // blocks that it lacked at its last trial; below that a trial is pointless
+	tried     uint64 // plan of the last trial
+
+	prefilled int // prompt rows that were computed or cached at some time
+	cached    int // prompt rows found in the cache at the first start
+	reported  int // prompt rows whose logits the engine has had (LogitsAll)
+}
+
+// choice is one answer of a request. Before the fork, choice 0 names the
+// sequence that prefills the prompt for all of them.
+type choice struct {
+	seq   *sequence
+	ended bool
+}
+
+// outcome is how a request ended, for the counts.
+type outcome uint8
+
+const (
+	stopped outcome = iota
+	length
+	cancelled
+	failed
+	expired
+)
+
+func (r *request) open(in Request, poolRows int) {
+	choices := slices.Grow(r.choices[:0], in.N)[:in.N]
+	clear(choices)
+	*r = request{
+		Request: in, id: r.id, ticket: r.ticket, choices: choices, live: in.N,
+		limit: min(in.MaxTokens, poolRows-len(in.Prompt)+1),
+	}
+}
+
+// reuse is how many of a sequence's leading rows may come from the cache. One
+// row is always left to compute. Rows whose logits or hidden states are still
+// owed must be computed.
+func (r *request) reuse(ids []inference.TokenID) int {
+	switch {
+	case r.Logits == LogitsNone:
+		return 0
+	case r.Logits == LogitsAll:
+		return min(len(ids)-1, r.reported)
+	case r.NoCache && r.prefilled == 0:
+		return 0
+	}
+	return len(ids) - 1
+}
+
+// sequence is one choice of a request that has blocks, or had them before it
+// was preempted.
+type sequence struct {
+	req    *request
+	choice int
+	seats  int // 1, or one per choice that is forked from it
+	table  kvcache.Table
+	ids    []inference.TokenID // prompt and output so far
+
+	computed int // leading ids whose KV is final: table.Tokens()
+	produced int // output tokens
+	shared   int // leading rows in blocks that other sequences may hold too
+	ran      int // tokens produced since it last started
+	peak     int // most rows it ever had; below that, rows are computed again
+
+	preemptions int
+	rows        int  // in the plan in the making or out
+	chunk       int  // index of these in the plan
+	doomed      bool // ended while its rows are in a plan that is out
+}
+
+func (q *sequence) pending() int { return len(q.ids) - q.computed }
+
+// decoding means that one row continues an output.
+func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
+
+// forks means that the end of the prompt is the start of several choices.
+func (q *sequence) forks() bool { return q.req.N > 1 && !q.req.forked }
+
+// private is how many blocks preempting the sequence is sure to free.
+func (q *sequence) private(blockTokens int) int {
+	return len(q.table.Blocks()) - q.shared/blockTokens
+}
+
+// compare orders sequences by precedence: class, admission, choice.
+func compare(a, b *sequence) int {
+	if a.req.Class != b.req.Class {
+		return int(a.req.Class) - int(b.req.Class)
+	}
+	if a.req.order != b.req.order {
+		if a.req.order < b.req.order {
+			return -1
+		}
+		return 1
+	}
+	return a.choice - b.choice
+}
+
+// insert puts a sequence into a list in order of precedence.
+func insert(list []*sequence, q *sequence) []*sequence {
+	i, _ := slices.BinarySearchFunc(list, q, compare)
+	return slices.Insert(list, i, q)
+}
+
+// remove takes a sequence out of a list; false when it is not in it.
+func remove(list []*sequence, q *sequence) ([]*sequence, bool) {
+	i, found := slices.BinarySearchFunc(list, q, compare)
+	if !found || list[i] != q {
+		return list, false
+	}
+	return slices.Delete(list, i, i+1), true
+}
+
+// newSequence takes a sequence for one choice of r from the spares.
+func (s *Scheduler) newSequence(r *request, choice, seats int) *sequence {
+	var q *sequence
+	if n := len(s.spare); n > 0 {
+		q, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
+		q = &sequence{}
+	}
+	q.req, q.choice, q.seats = r, choice, seats
+	q.ids = slices.Grow(q.ids[:0], len(r.Prompt)+min(r.limit, 256))
+	q.ids = append(q.ids, r.Prompt...)
+	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
+	q.preemptions, q.rows, q.doomed = 0, 0, false
+	r.choices[choice].seq = q
+	return q
+}
+
+// drop ends a sequence: its blocks are free, except while a plan that is out
+// writes to them; then Commit frees them.
+func (s *Scheduler) drop(q *sequence) {
+	var ok bool
+	if s.running, ok = remove(s.running, q); ok {
+		s.seats -= q.seats
+	} else {
+		s.resuming, _ = remove(s.resuming, q)
+	}
+	if s.step.out && q.rows > 0 {
+		q.doomed = true
+		return
+	}
+	s.bury(q)
+}
+
+// bury releases a sequence's blocks and keeps its memory for the next one.
+func (s *Scheduler) bury(q *sequence) {
+	s.pool.Release(&q.table)
+	q.req = nil
+	s.spare = append(s.spare, q)
+}
+
+// end ends one choice. It frees the request with the last one.
+func (s *Scheduler) end(r *request, choice int, how outcome) (done bool) {
+	r.choices[choice].ended = true
+	r.choices[choice].seq = nil
+	r.live--
+	r.outcome = how
+	if r.live > 0 {
+		return false
+	}
+	s.close(r)
+	return true
+}
+
+// close counts a request's outcome and forgets it.
+func (s *Scheduler) close(r *request) {
+	if r.started {
+		s.queue.Done(r.flow)
+	} else {
+		s.queue.Remove(r.ticket)
+	}
+	switch r.outcome {
+	case stopped:
+		s.stats.Stopped++
+	case length:
+		s.stats.Length++
+	case cancelled:
+		s.stats.Cancelled++
+	case failed:
+		s.stats.Failed++
+	case expired:
+		s.stats.Expired++
+	}
+	s.requests.put(r)
+}
+
+// endAll ends every choice of a request that is left.
+func (s *Scheduler) endAll(r *request, how outcome) {
+	for i := range r.choices {
+		c := &r.choices[i]
+		if c.ended {
+			continue
+		}
+		if c.seq != nil {
+			s.drop(c.seq)
+		}
+		if s.end(r, i, how) {
+			return
+		}
+	}
+}
+
+// Cancel ends one choice, or all with -1, in whatever state the request is.
+// Between Commit and Plan its blocks are free on return; while a plan is out,
+// blocks with planned rows stay allocated until Commit, which ignores their
+// results. No End is reported. false means that there was nothing to end.
+func (s *Scheduler) Cancel(_ int64, id ID, choice int) bool {
+	r := s.requests.find(id)
+	if r == nil || choice < -1 || choice >= r.N {
+		return false
+	}
+	if choice == -1 {
+		s.endAll(r, cancelled)
+		return true
+	}
+	if r.choices[choice].ended {
+		return false
+	}
+	if r.started && !r.forked && r.live > 1 {
+		s.unseat(r, choice)
+	} else if q := r.choices[choice].seq; q != nil {
+		s.drop(q)
+	}
+	s.end(r, choice, cancelled)
+	return true
+}
+
+// unseat gives back the seat of a choice that was to be forked. If the choice
+// carries the prompt, the next one does from now on.
+func (s *Scheduler) unseat(r *request, k int) {
+	i := slices.IndexFunc(r.choices, func(c choice) bool { return c.seq != nil })
+	q := r.choices[i].seq
+	q.seats--
+	if _, ok := slices.BinarySearchFunc(s.running, q, compare); ok {
+		s.seats--
+	}
+	if i != k {
+		return
+	}
+	heir := slices.IndexFunc(r.choices, func(c choice) bool { return !c.ended && c.seq == nil })
+	r.choices[k].seq, r.choices[heir].seq = nil, q
+	q.choice = heir
+}

@@ -1,0 +1,50 @@
+package scheduler
+
+// Stats is the scheduler's state and what it has done so far.
+type Stats struct {
+	Running       int // sequences in the running batch
+	Resuming      int // preempted sequences that wait to run again
+	Waiting       int // requests in the queue
+	WaitingTokens int // prompt tokens of these
+	Live          int // requests that have not ended, waiting ones included
+	KVBlocks      int // usable blocks of the pool
+	KVBlocksUsed  int // referenced by live sequences
+	Counters
+}
+
+// Counters only ever grow. Every submitted request is live or counted in
+// exactly one of Stopped, Length, Cancelled, Failed and Expired, by how the
+// last of its choices ended.
+type Counters struct {
+	Submitted uint64 // requests taken into the queue
+	Refused   uint64 // requests that Submit refused
+	Admitted  uint64 // requests that left the queue to run
+	Stopped   uint64
+	Length    uint64
+	Cancelled uint64
+	Failed    uint64
+	Expired   uint64
+
+	Preemptions      uint64 // of sequences
+	RecomputedTokens uint64 // rows that had to be computed again after a preemption
+	PromptTokens     uint64 // of admitted requests
+	CachedTokens     uint64 // of these, taken from the prefix cache
+	OutputTokens     uint64 // sampled and accepted
+	Steps            uint64 // plans committed
+	Rows             uint64 // rows committed
+}
+
+// Ended is the number of requests that have ended.
+func (c *Counters) Ended() uint64 {
+	return c.Stopped + c.Length + c.Cancelled + c.Failed + c.Expired
+}
+
+// Stats reports gauges and counters in constant time.
+func (s *Scheduler) Stats() Stats {
+	p := s.pool.Stats()
+	s.stats.Running, s.stats.Resuming = len(s.running), len(s.resuming)
+	s.stats.Waiting, s.stats.WaitingTokens = s.queue.Len(), s.queue.Tokens()
+	s.stats.Live = len(s.requests.slots) - len(s.requests.free)
+	s.stats.KVBlocks, s.stats.KVBlocksUsed = p.Blocks, p.Referenced
+	return s.stats
+}
