@@ -18,16 +18,19 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai"
+	"weir/scheduler"
 	"weir/telemetry"
 )
 
 // Config is the whole tree. Default gives a complete one.
 type Config struct {
 	Server    Server
-	HTTP      api.Config
+	HTTP      api.Config    // connections
+	API       openai.Config // requests; its keys are set as server.api_key
 	Model     Model
 	Engine    Engine
-	Scheduler Scheduler
+	Scheduler scheduler.Config // MaxModelLen 0 is the model's own context
 	Log       telemetry.LogConfig
 }
 
@@ -36,7 +39,6 @@ type Server struct {
 	Host            string
 	Port            int           // 0 takes a free one
 	AdminAddress    string        // metrics and profiles; "off" for none
-	APIKeys         []string      // none: everyone who reaches the port may call
 	Insecure        bool          // allow everyone beyond loopback
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
 }
@@ -53,6 +55,7 @@ type Engine struct {
 	BlockTokens   int    // tokens per KV block
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of what is free
+	CheckTensors  bool   // refuse weights that are not finite
 }
 
 // KVTypes are the values of Engine.KVType; auto is f16.
@@ -69,11 +72,25 @@ func Default() Config {
 			ShutdownTimeout: 30 * time.Second,
 		},
 		HTTP:      api.DefaultConfig(),
+		API:       openai.DefaultConfig(),
 		Engine:    Engine{BlockTokens: 16, KVType: "auto"},
 		Scheduler: defaultScheduler(),
 		Log:       telemetry.DefaultLogConfig(),
 	}
 }
+
+// defaultScheduler spells out what the scheduler would choose itself, so that
+// every value can be shown.
+func defaultScheduler() scheduler.Config {
+	return scheduler.Config{
+		MaxSeqs: 64, MaxBatchTokens: 512, PrefillChunk: 512, MaxPrefills: 2,
+		MaxWaiting: 1024, OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, OutputEstimate: 256,
+		CapOutput: true,
+	}
+}
+
+// heartbeats are the values of openai.Config.Heartbeat.
+var heartbeats = []string{string(openai.HeartbeatComment), string(openai.HeartbeatChunk), string(openai.HeartbeatOff)}
 
 // settings binds every setting to its field of c. The order is that of help
 // texts, of `weir config print` and of the example file.
@@ -87,7 +104,7 @@ func settings(c *Config) []Setting {
 		{Key: "server.admin_address", Flag: "admin-address", Usage: "second listener with metrics and profiles; off for none",
 			binding: bindText(&c.Server.AdminAddress, "host:port, or off", isAdminAddress)},
 		{Key: "server.api_key", Flag: "api-key", Usage: "key that clients send as a bearer token; repeat for several", Secret: true,
-			binding: bindList(&c.Server.APIKeys, "a key")},
+			binding: bindList(&c.API.APIKeys, "a key of at least 8 bytes")},
 		{Key: "server.insecure", Flag: "insecure", Usage: "allow a listener beyond loopback that asks for no key",
 			binding: bindBool(&c.Server.Insecure)},
 		{Key: "server.shutdown_timeout", Flag: "shutdown-timeout", Usage: "time that running requests get after SIGTERM",
@@ -106,6 +123,25 @@ func settings(c *Config) []Setting {
 		{Key: "http.max_connections", Flag: "http-max-connections", Usage: "connections at once; further ones get 503",
 			binding: bindInt(&c.HTTP.MaxConnections, 1, 1<<20, "")},
 
+		{Key: "api.lenient", Flag: "lenient", Usage: "ignore unsupported parameters and name them in a header, rather than refuse",
+			binding: bindBool(&c.API.Lenient)},
+		{Key: "api.heartbeat", Flag: "heartbeat", Usage: "what a stream sends while nothing is generated",
+			binding: bindChoice(&c.API.Heartbeat, heartbeats)},
+		{Key: "api.heartbeat_every", Flag: "heartbeat-every", Usage: "after this long without a byte",
+			binding: bindDuration(&c.API.HeartbeatEvery, 100*time.Millisecond, time.Hour)},
+		{Key: "api.progress_every", Flag: "progress-every", Usage: "how often a stream that asked for progress gets it",
+			binding: bindDuration(&c.API.ProgressEvery, 10*time.Millisecond, time.Hour)},
+		{Key: "api.max_choices", Flag: "max-choices", Usage: "prompts times n of one request",
+			binding: bindInt(&c.API.MaxChoices, 1, anySize, "")},
+		{Key: "api.max_messages", Flag: "max-messages", Usage: "messages of one chat",
+			binding: bindInt(&c.API.MaxMessages, 1, anySize, "")},
+		{Key: "api.max_stop_tokens", Flag: "max-stop-tokens", Usage: "stop_token_ids of one request",
+			binding: bindInt(&c.API.MaxStopTokens, 0, anySize, "")},
+		{Key: "api.compress_min_bytes", Flag: "compress-min-bytes", Usage: "smallest response that is compressed",
+			binding: bindInt(&c.API.CompressMinBytes, 0, anySize, "")},
+		{Key: "api.abort_timeout", Flag: "abort-timeout", Usage: "time for requests cut off at shutdown to send their last event",
+			binding: bindDuration(&c.API.AbortTimeout, time.Millisecond, time.Minute)},
+
 		{Key: "model.path", Flag: "model", Usage: "GGUF file to serve, instead of the argument; empty is the embedded model",
 			binding: bindText(&c.Model.Path, "a path", anyText)},
 		{Key: "model.served_model_name", Flag: "served-model-name", Usage: "model id in the API; repeat for aliases (default: the file's name)",
@@ -119,6 +155,8 @@ func settings(c *Config) []Setting {
 			binding: bindChoice(&c.Engine.KVType, KVTypes)},
 		{Key: "engine.kv_cache_memory_bytes", Flag: "kv-cache-memory-bytes", Usage: "memory of the KV cache; 0 derives it from what is free",
 			binding: bindBytes(&c.Engine.KVMemoryBytes, "")},
+		{Key: "engine.check_tensors", Flag: "check-tensors", Usage: "read every weight once and refuse values that are not finite",
+			binding: bindBool(&c.Engine.CheckTensors)},
 
 		{Key: "scheduler.max_model_len", Flag: "max-model-len", Usage: "longest sequence in tokens; 0 is the model's own context",
 			binding: bindInt(&c.Scheduler.MaxModelLen, 0, anySize, "")},
@@ -126,6 +164,21 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.Scheduler.MaxSeqs, 1, 65536, "")},
 		{Key: "scheduler.max_num_batched_tokens", Flag: "max-num-batched-tokens", Usage: "rows of one step: decoded tokens and prompt tokens together",
 			binding: bindInt(&c.Scheduler.MaxBatchTokens, 1, 1<<20, "")},
+
+		{Key: "scheduler.long_prefill_token_threshold", Flag: "long-prefill-token-threshold", Usage: "most rows of one prompt in one step",
+			binding: bindInt(&c.Scheduler.PrefillChunk, 1, 1<<20, "")},
+		{Key: "scheduler.max_long_partial_prefills", Flag: "max-long-partial-prefills", Usage: "prompts longer than that threshold that prefill at once",
+			binding: bindInt(&c.Scheduler.MaxPrefills, 1, 65536, "")},
+		{Key: "scheduler.max_num_queued_reqs", Flag: "max-num-queued-reqs", Usage: "requests that may wait; further ones get 503",
+			binding: bindInt(&c.Scheduler.MaxWaiting, 1, anySize, "")},
+		{Key: "scheduler.max_num_queued_tokens", Flag: "max-num-queued-tokens", Usage: "prompt tokens that may wait; 0 is no limit",
+			binding: bindInt(&c.Scheduler.MaxWaitingTokens, 0, anySize, "")},
+		{Key: "scheduler.overtake_limit", Flag: "overtake-limit", Usage: "times that smaller requests may pass a waiting one",
+			binding: bindInt(&c.Scheduler.OvertakeLimit, 1, anySize, "")},
+		{Key: "scheduler.preempt_limit", Flag: "preempt-limit", Usage: "preemptions of one sequence before it is spared",
+			binding: bindInt(&c.Scheduler.PreemptLimit, 1, anySize, "")},
+		{Key: "scheduler.output_estimate", Flag: "output-estimate", Usage: "output tokens per request that admission counts on",
+			binding: bindInt(&c.Scheduler.OutputEstimate, 1, anySize, "")},
 
 		{Key: "log.level", Flag: "log-level", Usage: "least severe level that is logged",
 			binding: bindChoice(&c.Log.Level, telemetry.LogLevels)},
@@ -155,10 +208,17 @@ func (c Config) Validate() error {
 	if err := c.HTTP.Validate(); err != nil {
 		return fmt.Errorf("check http: %w", err)
 	}
+	if err := c.API.Validate(); err != nil {
+		return fmt.Errorf("check api: %w", err)
+	}
+	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
+		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; every running sequence needs a row per step",
+			s.MaxBatchTokens, s.MaxSeqs)
+	}
 	if c.Server.Insecure {
 		return nil
 	}
-	if len(c.Server.APIKeys) == 0 && !isLoopback(c.Server.Host) {
+	if len(c.API.APIKeys) == 0 && !isLoopback(c.Server.Host) {
 		return fmt.Errorf("server.host: %q is reachable from other machines and no API key is set; "+
 			"set --api-key (or WEIR_API_KEY), or --insecure if a proxy in front checks callers", c.Server.Host)
 	}

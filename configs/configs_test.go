@@ -143,7 +143,7 @@ func TestNamesAreUnique(t *testing.T) {
 func TestEverySettingReachesTheTree(t *testing.T) {
 	other := map[string]string{
 		"server.host": "localhost", "server.admin_address": "off", "engine.kv_cache_dtype": "q8_0",
-		"log.level": "debug", "log.format": "json", "model.path": "x.gguf",
+		"log.level": "debug", "api.heartbeat": "off", "log.format": "json", "model.path": "x.gguf",
 	}
 	s := New()
 	for i := range s.table {
@@ -174,11 +174,11 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 
 func TestStrongerSourcesWin(t *testing.T) {
 	s := New()
-	file := "server:\n  host: localhost\n  port: 1001\n  api_key: [from-file, second]\nlog:\n  level: warn\n"
+	file := "server:\n  host: localhost\n  port: 1001\n  api_key: [from-the-file, another-key]\nlog:\n  level: warn\n"
 	if err := s.Decode("weir.yml", []byte(file)); err != nil {
 		t.Fatal(err)
 	}
-	unknown, err := s.ReadEnv([]string{"HOME=/x", "WEIR_PORT=1002", "WEIR_API_KEY=a,b", "WEIR_CONFIG=weir.yml", "WEIR_PROT=1"})
+	unknown, err := s.ReadEnv([]string{"HOME=/x", "WEIR_PORT=1002", "WEIR_API_KEY=key-from-env,second-key", "WEIR_CONFIG=weir.yml", "WEIR_PROT=1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestStrongerSourcesWin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(c.Server.APIKeys, " "); got != "a b" {
+	if got := strings.Join(c.API.APIKeys, " "); got != "key-from-env second-key" {
 		t.Errorf("keys %q: the environment must replace the file's", got)
 	}
 }
@@ -273,12 +273,12 @@ func TestListenersBeyondLoopbackNeedAKey(t *testing.T) {
 	}{
 		{"loopback", func(*Config) {}, true},
 		{"every interface", func(c *Config) { c.Server.Host = "0.0.0.0" }, false},
-		{"every interface, key", func(c *Config) { c.Server.Host = "0.0.0.0"; c.Server.APIKeys = []string{"k"} }, true},
+		{"every interface, key", func(c *Config) { c.Server.Host = "0.0.0.0"; c.API.APIKeys = []string{"0123456789"} }, true},
 		{"every interface, insecure", func(c *Config) { c.Server.Host = "::"; c.Server.Insecure = true }, true},
 		{"another loopback address", func(c *Config) { c.Server.Host = "127.8.8.8" }, true},
 		{"IPv6 loopback", func(c *Config) { c.Server.Host = "::1" }, true},
 		{"a name that only looks local", func(c *Config) { c.Server.Host = "localhost.example.org" }, false},
-		{"metrics beyond loopback", func(c *Config) { c.Server.AdminAddress = "0.0.0.0:9090"; c.Server.APIKeys = []string{"k"} }, false},
+		{"metrics beyond loopback", func(c *Config) { c.Server.AdminAddress = "0.0.0.0:9090"; c.API.APIKeys = []string{"0123456789"} }, false},
 		{"no metrics", func(c *Config) { c.Server.AdminAddress = "off" }, true},
 	} {
 		config := Default()

@@ -38,6 +38,29 @@ func (s *Setting) Value() string {
 	return text
 }
 
+// Check says why the setting would not take a value. It is meant for a table
+// of its own (New): it sets the value there.
+func (s *Setting) Check(value string) error {
+	if err := s.set(value); err != nil {
+		return fmt.Errorf("%w; it takes %s", err, s.accepts)
+	}
+	return nil
+}
+
+// Kind is a word for the setting's values in help texts.
+func (s *Setting) Kind() string {
+	switch s.kind {
+	case integer:
+		return "number"
+	case boolean:
+		return "bool"
+	case amount:
+		return "amount"
+	case text, list:
+	}
+	return "text"
+}
+
 // IsBool reports whether the flag may stand without a value.
 func (s *Setting) IsBool() bool { return s.kind == boolean }
 
@@ -93,21 +116,6 @@ func bindInt(p *int, low, high int, note string) binding {
 	}
 }
 
-func bindUint64(p *uint64) binding {
-	return binding{
-		kind: integer, accepts: "a whole number from 0 to 18446744073709551615",
-		set: func(s string) error {
-			n, err := strconv.ParseUint(s, 10, 64)
-			if err != nil {
-				return refused("is not such a number")
-			}
-			*p = n
-			return nil
-		},
-		show: func() string { return strconv.FormatUint(*p, 10) },
-	}
-}
-
 func bindBool(p *bool) binding {
 	return binding{
 		kind: boolean, accepts: "true or false",
@@ -126,21 +134,21 @@ func bindBool(p *bool) binding {
 	}
 }
 
-func bindText(p *string, accepts string, ok func(string) bool) binding {
+func bindText[T ~string](p *T, accepts string, ok func(string) bool) binding {
 	return binding{
 		kind: text, accepts: accepts,
 		set: func(s string) error {
 			if !ok(s) {
 				return refused("is not accepted")
 			}
-			*p = s
+			*p = T(s)
 			return nil
 		},
-		show: func() string { return *p },
+		show: func() string { return string(*p) },
 	}
 }
 
-func bindChoice(p *string, choices []string) binding {
+func bindChoice[T ~string](p *T, choices []string) binding {
 	return bindText(p, "one of "+strings.Join(choices, ", "), func(s string) bool { return slices.Contains(choices, s) })
 }
 

@@ -26,7 +26,7 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 		return Snapshot{
 			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5,
 			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, PromptTokens: 100,
-			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12,
+			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, StepPanics: 1, Faults: 2,
 		}
 	})
 	if err != nil {
@@ -64,9 +64,11 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.ObserveCancel(0.002)
 	model.CountRejection("queue_full")
 	model.ObserveRequest(Request{
-		FinishReason: "stop", PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, N: 1,
+		PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, Choices: 1,
 		EndToEndSeconds: 1.25, QueueSeconds: 0.25, PrefillSeconds: 0.5, DecodeSeconds: 0.5,
 	})
+	model.CountFinish("stop")
+	model.CountDisconnect()
 	m.ObserveHTTP("/v1/completions", "POST", 200, 1.25)
 	m.CountPanic("handler")
 	got := scrape(t, m)
@@ -204,7 +206,7 @@ func TestSizeBucketsStayWithinTheLimit(t *testing.T) {
 func TestUnreachedPhasesAreNotRecorded(t *testing.T) {
 	m, model := testModel(t)
 	model.ObserveRequest(Request{
-		FinishReason: "abort", PromptTokens: 4, MaxTokens: 8, N: 1,
+		PromptTokens: 4, MaxTokens: 8, Choices: 1,
 		EndToEndSeconds: 2, QueueSeconds: -1, PrefillSeconds: -1, DecodeSeconds: -1,
 	})
 	text := scrape(t, m)
@@ -223,7 +225,7 @@ func TestUnreachedPhasesAreNotRecorded(t *testing.T) {
 
 func TestUnknownFinishReasonCountsAsError(t *testing.T) {
 	m, model := testModel(t)
-	model.ObserveRequest(Request{FinishReason: "whatever a client sent", N: 1})
+	model.CountFinish("whatever a client sent")
 	if text := scrape(t, m); strings.Contains(text, "whatever") ||
 		!strings.Contains(text, `vllm:request_success_total{engine="0",finished_reason="error",model_name="tiny"} 1`) {
 		t.Error("the label took an unknown value, or the request was not counted")
@@ -254,6 +256,8 @@ func TestNilModelIgnoresObservations(t *testing.T) {
 	absent.ObserveStep(1, 1)
 	absent.ObserveCancel(1)
 	absent.CountRejection("queue_full")
+	absent.CountFinish("stop")
+	absent.CountDisconnect()
 	absent.ObserveRequest(Request{})
 }
 

@@ -41,6 +41,7 @@ type Model struct {
 	success      *prometheus.CounterVec
 	finished     map[string]prometheus.Counter // children of success, by reason
 	rejections   *prometheus.CounterVec
+	disconnects  prometheus.Counter
 }
 
 // FinishReasons are the values of label finished_reason, vLLM's words; what
@@ -84,11 +85,14 @@ func newModel(maxModelLen int) *Model {
 		stepSeconds:  histogram("weir_step_seconds", "Duration of one engine step.", shortBuckets()),
 		cancelToFree: histogram("weir_cancel_to_free_seconds", "Time from a cancel to its KV blocks being free.", shortBuckets()),
 		success: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "vllm:request_success_total", Help: "Requests that ended, by finish reason.",
+			Name: "vllm:request_success_total", Help: "Choices of requests that ended, by finish reason.",
 		}, []string{"finished_reason"}),
 		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "vllm:admission_rejections_total", Help: "Requests refused before they were queued, by reason.",
 		}, []string{"reason"}),
+		disconnects: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_client_disconnects_total", Help: "Clients that hung up on a running request.",
+		}),
 		finished: make(map[string]prometheus.Counter, len(FinishReasons)),
 	}
 	for _, reason := range FinishReasons {
@@ -101,7 +105,7 @@ func (m *Model) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
 		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.stepTokens, m.stepSeconds, m.cancelToFree,
-		m.success, m.rejections,
+		m.success, m.rejections, m.disconnects,
 	}
 }
 
@@ -149,32 +153,45 @@ func (m *Model) CountRejection(reason string) {
 // Request is what is known of a request when it has ended. Seconds that were
 // never reached (no admission, no first token) are negative and not recorded.
 type Request struct {
-	FinishReason    string // one of FinishReasons
 	PromptTokens    int
 	OutputTokens    int // over all choices
 	MaxTokens       int
-	N               int
+	Choices         int
 	EndToEndSeconds float64
 	QueueSeconds    float64 // waiting in the queue, until its latest admission
 	PrefillSeconds  float64 // that admission to first token
 	DecodeSeconds   float64 // first token to last
 }
 
-// ObserveRequest records a request that has ended. A finish reason outside
-// FinishReasons counts as "error", so that the label stays bounded.
-func (m *Model) ObserveRequest(r Request) {
+// CountFinish counts a choice that ended. A reason outside FinishReasons
+// counts as "error", so that the label stays bounded.
+func (m *Model) CountFinish(reason string) {
 	if m == nil {
 		return
 	}
-	ended, known := m.finished[r.FinishReason]
+	ended, known := m.finished[reason]
 	if !known {
 		ended = m.finished["error"]
 	}
 	ended.Inc()
+}
+
+// CountDisconnect counts a client that hung up on a running request.
+func (m *Model) CountDisconnect() {
+	if m != nil {
+		m.disconnects.Inc()
+	}
+}
+
+// ObserveRequest records a request that has ended.
+func (m *Model) ObserveRequest(r Request) {
+	if m == nil {
+		return
+	}
 	m.promptTokens.Observe(float64(r.PromptTokens))
 	m.outputTokens.Observe(float64(r.OutputTokens))
 	m.maxTokens.Observe(float64(r.MaxTokens))
-	m.choices.Observe(float64(r.N))
+	m.choices.Observe(float64(r.Choices))
 	m.observePhases(r)
 }
 
@@ -186,7 +203,7 @@ func (m *Model) observePhases(r Request) {
 	if r.PrefillSeconds >= 0 && r.DecodeSeconds >= 0 {
 		m.inference.Observe(r.PrefillSeconds + r.DecodeSeconds)
 	}
-	if perChoice := r.OutputTokens / max(r.N, 1); perChoice > 1 && r.DecodeSeconds >= 0 {
+	if perChoice := r.OutputTokens / max(r.Choices, 1); perChoice > 1 && r.DecodeSeconds >= 0 {
 		m.perToken.Observe(r.DecodeSeconds / float64(perChoice-1))
 	}
 }

@@ -16,7 +16,7 @@ type Snapshot struct {
 	KVBlocks      int // usable blocks
 	KVReferenced  int // blocks that live sequences hold
 	KVCached      int // blocks kept only as prefix cache
-	KVLeaked      int // blocks that no account explains; anything but 0 is a bug
+	KVLeaked      int // blocks still held while nothing runs or waits; anything but 0 is a bug
 	KVEvictions   uint64
 	PrefixQueries uint64 // prompt tokens looked up
 	PrefixHits    uint64 // prompt tokens found
@@ -26,6 +26,8 @@ type Snapshot struct {
 	Recomputed    uint64 // tokens computed again after preemption
 	OutputTokens  uint64
 	Steps         uint64
+	StepPanics    uint64 // recovered in steps; each failed the requests of its step
+	Faults        uint64 // broken invariants that the idle check found
 }
 
 // series is one value of a Snapshot under its metric name.
@@ -64,7 +66,7 @@ func gauges() []series {
 		gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks that live sequences hold; 1 is all.", (*Snapshot).usage),
 		gauge("weir_waiting_tokens", "Prompt tokens waiting to be admitted.", func(s *Snapshot) float64 { return float64(s.WaitingTokens) }),
 		gauge("weir_kv_blocks_cached", "KV blocks kept only as prefix cache.", func(s *Snapshot) float64 { return float64(s.KVCached) }),
-		gauge("weir_kv_blocks_leaked", "KV blocks that no account explains; anything but 0 is a bug.", func(s *Snapshot) float64 { return float64(s.KVLeaked) }),
+		gauge("weir_kv_blocks_leaked", "KV blocks still held while nothing runs or waits; anything but 0 is a bug.", func(s *Snapshot) float64 { return float64(s.KVLeaked) }),
 	}
 }
 
@@ -78,6 +80,8 @@ func counters() []series {
 		total("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.", func(s *Snapshot) uint64 { return s.Recomputed }),
 		total("vllm:generation_tokens_total", "Tokens generated.", func(s *Snapshot) uint64 { return s.OutputTokens }),
 		total("weir_steps_total", "Engine steps.", func(s *Snapshot) uint64 { return s.Steps }),
+		total("weir_step_panics_total", "Engine steps that a recovered panic ended.", func(s *Snapshot) uint64 { return s.StepPanics }),
+		total("weir_invariant_faults_total", "Broken invariants found by the idle check; anything but 0 is a bug.", func(s *Snapshot) uint64 { return s.Faults }),
 		total("weir_kv_evictions_total", "Cached KV blocks given up for new ones.", func(s *Snapshot) uint64 { return s.KVEvictions }),
 	}
 }
