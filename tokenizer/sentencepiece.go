@@ -45,14 +45,14 @@ func newSentencePiece(v *vocabulary, m metadata) (*sentencePiece, error) {
 }
 
 // findBytes finds the token of each byte: "<0x0A>", else the byte itself, else
-// the unknown token.
+// the unknown token. Control tokens do not serve.
 func (p *sentencePiece) findBytes(v *vocabulary) error {
 	for i := range p.bytes {
 		id, ok := v.ids[fmt.Sprintf("<0x%02X>", i)]
-		if !ok {
+		if !ok || v.hidden(id) {
 			id, ok = v.ids[string([]byte{byte(i)})]
 		}
-		if !ok {
+		if !ok || v.hidden(id) {
 			id = v.unknown
 		}
 		if id == none {

@@ -2,6 +2,7 @@ package tokenizer_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -111,6 +112,116 @@ func TestDecodeGivesTheTextBack(t *testing.T) {
 				want := strings.ToValidUTF8(v.Text, "\uFFFD")
 				if got := tok.Decode(v.IDsPlain, false); got != want {
 					t.Errorf("decoded %q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestClientTextNeverBecomesControlInPublishedVocabularies(t *testing.T) {
+	for _, name := range vectorNames {
+		t.Run(name, func(t *testing.T) {
+			tok := openVocabulary(t, name)
+			unknown, _ := tok.ID("[UNK]") // WordPiece's answer to any unknown word
+			for id := range int32(tok.Size()) {
+				if !tok.IsControl(id) {
+					continue
+				}
+				text := tok.TokenText(id)
+				for _, client := range []string{text, text + text, "a" + text + " b", text[1:], text[:len(text)-1] + text} {
+					spans := []tokenizer.Span{{Text: "x", Control: true}, {Text: client}, {Text: "y", Control: true}}
+					for _, got := range tok.AppendSpans(nil, spans, false) {
+						if tok.IsControl(got) && (got != unknown || tok.Kind() != "bert") {
+							t.Errorf("client text %q became %q", client, tok.TokenText(got))
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// benchmarkTexts are of 2 MB each. Words repeat as words do; the Chinese
+// stretches between commas are random, so that few of them are in the cache.
+func benchmarkTexts() map[string]string {
+	const size = 2 << 20
+	words := strings.Fields(`the scheduler admits a request only when its footprint fits and then plans one step
+		after another until every sequence has reached its end or its limit which the client set when it asked for an
+		answer about rivers mountains engines kitchens bridges letters numbers weather music history and the price of bread`)
+	han := []rune("的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动同工也能下过子说产种面而方后多定行学法所民得经十三之进着等部度家电力里如水化高自二理起小物现实加量都两体制机当使点从业本去把性好应开它合还因由其些然前外天政四日那社义事平形相全表间样与关各重新线内数正心反你明看原又么利比或但质气第向道命此变条只没结解问意建月公无系军很情者最立代想已通并提直题党程展五果料象员革位入常文总次品式活设及管特件长求老头基资边流路级少图山统接知较将组见计别她手角期根论运农指几九区强放决西被干做必战先回则任取据处队南给色光门即保治北造百规热领七海口东导器压志世金增争济阶油思术极交受联什认六共权收证改清己美再采转更单风切打白教速花带安场身车例真务具万每目至达走积示议声报斗完类八离华名确才科张信马节话米整空元况今集温传土许步群广石记需段研界拉林律叫且究观越织装影算低持音众书布复容儿须际商非验连断深难近矿千周委素技备半办青省列习响约支般史感劳便团往酸历市克何除消构府称太准精值号率族维划选标写存候毛亲快效斯院查江型眼王按格养易置派层片始却专状育厂京识适属圆包火住调满县局照参红细引听该铁价严")
+	var english, chinese strings.Builder
+	r := rand.New(rand.NewPCG(5, 6))
+	zipf := rand.NewZipf(r, 1.3, 4, uint64(len(words)*len(words)-1))
+	for english.Len() < size {
+		z := int(zipf.Uint64())
+		english.WriteString(words[z%len(words)])
+		if z >= len(words) {
+			english.WriteString(words[z/len(words)]) // a rarer, longer word
+		}
+		english.WriteString([]string{" ", " ", " ", " ", " ", " ", ", ", ".\n"}[r.IntN(8)])
+	}
+	for chinese.Len() < size {
+		for range 3 + r.IntN(15) {
+			chinese.WriteRune(han[r.IntN(len(han))])
+		}
+		chinese.WriteString("，")
+	}
+	code := "func (s *Scheduler) plan(now time.Time) ([]Row, error) {\n\tfor i, q := range s.queue {\n\t\tif q.tokens+len(s.rows) > s.budget {\n\t\t\treturn nil, fmt.Errorf(\"plan rows: %d of %d: %w\", i, len(s.queue), errBudget)\n\t\t}\n\t\ts.rows = append(s.rows, Row{ID: q.id, Position: 0x1F + 128*i}) // one row\n\t}\n\treturn s.rows, nil\n}\n\n"
+	return map[string]string{
+		"english": english.String(),
+		"code":    strings.Repeat(code, size/len(code)),
+		"chinese": chinese.String(),
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, name := range []string{"gpt-2", "llama-bpe", "deepseek-llm", "llama-spm", "bert-bge"} {
+		b.Run("vocabulary="+name, func(b *testing.B) {
+			tok := openVocabulary(b, name)
+			for kind, text := range benchmarkTexts() {
+				b.Run("text="+kind, func(b *testing.B) {
+					ids := make([]int32, 0, 2*len(text))
+					b.SetBytes(int64(len(text)))
+					b.ReportAllocs()
+					for b.Loop() {
+						ids = tok.AppendEncode(ids[:0], text, tokenizer.EncodeOptions{})
+					}
+				})
+			}
+		})
+	}
+}
+
+func BenchmarkEncodeHostile(b *testing.B) {
+	for _, name := range []string{"llama-bpe", "llama-spm", "bert-bge"} {
+		tok := openVocabulary(b, name)
+		for kind, unit := range map[string]string{"a": "a", "space": " ", "mixed": "aÀ中1 \t\n!\u0301🦙\u200d", "invalid": "\xff\xc3\xe4\xb8"} {
+			b.Run("vocabulary="+name+"/text="+kind, func(b *testing.B) {
+				text := strings.Repeat(unit, (1<<20)/len(unit))
+				var ids []int32
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					ids = tok.AppendEncode(ids[:0], text, tokenizer.EncodeOptions{})
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for _, name := range vectorNames {
+		b.Run("vocabulary="+name, func(b *testing.B) {
+			path := filepath.Join(vectorFolder, "vocab-"+name+".gguf")
+			if _, err := os.Stat(path); err != nil {
+				b.Skipf("reference vocabulary is not there: %v", err)
+			}
+			f, err := gguf.Open(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if _, err := tokenizer.New(f.Value); err != nil {
+					b.Fatal(err)
 				}
 			}
 		})
