@@ -1,0 +1,82 @@
+package kernel
+
+import "math"
+
+// Layout of IEEE 754 binary16: sign, 5 bits of exponent (bias 15), 10 bits of
+// fraction.
+const (
+	f16Sign     = 0x8000
+	f16Infinity = 0x7c00
+	f16Normal   = 0x0400 // the smallest normal number
+	f32Infinity = 0x7f800000
+	f32Quiet    = 0x00400000 // marks a NaN as quiet
+
+	f16Shift  = 23 - 10              // between the fractions of binary32 and binary16
+	f16Rebias = uint32(127-15) << 23 // between their exponents
+)
+
+// F16ToF32 converts IEEE 754 half precision. The conversion is exact; NaNs keep
+// their payload and become quiet, as VCVTPH2PS makes them.
+//
+// Normal numbers take one well-predicted branch and inline into the caller;
+// the rest, among which are small weights and the scales of K-quants, is a call.
+func F16ToF32(h uint16) float32 {
+	if magnitude := uint32(h &^ f16Sign); magnitude-f16Normal < f16Infinity-f16Normal {
+		return math.Float32frombits(uint32(h&f16Sign)<<16 | (magnitude<<f16Shift + f16Rebias))
+	}
+	return f16Special(h)
+}
+
+// f16Special converts zeros, subnormals, infinities and NaNs.
+func f16Special(h uint16) float32 {
+	sign, magnitude := uint32(h&f16Sign)<<16, uint32(h&^f16Sign)
+	switch {
+	case magnitude > f16Infinity:
+		return math.Float32frombits(sign | f32Infinity | f32Quiet | magnitude<<f16Shift&0x7fffff)
+	case magnitude == f16Infinity:
+		return math.Float32frombits(sign | f32Infinity)
+	}
+	// A subnormal counts steps of 2^-24; the product is a normal binary32.
+	v := float32(magnitude) * (1.0 / (1 << 24))
+	return math.Float32frombits(sign | math.Float32bits(v))
+}
+
+// F32ToF16 converts to half precision, rounding to nearest and ties to even;
+// magnitudes from 65520 on become infinities. NaNs keep the upper bits of their
+// payload and become quiet, as VCVTPS2PH makes them.
+func F32ToF16(f float32) uint16 {
+	const (
+		overflow  = uint32(127+16) << 23 // 65536
+		minNormal = uint32(127-14) << 23 // 2^-14
+		// Adding 0.5 to a value below 2^-14 moves its binary16 subnormal into
+		// the lowest fraction bits of a binary32, rounded by the adder.
+		subnormalMagic = uint32(127-1) << 23
+	)
+	bits := math.Float32bits(f)
+	sign, magnitude := uint16(bits>>16)&f16Sign, bits&0x7fffffff
+	switch {
+	case magnitude > f32Infinity:
+		return sign | f16Infinity | f32Quiet>>f16Shift | uint16(magnitude>>f16Shift)&0x3ff
+	case magnitude >= overflow:
+		return sign | f16Infinity
+	case magnitude < minNormal:
+		sum := math.Float32frombits(magnitude) + 0.5
+		return sign | uint16(math.Float32bits(sum)-subnormalMagic)
+	}
+	odd := magnitude >> f16Shift & 1
+	// A carry out of the fraction steps the exponent, up to infinity: right.
+	return sign | uint16((magnitude-f16Rebias+0xfff+odd)>>f16Shift)
+}
+
+// BF16ToF32 converts bfloat16, the upper half of a float32. It is exact.
+func BF16ToF32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// F32ToBF16 converts to bfloat16, rounding to nearest and ties to even. NaNs
+// keep the upper bits of their payload and become quiet.
+func F32ToBF16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	if bits&0x7fffffff > f32Infinity {
+		return uint16((bits | f32Quiet) >> 16)
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
