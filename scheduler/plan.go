@@ -188,7 +188,7 @@ func (s *Scheduler) describe(q *sequence) {
 	case r.Logits == LogitsNone:
 		return
 	case r.Logits == LogitsAll && r.reported < len(r.Prompt):
-		c.LogitRows = end - max(q.computed, r.reported)
+		c.LogitRows = max(0, end-max(q.computed, r.reported))
 	case end == len(q.ids):
 		c.LogitRows = 1
 	}

@@ -1,0 +1,481 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+// The invariants S1 to S12 of the design, each with an oracle of its own.
+// Beside it, explore checks CheckInvariants after every operation and the
+// arena of world checks that no chunk reads another sequence's rows.
+
+func TestS1SubmittedRequestsAreConserved(t *testing.T) {
+	explore(t, func(w *world) func() {
+		return func() {
+			var ended Counters
+			for _, id := range w.order {
+				if !w.jobs[id].done {
+					t.Errorf("%s never ended", w.jobs[id].name)
+				}
+			}
+			c := w.sched.Stats()
+			ended = c.Counters
+			if n := uint64(len(w.order)); c.Submitted != n || ended.Ended() != n || c.Live != 0 || c.Waiting != 0 || c.WaitingTokens != 0 {
+				t.Errorf("%d requests were submitted; %+v", n, c)
+			}
+		}
+	})
+}
+
+func TestS2EveryChoiceEndsOnce(t *testing.T) {
+	explore(t, func(w *world) func() { // world.end refuses a second end
+		done := map[ID]int{}
+		w.onEnd = func(e End) {
+			if e.Done {
+				done[e.Request]++
+			}
+			if (e.Err != nil) != (e.Finish == inference.FinishError || e.Finish == inference.FinishCancelled) {
+				t.Errorf("end %+v", e)
+			}
+		}
+		return func() {
+			for id, n := range done {
+				if n != 1 {
+					t.Errorf("request %v was done %d times", id, n)
+				}
+			}
+			for _, id := range w.order {
+				j := w.jobs[id]
+				for k, out := range j.outputs {
+					if len(out) > j.req.MaxTokens || j.finish[k] == inference.FinishLength && j.req.MaxTokens > len(out) && !w.cfg.CapOutput {
+						t.Errorf("%s/%d: %d of %d tokens, %v", j.name, k, len(out), j.req.MaxTokens, j.finish[k])
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestS3PlansStayInsideTheBudget(t *testing.T) {
+	explore(t, func(w *world) func() { // world.checkPlan counts the rows
+		w.onPlan = func([]runner) {
+			long := 0
+			for _, c := range w.plan.Chunks {
+				if c.Count > w.cfg.PrefillChunk {
+					t.Errorf("chunk of %d rows, limit %d", c.Count, w.cfg.PrefillChunk)
+				}
+			}
+			for _, q := range w.sched.running {
+				if w.sched.long(q.pending()) {
+					long++
+				}
+			}
+			// Resuming outputs are prompts of their own length, admitted one by one.
+			if long > w.cfg.MaxPrefills || w.sched.seats > w.cfg.MaxSeqs {
+				t.Errorf("%d long prompts of %d, %d seats of %d", long, w.cfg.MaxPrefills, w.sched.seats, w.cfg.MaxSeqs)
+			}
+		}
+		return nil
+	})
+}
+
+func TestS4PlannedBlocksExist(t *testing.T) {
+	explore(t, func(w *world) func() { // world.run reads every row through the table
+		w.onPlan = func([]runner) {
+			st := w.pool.Stats()
+			if st.Free < 0 || st.Referenced > st.Blocks {
+				t.Errorf("%+v", st)
+			}
+			for _, c := range w.plan.Chunks {
+				if len(c.Blocks)*w.pool.BlockTokens() < c.Start+c.Count || slices.Contains(c.Blocks, 0) {
+					t.Errorf("chunk %+v is not covered", c)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func TestS5PlansAreWorkConserving(t *testing.T) {
+	explore(t, func(w *world) func() {
+		w.onPlan = func([]runner) {
+			if n := len(w.live()); n > 0 && !w.out {
+				t.Errorf("empty plan with %d live requests: %+v", n, w.sched.Stats())
+			}
+		}
+		return nil
+	})
+}
+
+func TestS6BackloggedTenantsAreServedByWeight(t *testing.T) {
+	const seqs, longest, output = 4, 32, 8
+	weights := map[string]int{"light": 1, "double": 2, "heavy": 4}
+	tenants := []string{"light", "double", "heavy"}
+	for _, pressure := range []struct {
+		name     string
+		blocks   int
+		overtake int
+	}{{"seats", 400, 64}, {"blocks", 24, 2}} {
+		t.Run(pressure.name, func(t *testing.T) {
+			w := newWorld(t, Config{
+				MaxSeqs: seqs, MaxBatchTokens: 32, MaxModelLen: 64, OvertakeLimit: pressure.overtake, OutputEstimate: output,
+			}, kvcache.Config{Blocks: pressure.blocks, BlockTokens: 4})
+			rng := rand.New(rand.NewPCG(7, 7))
+			service, waiting := map[string]float64{}, map[string]int{}
+			book := func(j *job, units int) {
+				service[j.req.Tenant] += float64(units) / float64(weights[j.req.Tenant])
+			}
+			for range 3000 {
+				for _, name := range tenants {
+					for ; waiting[name] < 12; waiting[name]++ {
+						r := Request{MaxTokens: 1 + rng.IntN(output), Class: inference.Default, Tenant: name, Weight: weights[name], Domain: w.pool.Domain(name)}
+						for range 1 + rng.IntN(longest) {
+							r.Prompt = append(r.Prompt, int32(rng.IntN(50000)))
+						}
+						if _, err := w.submit(name+strconv.Itoa(len(w.order)), r); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				outputs := w.sched.Stats().OutputTokens
+				if !w.step() {
+					t.Fatal("idle with a backlog")
+				}
+				for _, id := range w.plan.Admitted {
+					j := w.jobs[id]
+					waiting[j.req.Tenant]--
+					book(j, 10*len(j.req.Prompt))
+				}
+				for _, c := range w.plan.Chunks {
+					if c.Samples > 0 {
+						book(w.jobs[c.Request], 20)
+						outputs++
+					}
+				}
+				if outputs != w.sched.Stats().OutputTokens {
+					t.Fatal("output tokens do not add up")
+				}
+				// The theorem's bound, and what passes a blocked head.
+				bound := 2*max(10*longest, 20*output*seqs) + pressure.overtake%64*(10*longest+20*output)
+				for _, a := range tenants {
+					for _, b := range tenants {
+						if gap := service[a] - service[b]; gap > float64(bound) {
+							t.Fatalf("step %d: %s is %f units ahead of %s, bound %d", w.steps, a, gap, b, bound)
+						}
+					}
+				}
+			}
+			if service["light"] < 20000 {
+				t.Errorf("too little service to show anything: %v", service)
+			}
+		})
+	}
+}
+
+func TestS7LowerClassesWaitForHigherOnes(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		w := newWorld(t, Config{
+			MaxSeqs: 3, MaxBatchTokens: 16, MaxModelLen: 64, SharePercent: [inference.NumClasses]int{100, 0, 0},
+		}, kvcache.Config{Blocks: 500, BlockTokens: 4})
+		waiting := func(c inference.Class) int { return w.sched.queue.Waiting(c) }
+		w.onPlan = func([]runner) {
+			for _, id := range w.plan.Admitted {
+				for c := range w.jobs[id].req.Class {
+					if waiting(c) > 0 {
+						t.Fatalf("class %d was admitted while %d of class %d wait", w.jobs[id].req.Class, waiting(c), c)
+					}
+				}
+			}
+		}
+		for range 200 {
+			if rng.IntN(2) == 0 {
+				r := Request{MaxTokens: 1 + rng.IntN(5), NoCache: true, Class: inference.Class(rng.IntN(3)), Domain: w.pool.Domain("a")}
+				r.Prompt = make([]int32, 1+rng.IntN(16))
+				if _, err := w.submit("r"+strconv.Itoa(len(w.order)), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.step()
+		}
+		w.drain(5000)
+	}
+}
+
+func TestS7LowerClassesGetTheirShare(t *testing.T) {
+	w := newWorld(t, Config{
+		MaxSeqs: 2, MaxBatchTokens: 16, MaxModelLen: 64, SharePercent: [inference.NumClasses]int{0, 25, 0},
+	}, kvcache.Config{Blocks: 100, BlockTokens: 4})
+	tokens := map[inference.Class]int{}
+	for range 2000 {
+		for c := range inference.Class(2) {
+			for w.sched.queue.Waiting(c) < 2 {
+				r := Request{Prompt: make([]int32, 8), MaxTokens: 2, NoCache: true, Class: c, Domain: w.pool.Domain("a")}
+				if _, err := w.submit("r"+strconv.Itoa(len(w.order)), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.step()
+		for _, id := range w.plan.Admitted {
+			tokens[w.jobs[id].req.Class] += 8
+		}
+	}
+	high, low := tokens[inference.Interactive], tokens[inference.Default]
+	if low*100 < high*24 || low*100 > high*26 {
+		t.Errorf("the lower class got %d tokens beside %d, want 25 %%", low, high)
+	}
+}
+
+// costModel is the time of a step: fixed, per prompt row, per output row, and
+// per row of KV read.
+func costModel(w *world) float64 {
+	ms := 4.0
+	for _, c := range w.plan.Chunks {
+		if c.Decode {
+			ms += 0.5
+		} else {
+			ms += 0.3 * float64(c.Count)
+		}
+		ms += 0.001 * float64(c.Start+c.Count)
+	}
+	return ms
+}
+
+func TestS8OutputsKeepTheirPaceUnderPrompts(t *testing.T) {
+	const seqs, batch, model = 8, 40, 200
+	// The slowest step that the limits allow is the promise: prompt rows fill
+	// the budget beside a row of each output.
+	slo := 4.0 + 0.5*seqs + 0.3*batch + 0.001*model*seqs
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		w := newWorld(t, Config{MaxSeqs: seqs, MaxBatchTokens: batch, MaxModelLen: model}, kvcache.Config{Blocks: 1000, BlockTokens: 4})
+		clock, last := 0.0, map[ID]float64{}
+		for range 600 {
+			if rng.IntN(3) == 0 { // a steady stream of prompts, some long
+				r := Request{MaxTokens: 1 + rng.IntN(40), Class: inference.Default, Domain: w.pool.Domain("a"), Prompt: make([]int32, 1+rng.IntN(150))}
+				for i := range r.Prompt {
+					r.Prompt[i] = int32(rng.IntN(50000))
+				}
+				if _, err := w.submit("r"+strconv.Itoa(len(w.order)), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !w.step() {
+				continue
+			}
+			clock += costModel(w)
+			for _, c := range w.plan.Chunks {
+				if c.Samples == 0 {
+					continue
+				}
+				if since, ok := last[c.Request]; ok && clock-since > slo {
+					t.Fatalf("world %d: %s waited %.1f ms for a token, promised %.1f", seed, w.jobs[c.Request].name, clock-since, slo)
+				}
+				last[c.Request] = clock
+			}
+		}
+	}
+}
+
+// record runs one world and returns all its plans.
+func record(t *testing.T, seed uint64) []string {
+	src := seeded(seed)
+	w := randomWorld(t, src)
+	w.randomStops(seed)
+	var plans []string
+	w.onPlan = func([]runner) {
+		line := w.String()
+		for _, c := range w.plan.Chunks {
+			line += fmt.Sprint(c.Blocks)
+		}
+		plans = append(plans, line)
+	}
+	for range 150 {
+		w.act(src)
+	}
+	w.drain(20000)
+	return plans
+}
+
+func TestS9SameInputsSamePlans(t *testing.T) {
+	for seed := range uint64(60) {
+		a, b := record(t, seed), record(t, seed)
+		if !slices.Equal(a, b) {
+			t.Fatalf("world %d differs from its replay", seed)
+		}
+	}
+}
+
+func TestS10PlansDoNotKnowTheFuture(t *testing.T) {
+	compared := 0
+	for seed := range uint64(60) {
+		worlds := [2]*world{}
+		srcs := [2]*source{}
+		for i := range worlds {
+			srcs[i] = seeded(seed)
+			worlds[i] = randomWorld(t, srcs[i])
+			worlds[i].randomStops(uint64(i)) // the same requests end elsewhere
+		}
+		for range 150 {
+			for i, w := range worlds {
+				w.act(srcs[i])
+			}
+			a, b := worlds[0], worlds[1]
+			if a.finishes() != b.finishes() {
+				break
+			}
+			if a.String() != b.String() {
+				t.Fatalf("world %d: plans differ before any output did\n%s\n%s", seed, a, b)
+			}
+			compared++
+		}
+	}
+	if compared < 500 {
+		t.Errorf("only %d operations were comparable", compared)
+	}
+}
+
+// finishes tells how every choice of every request has ended so far.
+func (w *world) finishes() string {
+	var all []inference.FinishReason
+	for _, id := range w.order {
+		all = append(all, w.jobs[id].finish...)
+	}
+	return fmt.Sprint(all)
+}
+
+func TestS11PreemptionSkipsNobody(t *testing.T) {
+	preemptions := 0
+	explore(t, func(w *world) func() {
+		w.onPlan = func(before []runner) {
+			planned, gone := map[*sequence]bool{}, map[ID]bool{}
+			for _, q := range w.sched.step.seqs {
+				planned[q] = true
+			}
+			for _, id := range w.plan.Preempted {
+				gone[id] = true
+				preemptions++
+			}
+			for _, e := range w.plan.Failed {
+				gone[e.Request] = true
+			}
+			for i, r := range before {
+				switch {
+				case planned[r.seq] || gone[r.id] || !r.decoding:
+				case r.capped && i > 0 && w.sched.step.pressed: // waits for a block, keeps its own
+				default:
+					t.Errorf("%s/%d did not run: %s", w.jobs[r.id].name, r.choice, w)
+				}
+			}
+		}
+		return nil
+	})
+	if preemptions < 100 {
+		t.Errorf("only %d preemptions were seen", preemptions)
+	}
+}
+
+func TestS12CancelIsLegalInEveryState(t *testing.T) {
+	states := []struct {
+		name  string
+		reach func(w *world, j *job)
+	}{
+		{"waiting", func(*world, *job) {}},
+		{"planned", func(w *world, _ *job) { w.begin() }},
+		{"mid prompt", func(w *world, _ *job) { w.step() }},
+		{"planned mid prompt", func(w *world, _ *job) { w.step(); w.begin() }},
+		{"last prompt chunk planned", func(w *world, _ *job) { w.step(); w.step(); w.begin() }},
+		{"forked", func(w *world, _ *job) { w.step(); w.step(); w.step() }},
+		{"tails copied", func(w *world, _ *job) { w.step(); w.step(); w.step(); w.step() }},
+		{"decode planned", func(w *world, _ *job) { w.step(); w.step(); w.step(); w.begin() }},
+		{"preempted", func(w *world, _ *job) {
+			w.step()
+			w.begin()
+			w.abandon()
+		}},
+		{"ended", func(w *world, _ *job) { w.drain(100) }},
+	}
+	for _, st := range states {
+		for _, n := range []int{1, 3} {
+			for _, choices := range [][]int{{-1}, {0}, {n - 1}, {0, n - 1}, {n - 1, -1}, {5}} {
+				t.Run(fmt.Sprintf("%s n=%d %v", st.name, n, choices), func(t *testing.T) {
+					w := newWorld(t, Config{MaxSeqs: 4, MaxBatchTokens: 4, MaxModelLen: 64}, kvcache.Config{Blocks: 32, BlockTokens: 4})
+					r := Request{Prompt: []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, MaxTokens: 6, N: n, Domain: w.pool.Domain("a")}
+					j, err := w.submit("a", r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					st.reach(w, j)
+					for _, k := range choices {
+						w.cancel(j, k) // compares the answer with what has ended
+						w.cancel(j, k)
+					}
+					out := w.out
+					if !out && j.done && w.pool.Stats().Referenced != 0 {
+						t.Errorf("blocks are held after the cancel: %+v", w.pool.Stats())
+					}
+					w.drain(100)
+				})
+			}
+		}
+	}
+}
+
+func TestProgressTheorem(t *testing.T) {
+	// With one class, the first running sequence advances in every step, so the
+	// steps are bounded by the tokens of all requests, however small the pool.
+	preemptions := uint64(0)
+	for seed := range uint64(120) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		w := newWorld(t, Config{
+			MaxSeqs: 2 + rng.IntN(6), MaxBatchTokens: 8 + rng.IntN(8), MaxModelLen: 40, OutputEstimate: 1 + rng.IntN(4),
+			PreemptLimit: 1 + rng.IntN(3), MinRunTokens: 1 + rng.IntN(8), WatermarkBlocks: -1,
+		}, kvcache.Config{Blocks: 11, BlockTokens: 4})
+		bound := 0
+		for i := range 20 {
+			r := Request{MaxTokens: 1 + rng.IntN(20), N: 1 + rng.IntN(2), Class: inference.Default, Domain: w.pool.Domain("a"), Tenant: strconv.Itoa(rng.IntN(3))}
+			for range 1 + rng.IntN(20) {
+				r.Prompt = append(r.Prompt, int32(rng.IntN(2)))
+			}
+			if _, err := w.submit("r"+strconv.Itoa(i), r); err != nil {
+				t.Fatal(err)
+			}
+			bound += r.N * (len(r.Prompt) + r.MaxTokens)
+		}
+		w.onPlan = func(before []runner) {
+			if len(before) > 0 && !slices.Contains(w.sched.step.seqs, before[0].seq) {
+				t.Fatalf("world %d: the first sequence does not advance: %s", seed, w)
+			}
+			if len(w.plan.Failed) > 0 {
+				t.Fatalf("world %d: %v", seed, w.plan.Failed)
+			}
+		}
+		w.drain(bound + 1)
+		preemptions += w.sched.Stats().Preemptions
+	}
+	if preemptions < 200 {
+		t.Errorf("the pool was not tight: %d preemptions", preemptions)
+	}
+}
+
+func TestCheckIsSafeForConcurrentUse(t *testing.T) {
+	w := newWorld(t, Config{MaxModelLen: 64}, kvcache.Config{Blocks: 32, BlockTokens: 4})
+	done := make(chan error)
+	go func() { done <- w.sched.Check(10, 10, 1) }()
+	for range 10 {
+		if _, err := w.submit("a"+strconv.Itoa(len(w.order)), Request{Prompt: []int32{1}, MaxTokens: 3, Domain: w.pool.Domain("a")}); err != nil {
+			t.Fatal(err)
+		}
+		w.step()
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
