@@ -55,6 +55,6 @@ func (p *Pool) publish(b, parent BlockID, h Hash, ids []int32) {
 	p.kids.pushFront(p.kidsRing(m.domain, parent), int32(b))
 	p.raise(parent, m.class)
 	if p.config.Events {
-		p.log.add(p, Event{Kind: Stored, Hash: h, Parent: p.blocks[parent].hash})
+		p.log.add(Event{Kind: Stored, Hash: h, Parent: p.blocks[parent].hash})
 	}
 }

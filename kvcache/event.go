@@ -30,7 +30,7 @@ type eventLog struct {
 
 func (l *eventLog) open(blocks int) { l.events = make([]Event, 0, max(1024, blocks)) }
 
-func (l *eventLog) add(_ *Pool, e Event) {
+func (l *eventLog) add(e Event) {
 	if len(l.events) == cap(l.events) {
 		l.overflow = true
 		return

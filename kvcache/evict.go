@@ -30,7 +30,7 @@ func (p *Pool) retract(b BlockID) {
 	p.index.remove(b)
 	p.kids.remove(int32(b))
 	if p.config.Events {
-		p.log.add(p, Event{Kind: Removed, Hash: m.hash, Parent: p.blocks[m.parent].hash})
+		p.log.add(Event{Kind: Removed, Hash: m.hash, Parent: p.blocks[m.parent].hash})
 	}
 	m.published, m.parent, m.hash = false, 0, Hash{}
 	if idle {

@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"weir/internal/invariants"
 )
@@ -260,15 +261,15 @@ func (p *Pool) raise(b BlockID, c Class) {
 	}
 }
 
-// Pin keeps a block's content in place although no table may name it, for
-// somebody who reads it outside the step loop. It reports false, and pins
-// nothing, for a block without content. Each Pin needs one Unpin.
+// Pin keeps a published block's content in place although no table may name
+// it, for somebody who reads it outside the step loop. It reports false, and
+// pins nothing, for a block that is not published. Each Pin needs one Unpin.
 func (p *Pool) Pin(b BlockID) bool {
 	if b <= 0 || int(b) >= len(p.blocks) {
 		return false
 	}
 	m := &p.blocks[b]
-	if m.domain == noDomain || m.pins == 1<<16-1 {
+	if !m.published || m.pins == math.MaxUint16 {
 		return false
 	}
 	if m.idle() {
