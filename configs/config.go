@@ -28,6 +28,7 @@ type Config struct {
 	Server    Server
 	HTTP      api.Config    // connections
 	API       openai.Config // requests; its keys are set as server.api_key
+	Tiktoken  Tiktoken
 	Model     Model
 	Engine    Engine
 	Scheduler scheduler.Config // MaxModelLen 0 is the model's own context
@@ -41,6 +42,11 @@ type Server struct {
 	AdminAddress    string        // metrics and profiles; "off" for none
 	Insecure        bool          // allow everyone beyond loopback
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
+}
+
+// Tiktoken says where /tokenize finds the vocabularies of OpenAI's models.
+type Tiktoken struct {
+	Dir string // with files such as o200k_base.tiktoken; empty: those in the binary
 }
 
 // Model says what is served and under which names.
@@ -141,6 +147,8 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.API.CompressMinBytes, 0, anySize, "")},
 		{Key: "api.abort_timeout", Flag: "abort-timeout", Usage: "time for requests cut off at shutdown to send their last event",
 			binding: bindDuration(&c.API.AbortTimeout, time.Millisecond, time.Minute)},
+		{Key: "api.tiktoken_dir", Flag: "tiktoken-dir", Usage: "folder of .tiktoken files for counting tokens of OpenAI's models; empty takes those built in",
+			binding: bindText(&c.Tiktoken.Dir, "a path", anyText)},
 
 		{Key: "model.path", Flag: "model", Usage: "GGUF file to serve, instead of the argument; empty is the embedded model",
 			binding: bindText(&c.Model.Path, "a path", anyText)},

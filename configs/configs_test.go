@@ -160,7 +160,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		case setting.kind == boolean:
 			value = "true"
 		case setting.kind == amount:
-			value = "77"
+			value = "7"
 		default:
 			value = "something"
 		}

@@ -12,8 +12,9 @@ type folder struct {
 // The arrows point down this list only.
 var table = []folder{
 	{path: "cmd/weir", own: []string{
-		"api", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
+		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus}},
+	{path: "bench"},
 	{path: "configs", own: []string{"api", "engine/llm", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 

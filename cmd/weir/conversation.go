@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"weir/internal/inference"
+	"weir/tokenizer/chat"
+)
+
+// conversation is a chat with a loaded model; its history is sent again with
+// each question, of which the prefix cache spares most.
+type conversation struct {
+	model   *model
+	options runOptions
+	out     io.Writer // answers, as they come
+	history []message
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+func newConversation(m *model, o runOptions, out io.Writer) *conversation {
+	c := &conversation{model: m, options: o, out: out}
+	c.clear()
+	return c
+}
+
+// clear forgets everything but the system message.
+func (c *conversation) clear() {
+	c.history = c.history[:0]
+	if c.options.system != "" {
+		c.history = append(c.history, message{"system", c.options.system})
+	}
+}
+
+// answer is how an answer went.
+type answer struct {
+	promptTokens, cachedTokens, outputTokens int
+	first, total                             time.Duration // since the question
+	finish                                   inference.FinishReason
+}
+
+// String is one line: counts, time to the first token, tokens per second.
+func (a answer) String() string {
+	rate := 0.0
+	if decode := a.total - a.first; a.outputTokens > 1 && decode > 0 {
+		rate = float64(a.outputTokens-1) / decode.Seconds()
+	}
+	return fmt.Sprintf("prompt %d tokens (%d cached), first token after %v; %d tokens out, %.1f tokens/s, finish: %v",
+		a.promptTokens, a.cachedTokens, a.first.Round(time.Millisecond), a.outputTokens, rate, a.finish)
+}
+
+// ask sends a question and writes the answer as it is generated. What stop
+// delivers ends the answer; it stays in the history as far as it came.
+func (c *conversation) ask(question string, stop <-chan os.Signal) (answer, error) {
+	asked := time.Now()
+	prompt, err := c.render(append(c.history, message{"user", question}))
+	if err != nil {
+		return answer{}, err
+	}
+	limit := c.options.maxTokens
+	if room := c.model.engine.Info().MaxModelLen - len(prompt); limit == 0 || limit > room {
+		limit = room
+	}
+	if limit < 1 {
+		return answer{}, fmt.Errorf("the conversation has %d tokens and the context holds %d; /clear starts a new one",
+			len(prompt), c.model.engine.Info().MaxModelLen)
+	}
+	stream, err := c.model.engine.Submit(&inference.Request{
+		ID: "run", Prompt: prompt, MaxTokens: limit, N: 1, PromptLogprobs: -1,
+		Sampling: c.options.sampling(), Arrived: asked,
+	})
+	if err != nil {
+		return answer{}, fmt.Errorf("ask: %w", err)
+	}
+	w := &answerWriter{out: c.out, decoder: c.model.tokenizer.NewDecoder(false), ends: c.model.tokenizer.IsEOG, asked: asked}
+	err = w.follow(stream, stop)
+	w.answer.promptTokens, w.answer.cachedTokens = len(prompt), stream.Progress().CachedTokens
+	c.history = append(c.history, message{"user", question}, message{"assistant", string(w.text)})
+	return w.answer, err
+}
+
+// render turns messages into token ids. Their text can never become a control
+// token.
+func (c *conversation) render(messages []message) ([]inference.TokenID, error) {
+	data, err := json.Marshal(messages)
+	if err != nil {
+		return nil, fmt.Errorf("encode messages: %w", err)
+	}
+	value, err := chat.FromJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("encode messages: %w", err)
+	}
+	in := chat.Input{Messages: value, AddGenerationPrompt: true, Now: time.Now()}
+	in.BOSToken, in.EOSToken = c.model.endpoints()
+	spans, err := c.model.template.Render(in)
+	if err != nil {
+		return nil, fmt.Errorf("render chat template: %w", err)
+	}
+	return c.model.tokenizer.AppendSpans(nil, spans, false), nil
+}
+
+// answerWriter follows a stream and writes its text.
+type answerWriter struct {
+	out     io.Writer
+	decoder interface {
+		Append(dst []byte, id int32) []byte
+		Flush(dst []byte) []byte
+	}
+	ends   func(id int32) bool // tokens that have no text in an answer
+	asked  time.Time
+	answer answer
+	text   []byte
+}
+
+// follow writes until the stream ends. After a stop it cancels and waits for
+// that end, so that the engine is idle when it returns.
+func (w *answerWriter) follow(stream *inference.Stream, stop <-chan os.Signal) error {
+	events := make([]inference.Event, 16)
+	stopped := false
+	for {
+		n, done, err := stream.Poll(events)
+		for _, e := range events[:n] {
+			if writeErr := w.event(e); writeErr != nil && !stopped {
+				stopped = true
+				stream.Cancel(-1)
+			}
+		}
+		if done {
+			w.answer.total = time.Since(w.asked)
+			if errors.Is(err, inference.ErrCancelled) {
+				err = nil
+			}
+			return errors.Join(err, w.write(w.decoder.Flush(nil)), w.write([]byte("\n")))
+		}
+		if n > 0 {
+			continue
+		}
+		select {
+		case <-stream.Wake():
+		case <-stop:
+			stopped = true
+			stream.Cancel(-1)
+		}
+	}
+}
+
+func (w *answerWriter) event(e inference.Event) error {
+	switch e.Kind {
+	case inference.EventToken:
+		if w.answer.outputTokens == 0 {
+			w.answer.first = time.Since(w.asked)
+		}
+		w.answer.outputTokens++
+		if w.ends(e.Token) {
+			return nil
+		}
+		return w.write(w.decoder.Append(nil, e.Token))
+	case inference.EventFinish:
+		w.answer.finish = e.Finish
+	case inference.EventPrompt, inference.EventEmbedding:
+	}
+	return nil
+}
+
+func (w *answerWriter) write(text []byte) error {
+	w.text = append(w.text, text...)
+	if _, err := w.out.Write(text); err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	return nil
+}
+
+// interrupts delivers Ctrl-C until end is called.
+func interrupts() (stop <-chan os.Signal, end func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt)
+	return c, func() { signal.Stop(c) }
+}

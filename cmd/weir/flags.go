@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/configs"
+)
+
+// sections of the configuration, as sets of flags.
+var (
+	everySection  = []string{"server", "http", "api", "model", "engine", "scheduler", "log"}
+	engineSection = []string{"engine", "scheduler"}
+)
+
+// options are the configuration flags of one verb.
+type options struct {
+	path  string // --config
+	given []flag // in the order of the command line
+}
+
+type flag struct{ name, value string }
+
+// addOptions gives a verb the flags of some sections, and --config.
+func addOptions(cmd *cobra.Command, sections []string) *options {
+	o := new(options)
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&o.path, "config", os.Getenv("WEIR_CONFIG"), "YAML file with settings (WEIR_CONFIG)")
+	for setting := range configs.New().All() {
+		section, _, _ := strings.Cut(setting.Key, ".")
+		if !slices.Contains(sections, section) {
+			continue
+		}
+		usage := setting.Usage
+		if value := setting.Value(); value != "" && value != "false" {
+			usage += " (default " + value + ")"
+		}
+		f := cmd.Flags().VarPF(&flagValue{options: o, setting: setting}, setting.Flag, "", usage)
+		if setting.IsBool() {
+			f.NoOptDefVal = "true"
+		}
+	}
+	return o
+}
+
+// flagValue checks a value at once, so that the error names the flag, and
+// remembers it until the weaker sources have been read.
+type flagValue struct {
+	options *options
+	setting *configs.Setting
+}
+
+// Set implements the flag library's Value.
+func (v *flagValue) Set(text string) error {
+	if err := v.setting.Check(text); err != nil {
+		return err
+	}
+	v.options.given = append(v.options.given, flag{v.setting.Flag, text})
+	return nil
+}
+
+// String is empty: defaults are part of the usage text.
+func (v *flagValue) String() string { return "" }
+
+// Type names the value in help texts.
+func (v *flagValue) Type() string {
+	if v.setting.IsBool() {
+		return ""
+	}
+	return v.setting.Kind()
+}
+
+// resolve reads file and environment and applies the flags over them. The
+// warnings name what was set and means nothing.
+func (o *options) resolve() (sources *configs.Sources, warnings []string, err error) {
+	s := configs.New()
+	if o.path != "" {
+		if err := s.ReadFile(o.path); err != nil {
+			return nil, nil, configError(err)
+		}
+	}
+	unknown, err := s.ReadEnv(os.Environ())
+	if err != nil {
+		return nil, nil, configError(err)
+	}
+	for _, name := range unknown {
+		warnings = append(warnings, fmt.Sprintf("environment variable %s is set and means nothing", name))
+	}
+	for _, f := range o.given {
+		if err := s.SetFlag(f.name, f.value); err != nil {
+			return nil, nil, configError(err)
+		}
+	}
+	return s, warnings, nil
+}
+
+// config resolves and checks the tree as a whole.
+func (o *options) config() (configs.Config, []string, error) {
+	s, warnings, err := o.resolve()
+	if err != nil {
+		return configs.Config{}, nil, err
+	}
+	c, err := s.Config()
+	if err != nil {
+		return configs.Config{}, nil, configError(err)
+	}
+	return c, warnings, nil
+}
+
+func configError(err error) error {
+	return &usageError{err, "run weir config print to see every value and where it came from"}
+}

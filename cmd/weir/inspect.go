@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"weir/configs"
+	"weir/engine/gguf"
+	"weir/engine/llm"
+)
+
+func newInspect() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "inspect [MODEL.gguf]",
+		Short: "Show what a model file holds and what it would take to run it",
+		Long: "Show metadata, tensors and types of a GGUF file, and the memory that weir would use to\n" +
+			"run it with the same flags as serve. Weights are not read. Without an argument, the\n" +
+			"model that is built in.",
+		Args: atMost(1),
+	}
+	opts := addOptions(cmd, engineSection)
+	asJSON := cmd.Flags().Bool("json", false, "print one JSON object")
+	tensors := cmd.Flags().Bool("tensors", false, "list every tensor")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, _, err := opts.config()
+		if err != nil {
+			return err
+		}
+		if err := choosePath(&c, args); err != nil {
+			return err
+		}
+		r, err := inspect(c)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return r.printJSON(cmd.OutOrStdout())
+		}
+		return r.print(cmd.OutOrStdout(), *tensors)
+	}
+	return cmd
+}
+
+// report is what inspect knows of a file.
+type report struct {
+	Model     string          `json:"model"`
+	Path      string          `json:"path"` // empty: built in
+	Version   uint32          `json:"gguf_version"`
+	FileBytes int64           `json:"file_bytes"`
+	Params    uint64          `json:"parameters"`
+	Metadata  []entry         `json:"metadata"`
+	Types     []typeSum       `json:"tensor_types"`
+	Tensors   []tensorSummary `json:"tensors"`
+	Supported bool            `json:"supported"`
+	WhyNot    string          `json:"why_not,omitempty"`
+	Info      *llm.Info       `json:"engine,omitempty"`
+	Sequences int             `json:"sequences_of_full_length,omitempty"`
+}
+
+type entry struct {
+	Key   string `json:"key"`
+	Type  string `json:"type"`
+	Value any    `json:"value"` // arrays: their first items
+	Items int    `json:"items,omitempty"`
+}
+
+type typeSum struct {
+	Type    string `json:"type"`
+	Tensors int    `json:"tensors"`
+	Bytes   int64  `json:"bytes"`
+}
+
+type tensorSummary struct {
+	Name  string   `json:"name"`
+	Type  string   `json:"type"`
+	Dims  []uint64 `json:"dims"` // contiguous dimension first
+	Bytes int64    `json:"bytes"`
+}
+
+// inspect reads a file's header. That weir cannot run the model is part of
+// the report, not an error.
+func inspect(c configs.Config) (*report, error) {
+	f, err := openModel(c.Model.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := &report{
+		Model: modelName(c.Model), Path: c.Model.Path, Version: f.Version,
+		FileBytes: f.FileBytes(), Params: f.ParamCount(),
+	}
+	for _, kv := range f.KV {
+		r.Metadata = append(r.Metadata, newEntry(kv))
+	}
+	r.addTensors(f.Tensors)
+	options, err := engineOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	info, err := llm.Describe(f, options)
+	if err != nil {
+		r.WhyNot = err.Error()
+		return r, nil
+	}
+	r.Supported, r.Info = true, &info
+	r.Sequences = info.KVTokens / max(info.MaxModelLen, 1)
+	return r, nil
+}
+
+// shownItems is how many items of an array are reported.
+const shownItems = 8
+
+func newEntry(kv gguf.KeyValue) entry {
+	v := reflect.ValueOf(kv.Value)
+	if v.Kind() != reflect.Slice {
+		return entry{Key: kv.Key, Type: v.Type().String(), Value: jsonValue(kv.Value)}
+	}
+	items := make([]any, min(v.Len(), shownItems))
+	for i := range items {
+		items[i] = jsonValue(v.Index(i).Interface())
+	}
+	return entry{Key: kv.Key, Type: v.Type().String(), Value: items, Items: v.Len()}
+}
+
+// jsonValue gives numbers that JSON cannot hold as text.
+func jsonValue(v any) any {
+	switch f := v.(type) {
+	case float32:
+		if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
+			return fmt.Sprint(f)
+		}
+	case float64:
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Sprint(f)
+		}
+	}
+	return v
+}
+
+func (r *report) addTensors(tensors []gguf.Tensor) {
+	sums := make(map[string]*typeSum)
+	for i := range tensors {
+		t := &tensors[i]
+		name := t.Type.String()
+		if sums[name] == nil {
+			sums[name] = &typeSum{Type: name}
+		}
+		sums[name].Tensors++
+		sums[name].Bytes += t.Bytes
+		r.Tensors = append(r.Tensors, tensorSummary{t.Name, name, t.Dims, t.Bytes})
+	}
+	for _, s := range slices.SortedFunc(maps.Values(sums), func(a, b *typeSum) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Type, b.Type))
+	}) {
+		r.Types = append(r.Types, *s)
+	}
+}
+
+func (r *report) printJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(r); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	return nil
+}
+
+func (r *report) print(w io.Writer, tensors bool) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintln(table, "  "+strings.Join(cells, "\t")) }
+	fmt.Fprintf(table, "%s\n", printable(r.Model))
+	row("file", fmt.Sprintf("GGUF version %d, %s, %s parameters, %d tensors",
+		r.Version, showSize(r.FileBytes), showCount(r.Params), len(r.Tensors)))
+	r.printEngine(row)
+	fmt.Fprintln(table, "\nweights")
+	for _, t := range r.Types {
+		row(t.Type, fmt.Sprintf("%d tensors", t.Tensors), showSize(t.Bytes))
+	}
+	fmt.Fprintln(table, "\nmetadata")
+	for _, e := range r.Metadata {
+		row(printable(e.Key), printable(e.text()))
+	}
+	if tensors {
+		fmt.Fprintln(table, "\ntensors")
+		for _, t := range r.Tensors {
+			row(printable(t.Name), t.Type, dims(t.Dims), showSize(t.Bytes))
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	return nil
+}
+
+func (r *report) printEngine(row func(...string)) {
+	if !r.Supported {
+		row("runs", "no: "+printable(r.WhyNot))
+		return
+	}
+	i := r.Info
+	row("runs", "yes, as "+i.Architecture)
+	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",
+		i.Layers, i.Width, i.Heads, i.HeadDim, i.KVHeads, i.FeedForward, i.VocabSize))
+	row("context", fmt.Sprintf("%d tokens, %d served", i.ContextLength, i.MaxModelLen))
+	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", showSize(i.WeightBytes), showSize(i.KVBytes)))
+	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", i.KVTokens, i.KVType, i.KVBytesPerToken, sequencesThatFit(*i)))
+	row("digest", i.Digest)
+}
+
+// shownRunes is how much of a text is shown.
+const shownRunes = 72
+
+func (e entry) text() string {
+	text := fmt.Sprint(e.Value)
+	if e.Items > 0 {
+		text = fmt.Sprintf("%d items %q", e.Items, e.Value)
+		if !strings.Contains(e.Type, "string") {
+			text = fmt.Sprintf("%d items %v", e.Items, e.Value)
+		}
+	} else if s, ok := e.Value.(string); ok {
+		text = strconv.Quote(s)
+	}
+	if utf8.RuneCountInString(text) > shownRunes {
+		text = string([]rune(text)[:shownRunes]) + " …"
+	}
+	return text
+}
+
+func dims(d []uint64) string {
+	parts := make([]string, len(d))
+	for i, n := range d {
+		parts[i] = strconv.FormatUint(n, 10)
+	}
+	return strings.Join(parts, " x ")
+}

@@ -1,0 +1,108 @@
+// Command weir serves language models from GGUF files: `weir serve` offers an
+// OpenAI-compatible API, `weir run` a chat in the terminal, `weir inspect`
+// what a file holds. Each verb has a file here; this package joins the parts
+// of weir and is imported by nobody.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1 // the command could not do what was asked
+	exitUsage   = 2 // what was asked makes no sense: flags, arguments, configuration
+)
+
+func main() {
+	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs one command line; an error is printed here and nowhere else.
+func execute(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "weir: %v\n", err)
+	var wrong *usageError
+	if errors.As(err, &wrong) {
+		if wrong.hint != "" {
+			fmt.Fprintln(stderr, wrong.hint)
+		}
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is a command line or configuration that makes no sense.
+type usageError struct {
+	err  error
+	hint string // the way out; a line of its own
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Serve language models from GGUF files on the CPU",
+		Long: "weir serves language models from GGUF files on the CPU, with an OpenAI-compatible API.\n" +
+			"Without a model it serves the small one that is built in.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              knownVerb,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err, fmt.Sprintf("run %s --help for the flags", cmd.CommandPath())}
+	})
+	root.AddCommand(newServe(), newRun(), newInspect(), newBench(), newConfig(), newVersion())
+	return root
+}
+
+// knownVerb refuses words that are no verb, with the nearest ones.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "run " + cmd.CommandPath() + " --help for the commands"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return &usageError{fmt.Errorf("%q is not a command of %s", args[0], cmd.CommandPath()), hint}
+}
+
+// atMost limits the arguments of a verb, which its use line names.
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= n {
+			return nil
+		}
+		return &usageError{fmt.Errorf("%q is one argument too many", args[n]), "use: " + cmd.UseLine()}
+	}
+}
+
+// exactlyOne asks for one argument, called what.
+func exactlyOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return &usageError{fmt.Errorf("%s is missing", what), "use: " + cmd.UseLine()}
+		}
+		return atMost(1)(cmd, args)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"weir/configs"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"weir": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Vars = append(e.Vars, "WEIR_CONFIG=") // the tester's own must not reach the tests
+			return nil
+		},
+	})
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"version"}, exitOK},
+		{[]string{"no-such-verb"}, exitUsage},
+		{[]string{"serve", "--no-such-flag"}, exitUsage},
+		{[]string{"serve", "--host", "0.0.0.0"}, exitUsage},
+		{[]string{"inspect", "no-such-file.gguf"}, exitFailure},
+	} {
+		var out, errs strings.Builder
+		if got := execute(c.args, &out, &errs); got != c.want {
+			t.Errorf("%v: exit status %d, want %d\n%s", c.args, got, c.want, errs.String())
+		}
+	}
+}
+
+// The README's table may leave settings out, but what it names must exist with
+// the default it claims.
+func TestReadmeNamesRealFlags(t *testing.T) {
+	data, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := make(map[string]string)
+	for setting := range configs.New().All() {
+		defaults[setting.Flag] = setting.Value()
+	}
+	rows := 0
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
+			continue
+		}
+		for i, name := range strings.Split(cells[1], ",") {
+			name = strings.TrimPrefix(strings.Trim(name, " `"), "--")
+			if name == "config" {
+				continue
+			}
+			value, known := defaults[name]
+			if !known {
+				t.Errorf("README names --%s, which does not exist", name)
+				continue
+			}
+			rows++
+			claimed := strings.TrimSpace(strings.Split(cells[2], ",")[min(i, strings.Count(cells[2], ","))])
+			if value != "" && value != "0" && claimed != value {
+				t.Errorf("README claims %q as the default of --%s, which is %q", claimed, name, value)
+			}
+		}
+	}
+	if rows < 10 {
+		t.Errorf("found %d flags in the README's table; the test no longer reads it", rows)
+	}
+}

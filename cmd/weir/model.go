@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"weir/configs"
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/engine/llm"
+	"weir/internal/defaultmodel"
+	"weir/tokenizer"
+	"weir/tokenizer/chat"
+)
+
+// embeddedName is the id of the model that is built in.
+const embeddedName = "weir-default"
+
+// choosePath lets the verb's argument name the model, instead of the
+// configuration.
+func choosePath(c *configs.Config, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if c.Model.Path != "" && c.Model.Path != args[0] {
+		return &usageError{fmt.Errorf("the argument names %q and the configuration %q", args[0], c.Model.Path),
+			"name the model once"}
+	}
+	c.Model.Path = args[0]
+	return nil
+}
+
+// openModel opens a GGUF file, or the embedded model where path is empty. The
+// caller closes it.
+func openModel(path string) (*gguf.File, error) {
+	if path == "" {
+		data := defaultmodel.GGUF()
+		return gguf.Parse(bytes.NewReader(data), int64(len(data)))
+	}
+	f, err := gguf.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w; give the path of a .gguf file, or none for the built-in model", err)
+	case errors.Is(err, gguf.ErrFormat) && !strings.HasSuffix(path, ".gguf"):
+		return nil, fmt.Errorf("%w; weir reads GGUF files only", err)
+	}
+	return f, err
+}
+
+// modelName is the id that a model is served under: the first configured one,
+// or the file's name without ending and split number.
+func modelName(c configs.Model) string {
+	if len(c.ServedNames) > 0 {
+		return c.ServedNames[0]
+	}
+	if c.Path == "" {
+		return embeddedName
+	}
+	name := strings.TrimSuffix(filepath.Base(c.Path), ".gguf")
+	if i := strings.LastIndex(name, "-00001-of-"); i > 0 {
+		name = name[:i]
+	}
+	return name
+}
+
+// model is a loaded model: the engine and what turns text into ids and back.
+type model struct {
+	name       string
+	engine     *llm.Engine
+	tokenizer  *tokenizer.Tokenizer
+	template   *chat.Template // nil: the model cannot chat
+	noTemplate error          // why
+}
+
+// modelHooks are called by the engine's loop.
+type modelHooks struct {
+	progress func(done, total int64)
+	options  func(*llm.Options) // sets the engine's own hooks
+}
+
+// loadModel reads a model into memory and starts its step loop.
+func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error) {
+	m := &model{name: modelName(c.Model)}
+	var err error
+	if m.tokenizer, err = tokenizer.New(f.Value); err != nil {
+		return nil, fmt.Errorf("read tokenizer of %s: %w", m.name, err)
+	}
+	m.template, m.noTemplate = readTemplate(f)
+	opts, err := engineOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	opts.EndTokens = m.tokenizer.EOG()
+	opts.Secret = make([]byte, 32)
+	rand.Read(opts.Secret) //nolint:errcheck // crypto/rand.Read never returns an error
+	if hooks.options != nil {
+		hooks.options(&opts)
+	}
+	if m.engine, err = llm.Load(f, opts, hooks.progress); err != nil {
+		return nil, fmt.Errorf("load %s: %w", m.name, err)
+	}
+	return m, nil
+}
+
+// engineOptions are the engine's part of the configuration.
+func engineOptions(c configs.Config) (llm.Options, error) {
+	kv, err := kernel.ParseKVType(c.Engine.KVType)
+	if err != nil {
+		return llm.Options{}, err
+	}
+	return llm.Options{
+		Threads: c.Engine.Threads, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
+		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
+		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
+	}, nil
+}
+
+// readTemplate parses the model's own chat template; the error says why there
+// is none.
+func readTemplate(f *gguf.File) (*chat.Template, error) {
+	src, ok, err := f.String("tokenizer.chat_template")
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, errors.New("the file has no chat template")
+	}
+	t, err := chat.Parse(src, chat.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("parse chat template: %w", err)
+	}
+	return t, nil
+}
+
+// endpoints are the texts of the model's beginning and end tokens, which
+// templates may write.
+func (m *model) endpoints() (bos, eos string) {
+	if id, ok := m.tokenizer.BOS(); ok {
+		bos = m.tokenizer.TokenText(id)
+	}
+	if id, ok := m.tokenizer.EOS(); ok {
+		eos = m.tokenizer.TokenText(id)
+	}
+	return bos, eos
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api/openai"
+	"weir/engine/llm"
+	"weir/internal/inference"
+	"weir/telemetry"
+)
+
+// hooks joins what the edge reports to metrics and log. The log carries ids,
+// counts and durations, never text of a request.
+func hooks(m *telemetry.Metrics, log *zap.Logger) openai.Hooks {
+	return openai.Hooks{
+		OnFirstToken: func(model string, since time.Duration) {
+			m.Model(model).ObserveFirstToken(since.Seconds())
+		},
+		OnTokenGap: func(model string, gap time.Duration) {
+			m.Model(model).ObserveInterToken(gap.Seconds())
+		},
+		OnRequestFinish: func(f openai.RequestFinish) {
+			observeFinish(m.Model(f.Model), f)
+			logFinish(log, f)
+		},
+		OnResponse: func(route, method string, status int, took time.Duration) {
+			m.ObserveHTTP(route, method, status, took.Seconds())
+		},
+		OnDisconnect: func(model string) { m.Model(model).CountDisconnect() },
+		OnPanic: func(where string, value any, stack []byte) {
+			m.CountPanic(where)
+			log.Error("a bug was caught", zap.String("boundary", where), zap.Any("panic", value), zap.ByteString("stack", stack))
+		},
+	}
+}
+
+func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
+	if refused := len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest; refused {
+		m.CountRejection(f.Code)
+		return
+	}
+	for _, reason := range f.Reasons {
+		m.CountFinish(finishLabel(reason))
+	}
+	m.ObserveRequest(telemetry.Request{
+		PromptTokens: f.PromptTokens, OutputTokens: f.OutputTokens, MaxTokens: f.MaxTokens,
+		Choices:         f.Prompts * f.N,
+		EndToEndSeconds: f.Finished.Sub(f.Arrived).Seconds(),
+		DecodeSeconds:   between(f.FirstToken, f.LastToken),
+	})
+}
+
+// between is negative where one of the moments never came.
+func between(from, to time.Time) float64 {
+	if from.IsZero() || to.IsZero() {
+		return -1
+	}
+	return to.Sub(from).Seconds()
+}
+
+// finishLabel is vLLM's word for a finish reason.
+func finishLabel(r inference.FinishReason) string {
+	switch r {
+	case inference.FinishStop, inference.FinishLength, inference.FinishError:
+		return r.String()
+	case inference.FinishNone, inference.FinishCancelled:
+	}
+	return "abort"
+}
+
+func logFinish(log *zap.Logger, f openai.RequestFinish) {
+	level := zap.DebugLevel
+	if f.Status >= http.StatusInternalServerError && f.Status != http.StatusServiceUnavailable {
+		level = zap.ErrorLevel
+	}
+	if entry := log.Check(level, "request finished"); entry != nil {
+		entry.Write(
+			zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model),
+			zap.Int("status", f.Status), zap.String("code", f.Code),
+			zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
+			zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
+		)
+	}
+}
+
+// snapshot reads the engine's counters for one scrape.
+func snapshot(e *llm.Engine) telemetry.Snapshot {
+	s := e.Stats()
+	load := e.Load()
+	snap := telemetry.Snapshot{
+		Running: load.Running, Waiting: load.Waiting, WaitingTokens: load.WaitingTokens,
+		KVBlocks: s.Cache.Blocks, KVReferenced: s.Cache.Referenced, KVCached: s.Cache.Cached,
+		KVEvictions: s.Cache.Evictions, PrefixQueries: s.Cache.QueryTokens, PrefixHits: s.Cache.HitTokens,
+		Steps: s.Steps, StepPanics: s.Panics, Faults: s.Faults,
+	}
+	if idle := load.Running == 0 && load.Waiting == 0; idle {
+		snap.KVLeaked = s.Cache.Referenced // an idle engine holds no block
+	}
+	return snap
+}
+
+// modelInfo describes a loaded model to the registry.
+func modelInfo(name string, i llm.Info) telemetry.ModelInfo {
+	return telemetry.ModelInfo{
+		Name: name, MaxModelLen: i.MaxModelLen, BlockTokens: i.BlockTokens, KVBlocks: i.KVBlocks,
+		KVType: i.KVType, Architecture: i.Architecture, Digest: i.Digest, WeightBytes: i.WeightBytes,
+	}
+}

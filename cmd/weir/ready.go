@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"weir/engine/llm"
+)
+
+// readiness is what the block at the end of loading tells.
+type readiness struct {
+	model   string
+	info    llm.Info
+	url     string // of the API
+	metrics string // of the second listener; empty: off
+	chats   bool
+	keyed   bool // clients must send a key
+}
+
+// print writes one block: what is served where, what fits, and a first call.
+func (r readiness) print(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	i := r.info
+	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(r.model), r.url)
+	line("model", "%s, %s parameters, %s of weights", i.Architecture, showCount(i.Params), showSize(i.WeightBytes))
+	line("context", "%d tokens", i.MaxModelLen)
+	line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes), sequencesThatFit(i))
+	line("threads", "%d", i.Threads)
+	if r.metrics != "" {
+		line("metrics", "%s/metrics", r.metrics)
+	}
+	fmt.Fprintf(&b, "\n%s\n\n", r.curl())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// sequencesThatFit is the number of sequences of full length that the cache
+// holds at once.
+func sequencesThatFit(i llm.Info) string {
+	n := i.KVTokens / max(i.MaxModelLen, 1)
+	if n == 1 {
+		return fmt.Sprintf("1 sequence of %d tokens", i.MaxModelLen)
+	}
+	return fmt.Sprintf("%d sequences of %d tokens", n, i.MaxModelLen)
+}
+
+// curl is a first call to paste into a shell.
+func (r readiness) curl() string {
+	path, body := "/v1/completions", map[string]any{"model": r.model, "prompt": "Hello"}
+	if r.chats {
+		path = "/v1/chat/completions"
+		body = map[string]any{"model": r.model, "messages": []map[string]string{{"role": "user", "content": "Hello"}}}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return "curl " + r.url + "/v1/models"
+	}
+	key := ""
+	if r.keyed {
+		key = ` -H "Authorization: Bearer $WEIR_API_KEY"`
+	}
+	return fmt.Sprintf("curl %s%s%s -H 'Content-Type: application/json' \\\n  -d %s", r.url, path, key, shellQuote(string(data)))
+}
+
+// shellQuote makes one word of s for a POSIX shell.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// printable keeps control characters of files and names off the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

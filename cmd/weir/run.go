@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"weir/configs"
+	"weir/internal/inference"
+)
+
+// runOptions are the flags that only run has.
+type runOptions struct {
+	temperature float32
+	topP        float32
+	topK        int
+	maxTokens   int
+	seed        uint64
+	system      string
+	verbose     bool
+}
+
+func newRun() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run [MODEL.gguf]",
+		Short: "Chat with a model in the terminal",
+		Long: "Chat with a GGUF model in the terminal; without an argument, the small model that is\n" +
+			"built in. Ctrl-C stops an answer; at the prompt, Ctrl-C or Ctrl-D leaves. /clear\n" +
+			"forgets the conversation. When standard input is not a terminal, all of it is one\n" +
+			"prompt and the answer goes to standard output.",
+		Example: "  weir run model.gguf\n  echo 'What is TTFT?' | weir run",
+		Args:    atMost(1),
+	}
+	opts := addOptions(cmd, engineSection)
+	var o runOptions
+	cmd.Flags().Float32Var(&o.temperature, "temperature", 0, "0 always takes the likeliest token")
+	cmd.Flags().Float32Var(&o.topP, "top-p", 1, "sample from the likeliest tokens of this total probability")
+	cmd.Flags().IntVar(&o.topK, "top-k", 0, "sample from so many tokens; 0 is all")
+	cmd.Flags().IntVar(&o.maxTokens, "max-tokens", 0, "longest answer; 0 is the rest of the context")
+	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "the same seed gives the same answer; 0 takes a new one each time")
+	cmd.Flags().StringVar(&o.system, "system", "", "system message")
+	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print counts and tokens per second after each answer")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		c, _, err := opts.config()
+		if err != nil {
+			return err
+		}
+		if err := choosePath(&c, args); err != nil {
+			return err
+		}
+		return run(c, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+func (o runOptions) check() error {
+	wrong := func(flag string, value any, accepts string) error {
+		return &usageError{fmt.Errorf("--%s %v: it takes %s", flag, value, accepts), ""}
+	}
+	switch {
+	case !(o.temperature >= 0 && o.temperature <= 2):
+		return wrong("temperature", o.temperature, "a number from 0 to 2")
+	case !(o.topP > 0 && o.topP <= 1):
+		return wrong("top-p", o.topP, "a number above 0, up to 1")
+	case o.topK < 0:
+		return wrong("top-k", o.topK, "a whole number, 0 or more")
+	case o.maxTokens < 0:
+		return wrong("max-tokens", o.maxTokens, "a whole number, 0 or more")
+	}
+	return nil
+}
+
+func (o runOptions) sampling() inference.Sampling {
+	s := inference.DefaultSampling()
+	s.Temperature, s.TopP, s.TopK, s.Seed = o.temperature, o.topP, o.topK, o.seed
+	if s.Seed == 0 {
+		s.Seed = uint64(time.Now().UnixNano())
+	}
+	return s
+}
+
+// run loads a model, chats, and releases it.
+func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) error {
+	f, err := openModel(c.Model.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c.Scheduler.MaxSeqs = 1 // one person talks; the cache need not hold more
+	shown := newLoadProgress(errs, isTerminal(errs), printable(modelName(c.Model)))
+	m, err := loadModel(c, f, modelHooks{progress: shown.update})
+	shown.end()
+	if err != nil {
+		return err
+	}
+	defer m.engine.Close(context.Background()) //nolint:errcheck // nothing runs any more
+	if m.template == nil {
+		return fmt.Errorf("chat with %s: %w; weir serve offers /v1/completions for it", printable(m.name), m.noTemplate)
+	}
+	talk := newConversation(m, o, out)
+	if stdin, ok := in.(*os.File); ok && term.IsTerminal(int(stdin.Fd())) {
+		return (&prompter{talk: talk, in: stdin, out: out, errs: errs}).loop()
+	}
+	return once(talk, in, errs)
+}
+
+// maxPromptBytes bounds what once reads; no context is that long.
+const maxPromptBytes = 16 << 20
+
+// once answers one prompt.
+func once(talk *conversation, in io.Reader, errs io.Writer) error {
+	text, err := io.ReadAll(io.LimitReader(in, maxPromptBytes+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read prompt: %w", err)
+	case len(text) == 0:
+		return &usageError{fmt.Errorf("standard input is empty"), "write a prompt to it, or run weir run in a terminal"}
+	case len(text) > maxPromptBytes:
+		return fmt.Errorf("read prompt: standard input has more than %d bytes", maxPromptBytes)
+	}
+	stop, ended := interrupts()
+	defer ended()
+	a, err := talk.ask(string(text), stop)
+	if err != nil {
+		return err
+	}
+	if talk.options.verbose {
+		fmt.Fprintln(errs, a)
+	}
+	return nil
+}

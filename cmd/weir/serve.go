@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/term"
+
+	"weir/api"
+	"weir/api/admin"
+	"weir/api/openai"
+	"weir/configs"
+	"weir/engine/gguf"
+	"weir/engine/llm"
+	"weir/telemetry"
+	"weir/tokenizer"
+)
+
+func newServe() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve [MODEL.gguf]",
+		Short: "Serve a model with an OpenAI-compatible API",
+		Long: "Serve a GGUF model with an OpenAI-compatible API; without an argument, the small model\n" +
+			"that is built in. Every flag can also stand in a YAML file (--config) and in the\n" +
+			"environment: --max-num-seqs is WEIR_MAX_NUM_SEQS. Flags beat the environment, the\n" +
+			"environment beats the file. SIGINT and SIGTERM let running requests finish; a second\n" +
+			"one ends the process at once.",
+		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n" +
+			"  WEIR_API_KEY=long-secret weir serve model.gguf --host 0.0.0.0",
+		Args: atMost(1),
+	}
+	opts := addOptions(cmd, everySection)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, warnings, err := opts.config()
+		if err != nil {
+			return err
+		}
+		if err := choosePath(&c, args); err != nil {
+			return err
+		}
+		return serve(cmd.Context(), c, warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+// isTerminal reports whether a person reads w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// server is a serving process: two listeners, the edge, and one model once it
+// has loaded.
+type server struct {
+	config  configs.Config
+	out     io.Writer // for people
+	errs    io.Writer // logs and progress
+	log     *zap.Logger
+	metrics *telemetry.Metrics
+
+	edge     *openai.Server
+	http     *api.Server
+	listener net.Listener
+	admin    *http.Server
+	second   net.Listener // nil: off
+	engine   atomic.Pointer[llm.Engine]
+	failed   chan error // a listener's end that nobody asked for
+}
+
+// serve runs until a signal, or until something it needs fails.
+func serve(ctx context.Context, c configs.Config, warnings []string, out, errs io.Writer) error {
+	f, err := openModel(c.Model.Path) // a wrong path should fail before a port is bound
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s, err := newServer(c, out, errs)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		s.log.Warn(w)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s.listen()
+	loaded := make(chan error, 1)
+	go func() { loaded <- s.load(f) }()
+	for {
+		select {
+		case err := <-loaded:
+			if err != nil {
+				return errors.Join(err, s.shutdown(0))
+			}
+			loaded = nil
+		case err := <-s.failed:
+			return errors.Join(err, s.shutdown(0))
+		case <-ctx.Done():
+			stop() // from here on a signal ends the process at once
+			return s.drain()
+		}
+	}
+}
+
+// newServer builds everything but the model and binds the ports.
+func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
+	s := &server{config: c, out: out, errs: errs, failed: make(chan error, 2)}
+	var err error
+	if s.log, err = telemetry.NewLogger(errs, isTerminal(errs), c.Log); err != nil {
+		return nil, err
+	}
+	b := build()
+	if s.metrics, err = telemetry.NewMetrics(b); err != nil {
+		return nil, err
+	}
+	edge := c.API
+	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log)
+	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
+	if s.edge, err = openai.New(edge); err != nil {
+		return nil, err
+	}
+	s.http = api.New(c.HTTP, s.edge)
+	s.admin = &http.Server{
+		Handler: admin.New(admin.Config{
+			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version,
+			Debug: map[string]func() any{"engine": s.debugEngine},
+		}),
+		ReadHeaderTimeout: c.HTTP.ReadTimeout,
+	}
+	return s, s.bind()
+}
+
+// bind takes both ports, or none.
+func (s *server) bind() error {
+	var err error
+	if s.listener, err = listen(s.config.Server.Address(), "choose another with --port, or --port 0 for a free one"); err != nil {
+		return err
+	}
+	if s.config.Server.AdminAddress == "off" {
+		return nil
+	}
+	s.second, err = listen(s.config.Server.AdminAddress, "choose another with --admin-address, or --admin-address off for none")
+	if err != nil {
+		return errors.Join(err, s.listener.Close())
+	}
+	return nil
+}
+
+// listen starts answering on both ports, before there is a model.
+func (s *server) listen() {
+	go func() {
+		if err := s.http.Serve(s.listener); err != nil {
+			s.failed <- err
+		}
+	}()
+	fields := []zap.Field{zap.String("api", baseURL(s.listener))}
+	if s.second != nil {
+		fields = append(fields, zap.String("metrics", baseURL(s.second)+"/metrics"))
+		go func() {
+			if err := s.admin.Serve(s.second); !errors.Is(err, http.ErrServerClosed) {
+				s.failed <- fmt.Errorf("serve metrics: %w", err)
+			}
+		}()
+	}
+	s.log.Info("listening", fields...)
+}
+
+// load reads the model and opens the API for requests.
+func (s *server) load(f *gguf.File) error {
+	name := modelName(s.config.Model)
+	shown := newLoadProgress(s.errs, isTerminal(s.errs), printable(name))
+	m, err := loadModel(s.config, f, modelHooks{
+		progress: func(done, total int64) {
+			shown.update(done, total)
+			s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
+		},
+		options: func(o *llm.Options) { s.observe(name, o) },
+	})
+	shown.end()
+	if err != nil {
+		return err
+	}
+	return s.open(m)
+}
+
+// observe joins the step loop to the model's metrics, which exist once it has
+// loaded.
+func (s *server) observe(name string, o *llm.Options) {
+	o.OnStep = func(t llm.StepStats) {
+		s.metrics.Model(name).ObserveStep(t.PrefillTokens+t.DecodeTokens, t.StepTime.Seconds())
+	}
+	o.OnCancel = func(took time.Duration) { s.metrics.Model(name).ObserveCancel(took.Seconds()) }
+}
+
+// open makes a loaded model available and says so.
+func (s *server) open(m *model) error {
+	info := m.engine.Info()
+	s.engine.Store(m.engine)
+	if _, err := s.metrics.AddModel(modelInfo(m.name, info), func() telemetry.Snapshot { return snapshot(m.engine) }); err != nil {
+		return err
+	}
+	served := &openai.Model{
+		ID: m.name, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
+		Tokenizer: m.tokenizer, Template: m.template, MaxModelLen: info.MaxModelLen, Backend: m.engine,
+	}
+	if names := s.config.Model.ServedNames; len(names) > 1 {
+		served.Aliases = names[1:]
+	}
+	if err := s.edge.SetModels(served); err != nil {
+		return err
+	}
+	if m.template == nil {
+		s.log.Warn("this model cannot chat; /v1/completions works", zap.Error(m.noTemplate))
+	}
+	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template != nil, keyed: len(s.config.API.APIKeys) > 0}
+	if s.second != nil {
+		block.metrics = baseURL(s.second)
+	}
+	return block.print(s.out)
+}
+
+// ready is what the second listener reports.
+func (s *server) ready() (ready bool, why string) {
+	e := s.engine.Load()
+	switch {
+	case e == nil:
+		return false, "the model is loading"
+	case !e.Load().Ready:
+		return false, "the engine is closing"
+	}
+	return true, ""
+}
+
+func (s *server) debugEngine() any {
+	e := s.engine.Load()
+	if e == nil {
+		return nil
+	}
+	return map[string]any{"info": e.Info(), "stats": e.Stats()}
+}
+
+// drain lets running requests finish, for as long as the configuration allows.
+func (s *server) drain() error {
+	s.log.Info("stopping; a second signal ends the process at once",
+		zap.Duration("timeout", s.config.Server.ShutdownTimeout))
+	if err := s.shutdown(s.config.Server.ShutdownTimeout); err != nil {
+		s.log.Warn("some requests were cut off", zap.Error(err))
+		return nil
+	}
+	s.log.Info("stopped")
+	return nil
+}
+
+// engineTimeout is what the engine gets to end its step after the edge has
+// let go of every request.
+const engineTimeout = 5 * time.Second
+
+// shutdown closes the edge first, so that no request finds a closed engine.
+func (s *server) shutdown(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	errs := []error{s.http.Shutdown(ctx)}
+	if e := s.engine.Load(); e != nil {
+		closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
+		defer cancel()
+		errs = append(errs, e.Close(closing))
+	}
+	if s.second != nil {
+		errs = append(errs, s.admin.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/configs"
+)
+
+// lockedBuffer is written by the server and read by the test.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// patience is how long anything may take before a test gives up.
+const patience = time.Minute
+
+// started is a serving process inside the test.
+type started struct {
+	t    *testing.T
+	out  lockedBuffer
+	errs lockedBuffer
+	stop context.CancelFunc
+	done chan error
+
+	api, metrics string
+}
+
+func start(t *testing.T, change func(*configs.Config)) *started {
+	t.Helper()
+	c := configs.Default()
+	c.Server.Port, c.Server.AdminAddress = 0, "127.0.0.1:0"
+	c.Log.Format = "json"
+	c.Engine.KVMemoryBytes = 16 << 20
+	if change != nil {
+		change(&c)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s := &started{t: t, stop: stop, done: make(chan error, 1)}
+	go func() { s.done <- serve(ctx, c, nil, &s.out, &s.errs) }()
+	t.Cleanup(func() { s.end() })
+	s.api = s.find(`weir serves .* on (http://\S+)`, &s.out)
+	s.metrics = s.find(`metrics +(http://\S+)/metrics`, &s.out)
+	return s
+}
+
+// find waits for a pattern in the output and returns its group.
+func (s *started) find(pattern string, in *lockedBuffer) string {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if m := re.FindStringSubmatch(in.String()); m != nil {
+			return m[1]
+		}
+		select {
+		case err := <-s.done:
+			s.t.Fatalf("the server ended: %v\n%s", err, s.errs.String())
+		default:
+		}
+	}
+	s.t.Fatalf("no %s in\n%s\n%s", pattern, s.out.String(), s.errs.String())
+	return ""
+}
+
+// end stops the server and returns how serve ended; later calls return nil.
+func (s *started) end() error {
+	s.stop()
+	select {
+	case err, open := <-s.done:
+		if open {
+			close(s.done)
+		}
+		return err
+	case <-time.After(patience):
+		s.t.Error("the server did not stop")
+		return nil
+	}
+}
+
+func (s *started) get(url string) (int, string) {
+	s.t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+func (s *started) post(path, body string) *http.Response {
+	s.t.Helper()
+	r, err := http.Post(s.api+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { r.Body.Close() })
+	return r
+}
+
+type completion struct {
+	Choices []struct {
+		Message struct {
+			Content string `json:"content"`
+		} `json:"message"`
+		Delta struct {
+			Content string `json:"content"`
+		} `json:"delta"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+}
+
+const hello = `{"messages":[{"role":"user","content":"Hello"}],"temperature":0`
+
+func TestServeAnswersTheSameStreamingAndNot(t *testing.T) {
+	s := start(t, nil)
+	r := s.post("/v1/chat/completions", hello+"}")
+	var whole completion
+	if err := json.NewDecoder(r.Body).Decode(&whole); err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("status %d: %v", r.StatusCode, err)
+	}
+	if len(whole.Choices) != 1 || whole.Choices[0].Message.Content == "" || whole.Choices[0].FinishReason != "stop" {
+		t.Fatalf("answer %+v", whole)
+	}
+	text, ended := s.stream(hello + `,"stream":true}`)
+	if text != whole.Choices[0].Message.Content || !ended {
+		t.Errorf("streamed %q, ended %v; whole %q", text, ended, whole.Choices[0].Message.Content)
+	}
+	if err := s.end(); err != nil {
+		t.Errorf("serve ended with %v", err)
+	}
+}
+
+// stream joins the text of a streamed chat; ended: the last event is [DONE].
+func (s *started) stream(body string) (text string, ended bool) {
+	s.t.Helper()
+	for lines := bufio.NewScanner(s.post("/v1/chat/completions", body).Body); lines.Scan(); {
+		data, isData := strings.CutPrefix(lines.Text(), "data: ")
+		switch {
+		case !isData:
+		case data == "[DONE]":
+			ended = true
+		default:
+			var chunk completion
+			if err := json.Unmarshal([]byte(data), &chunk); err != nil {
+				s.t.Fatalf("event %s: %v", data, err)
+			}
+			for _, c := range chunk.Choices {
+				text += c.Delta.Content
+			}
+		}
+	}
+	return text, ended
+}
+
+func TestServeReportsItself(t *testing.T) {
+	s := start(t, func(c *configs.Config) { c.Model.ServedNames = []string{"assistant", "alias"} })
+	if status, body := s.get(s.api + "/health"); status != http.StatusOK {
+		t.Errorf("health: %d %s", status, body)
+	}
+	if _, body := s.get(s.api + "/v1/models"); !strings.Contains(body, `"assistant"`) {
+		t.Errorf("models: %s", body)
+	}
+	s.post("/v1/chat/completions", strings.Replace(hello, "{", `{"model":"alias",`, 1)+"}")
+	for _, want := range []string{"metrics", "curl http://", "sequences of", `"model":"assistant"`} {
+		if !strings.Contains(s.out.String(), want) {
+			t.Errorf("the block at the start lacks %q:\n%s", want, s.out.String())
+		}
+	}
+	_, text := s.get(s.metrics + "/metrics")
+	for _, want := range []string{
+		`vllm:request_success_total{engine="0",finished_reason="stop",model_name="assistant"} 1`,
+		`vllm:time_to_first_token_seconds_count{engine="0",model_name="assistant"} 1`,
+		`vllm:e2e_request_latency_seconds_count{engine="0",model_name="assistant"} 1`,
+		`vllm:num_requests_running{engine="0",model_name="assistant"} 0`,
+		`weir_invariant_faults_total{engine="0",model_name="assistant"} 0`,
+		`http_requests_total{handler="/v1/chat/completions",method="POST",status="2xx"} 1`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if strings.Contains(s.errs.String(), "Hello") {
+		t.Errorf("the log holds text of a request:\n%s", s.errs.String())
+	}
+}
+
+func TestServeAsksForTheKey(t *testing.T) {
+	s := start(t, func(c *configs.Config) { c.API.APIKeys = []string{"a-long-secret"} })
+	if r := s.post("/v1/chat/completions", hello+"}"); r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a key: status %d", r.StatusCode)
+	}
+	if status, _ := s.get(s.api + "/health"); status != http.StatusOK {
+		t.Errorf("health without a key: status %d", status)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.api+"/v1/chat/completions", strings.NewReader(hello+"}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer a-long-secret")
+	r, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		t.Errorf("with the key: status %d", r.StatusCode)
+	}
+	if strings.Contains(s.out.String()+s.errs.String(), "a-long-secret") {
+		t.Error("the key was printed")
+	}
+}
+
+func TestTakenPortSaysTheWayOut(t *testing.T) {
+	ln, err := listen("127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, err = listen(ln.Addr().String(), "choose another with --port")
+	if want := "listen on " + ln.Addr().String() + ": the port is taken; choose another with --port"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"weir/telemetry"
+)
+
+// version is set at link time; a plain go build leaves it to the module's and
+// the repository's own data.
+var version string
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print version, commit and platform",
+		Args:  atMost(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b := build()
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "weir %s (commit %s, %s, %s/%s)\n",
+				b.Version, b.Commit, b.GoVersion, runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// build identifies this binary.
+func build() telemetry.Build {
+	b := telemetry.Build{Version: version, Commit: "unknown", GoVersion: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			b.Commit = s.Value[:min(12, len(s.Value))]
+		}
+	}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" {
+		b.Version = "(devel)"
+	}
+	return b
+}
