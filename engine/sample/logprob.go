@@ -44,3 +44,9 @@ func logSumExp(logits []float32) float64 {
 	}
 	return top + math.Log(sum)
 }
+
+// Finite reports whether the highest logit is a number to sample by.
+func Finite(logits []float32) bool {
+	top := float64(logits[argmax(logits)])
+	return !math.IsNaN(top) && !math.IsInf(top, 0)
+}

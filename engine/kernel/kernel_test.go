@@ -1,0 +1,399 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/kvcache"
+)
+
+func randoms(r *rand.Rand, n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(r.NormFloat64())
+	}
+	return out
+}
+
+// bytesOf stores floats in a type that keeps them near enough.
+func bytesOf(t *testing.T, typ gguf.Type, v []float32) []byte {
+	t.Helper()
+	elems, size, _ := typ.Block()
+	out := make([]byte, len(v)/elems*size)
+	switch typ {
+	case gguf.TypeF32:
+		copy(Floats(out), v)
+	case gguf.TypeF16:
+		encode(KVF16, out, v)
+	case gguf.TypeQ8_0:
+		encode(KVQ8, out, v)
+	default:
+		t.Fatalf("no encoder for %v", typ)
+	}
+	return out
+}
+
+func near(a, b []float32) float64 {
+	diff, norm := 0.0, 0.0
+	for i := range a {
+		diff += float64(a[i]-b[i]) * float64(a[i]-b[i])
+		norm += float64(b[i]) * float64(b[i])
+	}
+	return math.Sqrt(diff / (norm + 1e-30))
+}
+
+func TestMatMulEqualsTheDefinition(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, threads := range []int{1, 3} {
+		c := NewCPU(threads)
+		defer c.Close()
+		for _, typ := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ8_0} {
+			for _, s := range [][3]int{{1, 32, 1}, {7, 96, 3}, {300, 64, 33}, {5, 160, 130}} {
+				rows, cols, n := s[0], s[1], s[2]
+				m, err := NewMatrix(typ, rows, cols, bytesOf(t, typ, randoms(r, rows*cols)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				x, bias := randoms(r, n*cols), randoms(r, rows)
+				got, want := make([]float32, n*rows), make([]float32, n*rows)
+				c.MatMul(got, m, x, n, bias)
+				w := make([]float32, cols)
+				for o := range rows {
+					m.DecodeRow(w, o)
+					for i := range n {
+						sum := float64(bias[o])
+						for k := range cols {
+							sum += float64(w[k]) * float64(x[i*cols+k])
+						}
+						want[i*rows+o] = float32(sum)
+					}
+				}
+				if e := near(got, want); e > 1e-6 {
+					t.Errorf("%v %dx%d, %d rows, %d threads: relative error %g", typ, rows, cols, n, threads, e)
+				}
+			}
+		}
+	}
+}
+
+func TestARowsProductDoesNotDependOnItsCompany(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	one, many := NewCPU(1), NewCPU(4)
+	defer one.Close()
+	defer many.Close()
+	const rows, cols, n = 130, 96, 41
+	m, err := NewMatrix(gguf.TypeQ8_0, rows, cols, bytesOf(t, gguf.TypeQ8_0, randoms(r, rows*cols)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := randoms(r, n*cols)
+	all, alone := make([]float32, n*rows), make([]float32, rows)
+	many.MatMul(all, m, x, n, nil)
+	for i := range n {
+		one.MatMul(alone, m, x[i*cols:(i+1)*cols], 1, nil)
+		if !slices.Equal(alone, all[i*rows:(i+1)*rows]) {
+			t.Fatalf("row %d differs between a batch of %d and one alone", i, n)
+		}
+	}
+}
+
+// context is a sequence with its keys and values, laid out over random blocks.
+type context struct {
+	k, v   []float32
+	blocks []kvcache.BlockID
+}
+
+func (s *context) store(c *CPU, kv *KV) {
+	width := kv.KVHeads * kv.HeadDim
+	places := make([]Place, len(s.k)/width)
+	for i := range places {
+		places[i] = Place{s.blocks[i/kv.BlockTokens], i % kv.BlockTokens}
+	}
+	c.StoreKV(kv, 0, s.k, s.v, places)
+}
+
+func newKV(t *testing.T, typ KVType, blockTokens, blocks, kvHeads, dim int) *KV {
+	t.Helper()
+	kv, err := NewKV(KVShape{Type: typ, Layers: 1, KVHeads: kvHeads, HeadDim: dim, BlockTokens: blockTokens, Blocks: blocks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kv.Close() })
+	return kv
+}
+
+func TestAttentionEqualsTheDefinition(t *testing.T) {
+	const heads, kvHeads, dim, length = 6, 2, 32, 37
+	limits := map[KVType]float64{KVF32: 1e-5, KVF16: 2e-3, KVQ8: 2e-2}
+	for typ, limit := range limits {
+		r := rand.New(rand.NewPCG(3, uint64(typ)))
+		c := NewCPU(3)
+		defer c.Close()
+		kv := newKV(t, typ, 16, 8, kvHeads, dim)
+		s := context{randoms(r, length*kvHeads*dim), randoms(r, length*kvHeads*dim), []kvcache.BlockID{5, 2, 7}}
+		s.store(c, kv)
+		const start = 20
+		n := length - start
+		q, got := randoms(r, n*heads*dim), make([]float32, n*heads*dim)
+		c.Attention(got, q, kv, 0, heads, []Span{{Row: 0, Count: n, Start: start, Blocks: s.blocks}}, 0.3)
+		want := make([]float32, len(got))
+		for row := range n {
+			for h := range heads {
+				reference(want[(row*heads+h)*dim:][:dim], q[(row*heads+h)*dim:][:dim], s.k, s.v, h/(heads/kvHeads), kvHeads, start+row+1)
+			}
+		}
+		if e := near(got, want); e > limit {
+			t.Errorf("%v: relative error %g, limit %g", typ, e, limit)
+		}
+	}
+}
+
+// reference is softmax(q.K*0.3) V over the first length positions, in doubles.
+func reference(out, q, k, v []float32, head, heads, length int) {
+	dim, sum := len(q), 0.0
+	acc := make([]float64, dim)
+	for p := range length {
+		o := (p*heads + head) * dim
+		s := 0.0
+		for i := range dim {
+			s += float64(q[i]) * float64(k[o+i])
+		}
+		w := math.Exp(s * 0.3)
+		sum += w
+		for i := range dim {
+			acc[i] += w * float64(v[o+i])
+		}
+	}
+	for i := range dim {
+		out[i] = float32(acc[i] / sum)
+	}
+}
+
+// The engine's promise rests on this: blocks of any size, any split into
+// chunks, any neighbours and any number of workers give the same bits.
+func TestAttentionIsTheSameHoweverItIsCut(t *testing.T) {
+	const heads, kvHeads, dim, length = 4, 2, 32, 61
+	r := rand.New(rand.NewPCG(4, 4))
+	k, v := randoms(r, length*kvHeads*dim), randoms(r, length*kvHeads*dim)
+	q := randoms(r, length*heads*dim)
+	var want []float32
+	for _, threads := range []int{1, 4} {
+		for _, blockTokens := range []int{1, 5, 16, 64} {
+			for _, chunk := range []int{1, 3, 16, length} {
+				c := NewCPU(threads)
+				blocks := make([]kvcache.BlockID, (length+blockTokens-1)/blockTokens)
+				for i := range blocks { // in reverse
+					blocks[i] = kvcache.BlockID(len(blocks) - i)
+				}
+				kv := newKV(t, KVF16, blockTokens, len(blocks)+1, kvHeads, dim)
+				s := context{k, v, blocks}
+				s.store(c, kv)
+				got := make([]float32, len(q))
+				for lo := 0; lo < length; lo += chunk {
+					n := min(chunk, length-lo)
+					spans := []Span{{Row: lo, Count: n, Start: lo, Blocks: blocks}}
+					c.Attention(got, q, kv, 0, heads, spans, 0.2)
+				}
+				c.Close()
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("threads %d, blocks of %d, chunks of %d: other bits", threads, blockTokens, chunk)
+				}
+			}
+		}
+	}
+}
+
+func TestCopyRowsCopiesEveryLayer(t *testing.T) {
+	kv, err := NewKV(KVShape{Type: KVF32, Layers: 3, KVHeads: 1, HeadDim: 2, BlockTokens: 4, Blocks: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	for i := range kv.keys {
+		kv.keys[i], kv.vals[i] = byte(i), byte(i+1)
+	}
+	before := slices.Clone(kv.keys)
+	kv.CopyRows(1, 2, 3)
+	for l := range 3 {
+		src, dst := kv.at(l, 1, 0), kv.at(l, 2, 0)
+		if !slices.Equal(kv.keys[dst:dst+3*kv.row], before[src:src+3*kv.row]) {
+			t.Errorf("layer %d: rows not copied", l)
+		}
+		if !slices.Equal(kv.keys[dst+3*kv.row:dst+4*kv.row], before[dst+3*kv.row:dst+4*kv.row]) {
+			t.Errorf("layer %d: a row beyond was touched", l)
+		}
+	}
+}
+
+func TestRopeKeepsLengthAndRelativeAngle(t *testing.T) {
+	c := NewCPU(2)
+	defer c.Close()
+	const dim, half = 8, 3 // the last two elements are not rotated
+	r := rand.New(rand.NewPCG(5, 5))
+	for _, style := range []RopeStyle{RopeNorm, RopeNeox} {
+		products := make([]float64, 0, 4)
+		q, k := randoms(r, dim), randoms(r, dim)
+		for _, shift := range []float64{0, 3, 11, 100} {
+			rot := func(x []float32, pos float64) []float32 {
+				cos, sin := make([]float32, half), make([]float32, half)
+				for i := range half {
+					s, co := math.Sincos(pos / math.Pow(100, float64(i)/half))
+					cos[i], sin[i] = float32(co), float32(s)
+				}
+				y := slices.Clone(x)
+				c.Rope(y, 1, 1, dim, cos, sin, half, style)
+				if !slices.Equal(y[2*half:], x[2*half:]) {
+					t.Fatalf("style %d rotated beyond its %d pairs", style, half)
+				}
+				return y
+			}
+			products = append(products, float64(dot(rot(q, 7+shift), rot(k, 2+shift))))
+		}
+		for _, p := range products[1:] {
+			if math.Abs(p-products[0]) > 1e-4 {
+				t.Errorf("style %d: products %v depend on the absolute position", style, products)
+			}
+		}
+	}
+}
+
+func TestRMSNormAndSwiGLU(t *testing.T) {
+	c := NewCPU(1)
+	defer c.Close()
+	x := []float32{3, 4, 0, 0, 1, 1, 1, 1}
+	c.RMSNorm(x, x, []float32{1, 2, 1, 1}, 2, 0)
+	for i, want := range []float64{1.2, 3.2, 0, 0, 1, 2, 1, 1} {
+		if math.Abs(float64(x[i])-want) > 1e-6 {
+			t.Errorf("norm[%d] = %v, want %v", i, x[i], want)
+		}
+	}
+	g := []float32{0, 1, -200, 200}
+	c.SwiGLU(g, []float32{5, 2, 3, 1}, 1, 4)
+	for i, want := range []float64{0, 2 / (1 + math.Exp(-1)), 0, 200} {
+		if math.Abs(float64(g[i])-want) > 1e-5 {
+			t.Errorf("swiglu[%d] = %v, want %v", i, g[i], want)
+		}
+	}
+}
+
+func TestNewMatrixRefusesWhatDoesNotFit(t *testing.T) {
+	for _, c := range []struct {
+		typ        gguf.Type
+		rows, cols int
+		size       int
+		want       error
+	}{
+		{gguf.TypeQ8_0, 2, 33, 0, ErrShape},
+		{gguf.TypeF32, 0, 4, 0, ErrShape},
+		{gguf.TypeF32, 2, 4, 31, ErrShape},
+		{gguf.TypeF32, 1 << 40, 1 << 40, 0, ErrShape},
+		{gguf.Type(99), 1, 1, 1, gguf.ErrUnsupportedType},
+	} {
+		if _, err := NewMatrix(c.typ, c.rows, c.cols, make([]byte, c.size)); !errors.Is(err, c.want) {
+			t.Errorf("%v %dx%d: %v, want %v", c.typ, c.rows, c.cols, err, c.want)
+		}
+	}
+}
+
+type countJob struct {
+	seen []atomic.Int32
+	bad  int
+}
+
+func (j *countJob) Do(_, item int) {
+	if item == j.bad {
+		panic(fmt.Sprint("item ", item))
+	}
+	j.seen[item].Add(1)
+}
+
+func TestPoolDoesEachItemOnce(t *testing.T) {
+	for _, workers := range []int{0, 1, 2, 7} { // more than the machine has, too
+		p := NewPool(workers)
+		for round := range 200 {
+			j := &countJob{seen: make([]atomic.Int32, round*3+1), bad: -1}
+			p.Run(j, len(j.seen), 1+round%5)
+			for i := range j.seen {
+				if n := j.seen[i].Load(); n != 1 {
+					t.Fatalf("%d workers, round %d: item %d done %d times", workers, round, i, n)
+				}
+			}
+		}
+		p.Close()
+	}
+}
+
+func TestPoolCarriesPanicsToTheCaller(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	for round := range 20 {
+		func() {
+			defer func() {
+				if v := recover(); v == nil {
+					t.Fatalf("round %d: no panic reached the caller", round)
+				}
+			}()
+			p.Run(&countJob{seen: make([]atomic.Int32, 100), bad: round * 5}, 100, 2)
+		}()
+		j := &countJob{seen: make([]atomic.Int32, 100), bad: -1}
+		p.Run(j, 100, 1)
+		for i := range j.seen {
+			if j.seen[i].Load() != 1 {
+				t.Fatalf("after a panic: item %d done %d times", i, j.seen[i].Load())
+			}
+		}
+	}
+}
+
+func TestOperationsAllocateNothing(t *testing.T) {
+	c := NewCPU(2)
+	defer c.Close()
+	r := rand.New(rand.NewPCG(6, 6))
+	m, err := NewMatrix(gguf.TypeQ8_0, 128, 128, bytesOf(t, gguf.TypeQ8_0, randoms(r, 128*128)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv := newKV(t, KVF16, 16, 4, 2, 32)
+	x, y := randoms(r, 8*128), make([]float32, 8*128)
+	spans := []Span{{Row: 0, Count: 8, Start: 4, Blocks: []kvcache.BlockID{1, 2}}}
+	step := func() {
+		c.MatMul(y, m, x, 8, nil)
+		c.RMSNorm(y, y, x[:128], 8, 1e-5)
+		c.Attention(y, x, kv, 0, 4, spans, 1)
+	}
+	step()
+	if n := testing.AllocsPerRun(20, step); n > 0 {
+		t.Errorf("%v allocations per step", n)
+	}
+}
+
+func BenchmarkMatMul(b *testing.B) {
+	r := rand.New(rand.NewPCG(7, 7))
+	c := NewCPU(2)
+	defer c.Close()
+	const rows, cols = 1024, 1024
+	raw := make([]byte, rows*cols/32*34)
+	encode(KVQ8, raw, randoms(r, rows*cols))
+	m, err := NewMatrix(gguf.TypeQ8_0, rows, cols, raw)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, n := range []int{1, 8, 64} {
+		x, y := randoms(r, n*cols), make([]float32, n*rows)
+		b.Run(fmt.Sprintf("type=Q8_0/rows=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				c.MatMul(y, m, x, n, nil)
+			}
+			b.ReportMetric(2*float64(rows*cols*n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gop/s")
+		})
+	}
+}

@@ -1,0 +1,15 @@
+package llm
+
+import "weir/engine/kernel"
+
+// llama covers Llama 2 and 3.x, Mistral, SmolLM2, TinyLlama and the many files
+// converted under this name. The converter permutes query and key rows so that
+// neighbours rotate together. Llama 3.1 and later ship per-frequency divisors
+// in rope_freqs.weight; some fine-tunes carry biases.
+var llama = architecture{
+	name:    "llama",
+	style:   kernel.RopeNorm,
+	qkvBias: optional,
+	oBias:   optional,
+	ffnBias: optional,
+}

@@ -1,0 +1,63 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"weir/engine/kernel"
+)
+
+// check decodes every row of every matrix and refuses values that are not
+// finite: a damaged block scale would otherwise surface as nonsense text.
+func (m *model) check(c *kernel.CPU) error {
+	for _, named := range m.matrices() {
+		j := &finiteJob{w: named.w, scratch: make([][]float32, c.Threads())}
+		for i := range j.scratch {
+			j.scratch[i] = make([]float32, named.w.Cols)
+		}
+		j.bad.Store(-1)
+		c.Run(j, named.w.Rows, 16)
+		if row := j.bad.Load(); row >= 0 {
+			return fmt.Errorf("%w: tensor %s, row %d holds a value that is not finite; the file is damaged", ErrModel, named.name, row)
+		}
+	}
+	return nil
+}
+
+type finiteJob struct {
+	w       *kernel.Matrix
+	scratch [][]float32
+	bad     atomic.Int64 // a row that is not finite, or -1
+}
+
+// Do checks one row.
+func (j *finiteJob) Do(worker, row int) {
+	x := j.scratch[worker]
+	j.w.DecodeRow(x, row)
+	for _, v := range x {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			j.bad.Store(int64(row))
+			return
+		}
+	}
+}
+
+type namedMatrix struct {
+	name string
+	w    *kernel.Matrix
+}
+
+func (m *model) matrices() []namedMatrix {
+	list := []namedMatrix{{"token_embd", m.embed}, {"output", m.output}}
+	for i := range m.layers {
+		y := &m.layers[i]
+		for _, l := range []struct {
+			name string
+			w    *kernel.Matrix
+		}{{"attn_q", y.q.w}, {"attn_k", y.k.w}, {"attn_v", y.v.w}, {"attn_output", y.o.w}, {"ffn_gate", y.gate.w}, {"ffn_up", y.up.w}, {"ffn_down", y.down.w}} {
+			list = append(list, namedMatrix{fmt.Sprintf("blk.%d.%s", i, l.name), l.w})
+		}
+	}
+	return list
+}

@@ -1,0 +1,125 @@
+package llm
+
+import (
+	"slices"
+	"time"
+
+	"weir/engine/sample"
+	"weir/internal/inference"
+	"weir/kvcache"
+	"weir/scheduler"
+)
+
+// command is what other goroutines ask of the loop.
+type command struct {
+	job    *job
+	submit bool
+	choice int       // to cancel; -1 is all
+	at     time.Time // when the cancel was asked for
+}
+
+// job is one request inside the engine. After Submit it belongs to the loop.
+type job struct {
+	req      *inference.Request
+	stream   *inference.Stream
+	domain   kvcache.Domain
+	id       scheduler.ID      // 0 before the loop has submitted it and after its end
+	samplers []*sample.Sampler // per choice
+	stop     []inference.TokenID
+
+	pooled     []float32 // running sum or chosen row
+	pooledRows int       // prompt rows [0,pooledRows) are in it
+	ended      []bool    // per choice
+	admitted   bool      // it has left the queue once
+	lost       bool      // an event did not fit the ring
+}
+
+func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *job {
+	j := &job{req: r, domain: d, stop: r.StopTokens, ended: make([]bool, r.N)}
+	if !r.IgnoreEOS {
+		j.stop = slices.Concat(end, r.StopTokens)
+	}
+	if r.MaxTokens == 0 {
+		return j
+	}
+	for i := range r.N {
+		p := sample.Params{Sampling: r.Sampling, Choice: i, MinTokens: r.MinTokens, End: j.stop}
+		j.samplers = append(j.samplers, sample.New(p, r.Prompt))
+	}
+	return j
+}
+
+// ringSlack is how many unread token events a slow reader may leave before its
+// request is cancelled.
+const ringSlack = 1024
+
+// ringEvents sizes a request's ring: prompt logprobs come in bursts and must
+// all fit, tokens may pile up to ringSlack.
+func ringEvents(r *inference.Request) int {
+	n := min(r.N*(r.MaxTokens+1), ringSlack+r.N) + 1
+	if r.PromptLogprobs >= 0 {
+		n += len(r.Prompt)
+	}
+	return n
+}
+
+func (j *job) push(e inference.Event) {
+	if !j.stream.Push(e) {
+		j.lost = true
+	}
+}
+
+// stops tells whether a token ends its choice.
+func (j *job) stops(id inference.TokenID) bool { return slices.Contains(j.stop, id) }
+
+// wants tells whether the hidden state at a prompt position is pooled. After a
+// preemption positions come again; each counts once.
+func (j *job) wants(pos int) bool {
+	switch j.req.Pooling {
+	case inference.PoolingMean:
+		return pos >= j.pooledRows
+	case inference.PoolingCLS:
+		return pos == 0
+	case inference.PoolingLast:
+		return pos == len(j.req.Prompt)-1
+	}
+	return false
+}
+
+// pool takes in the hidden state at a wanted position, in ascending order.
+func (j *job) pool(hidden []float32, pos int) {
+	if j.req.Pooling != inference.PoolingMean || j.pooled == nil {
+		j.pooled = append(j.pooled[:0], hidden...)
+	} else {
+		for i, v := range hidden {
+			j.pooled[i] += v
+		}
+	}
+	j.pooledRows = pos + 1
+}
+
+// embedding is the pooled output.
+func (j *job) embedding() []float32 {
+	if j.req.Pooling == inference.PoolingMean {
+		for i := range j.pooled {
+			j.pooled[i] /= float32(j.pooledRows)
+		}
+	}
+	return j.pooled
+}
+
+// request is the scheduler's view.
+func (j *job) request() scheduler.Request {
+	r := j.req
+	q := scheduler.Request{
+		Prompt: r.Prompt, MaxTokens: r.MaxTokens, N: r.N,
+		Domain: j.domain, Tenant: r.Tenant, Class: r.Class, User: j,
+	}
+	switch {
+	case r.Pooling != inference.PoolingNone:
+		q.Logits = scheduler.LogitsNone
+	case r.PromptLogprobs >= 0:
+		q.Logits = scheduler.LogitsAll
+	}
+	return q
+}

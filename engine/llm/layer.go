@@ -1,0 +1,97 @@
+package llm
+
+import (
+	"weir/engine/kernel"
+	"weir/kvcache"
+)
+
+// layer is one decoder layer: x += o(attention(norm(x))); x += down(silu(gate)
+// * up)(norm(x)).
+type layer struct {
+	attnNorm     []float32
+	q, k, v, o   linear
+	qNorm, kNorm []float32 // per head, or nil
+	ffnNorm      []float32
+	gate, up     linear
+	down         linear
+}
+
+// batch is one step's rows and the memory they pass through, reused from step
+// to step. Rows of one span are neighbours. Its owner is the step loop.
+type batch struct {
+	tokens []int32
+	pos    []int
+	places []kernel.Place // where each row's key and value go
+	spans  []kernel.Span
+	output []int // rows whose hidden state is wanted
+
+	x, norm, q, k, v, att, gate, up []float32 // [rows][...]
+	cos, sin                        []float32 // [rows][half]
+	hidden                          []float32 // [len(output)][width]
+}
+
+func (b *batch) reset() {
+	b.tokens, b.pos, b.places = b.tokens[:0], b.pos[:0], b.places[:0]
+	b.spans, b.output = b.spans[:0], b.output[:0]
+}
+
+// add appends a run of one sequence's rows and returns the first one's index.
+func (b *batch) add(tokens []int32, start int, blocks []kvcache.BlockID, blockTokens int) int {
+	row := len(b.tokens)
+	b.tokens = append(b.tokens, tokens...)
+	for i := range tokens {
+		pos := start + i
+		b.pos = append(b.pos, pos)
+		b.places = append(b.places, kernel.Place{Block: blocks[pos/blockTokens], Token: pos % blockTokens})
+	}
+	b.spans = append(b.spans, kernel.Span{Row: row, Count: len(tokens), Start: start, Blocks: blocks})
+	return row
+}
+
+// reserve makes room for rows rows of a model of this shape.
+func (b *batch) reserve(h *hyper, rows, outputs int) {
+	q, kv := h.heads*h.headDim, h.kvHeads*h.headDim
+	grow(&b.x, rows*h.width)
+	grow(&b.norm, rows*h.width)
+	grow(&b.q, rows*q)
+	grow(&b.att, rows*q)
+	grow(&b.k, rows*kv)
+	grow(&b.v, rows*kv)
+	grow(&b.gate, rows*h.ffn)
+	grow(&b.up, rows*h.ffn)
+	grow(&b.cos, rows*h.rope.half)
+	grow(&b.sin, rows*h.rope.half)
+	grow(&b.hidden, outputs*h.width)
+}
+
+func grow(s *[]float32, n int) {
+	if cap(*s) < n {
+		*s = make([]float32, n)
+	}
+	*s = (*s)[:n]
+}
+
+// attention reads b.norm, leaves its output in b.att and stores the rows' keys
+// and values.
+func (m *model) attention(c *kernel.CPU, kv *kernel.KV, i int, b *batch) {
+	h, y, rows := &m.hyper, &m.layers[i], len(b.tokens)
+	c.MatMul(b.q, y.q.w, b.norm, rows, y.q.bias)
+	c.MatMul(b.k, y.k.w, b.norm, rows, y.k.bias)
+	c.MatMul(b.v, y.v.w, b.norm, rows, y.v.bias)
+	if y.qNorm != nil {
+		c.RMSNorm(b.q, b.q, y.qNorm, rows*h.heads, h.eps)
+		c.RMSNorm(b.k, b.k, y.kNorm, rows*h.kvHeads, h.eps)
+	}
+	c.Rope(b.q, rows, h.heads, h.headDim, b.cos, b.sin, h.rope.half, h.arch.style)
+	c.Rope(b.k, rows, h.kvHeads, h.headDim, b.cos, b.sin, h.rope.half, h.arch.style)
+	c.StoreKV(kv, i, b.k, b.v, b.places)
+	c.Attention(b.att, b.q, kv, i, h.heads, b.spans, h.scale)
+}
+
+// feed reads b.norm and leaves gate*up in b.gate.
+func (m *model) feed(c *kernel.CPU, i int, b *batch) {
+	y, rows := &m.layers[i], len(b.tokens)
+	c.MatMul(b.gate, y.gate.w, b.norm, rows, y.gate.bias)
+	c.MatMul(b.up, y.up.w, b.norm, rows, y.up.bias)
+	c.SwiGLU(b.gate, b.up, rows, m.ffn)
+}

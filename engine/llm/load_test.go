@@ -1,0 +1,117 @@
+package llm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+)
+
+func TestLoadRefusesWhatItCannotRun(t *testing.T) {
+	set := func(key string, v any) func(*gguf.Builder) { return func(b *gguf.Builder) { b.Set(key, v) } }
+	for _, c := range []struct {
+		name string
+		m    tiny
+		opts Options
+		want string // in the message
+	}{
+		{"architecture", tiny{arch: "mamba"}, Options{}, `architecture "mamba" is not supported; the native engine runs llama, qwen2, qwen3`},
+		{"no heads", tiny{edit: set("llama.attention.head_count", uint32(0))}, Options{}, "attention.head_count is 0"},
+		{"heads not divisible", tiny{edit: set("llama.attention.head_count_kv", uint32(3))}, Options{}, "not a multiple"},
+		{"head size 0", tiny{edit: set("llama.attention.key_length", uint32(0))}, Options{}, "key_length is 0"},
+		{"odd head size", tiny{edit: set("llama.attention.key_length", uint32(31))}, Options{}, "value_length"},
+		{"block count of a wrong type", tiny{edit: set("llama.block_count", "two")}, Options{}, "block_count"},
+		{"absurd layers", tiny{edit: set("llama.block_count", uint32(1<<31))}, Options{}, "block_count is 2147483648"},
+		{"more layers than tensors", tiny{edit: set("llama.block_count", uint32(3))}, Options{}, "blk.2.attn_norm.weight is missing"},
+		{"fewer layers than tensors", tiny{edit: set("llama.block_count", uint32(1))}, Options{}, "have no place"},
+		{"experts", tiny{edit: set("llama.expert_count", uint32(8))}, Options{}, "mixtures of experts"},
+		{"vocabulary", tiny{edit: set("tokenizer.ggml.tokens", []string{"a", "b"})}, Options{}, "the tokenizer has 2 tokens"},
+		{"width", tiny{edit: set("llama.embedding_length", uint32(32))}, Options{}, "width is 32"},
+		{"feed forward", tiny{edit: set("llama.feed_forward_length", uint32(64))}, Options{}, "ffn_gate.weight has shape"},
+		{"layers that differ", tiny{edit: set("llama.attention.head_count_kv", []int32{2, 1})}, Options{}, "differs between layers"},
+		{"rope scaling", tiny{edit: set("llama.rope.scaling.type", "longrope")}, Options{}, `rope.scaling.type is "longrope"`},
+		{"rope dimensions", tiny{edit: set("llama.rope.dimension_count", uint32(64))}, Options{}, "rope.dimension_count is 64"},
+		{"rope base", tiny{edit: set("llama.rope.freq_base", float32(-1))}, Options{}, "rope.freq_base"},
+		{"an extra tensor", tiny{edit: func(b *gguf.Builder) { b.TensorF32("blk.0.attn_sinks", []uint64{4}, make([]float32, 4)) }}, Options{}, "blk.0.attn_sinks"},
+		{"a missing bias", tiny{arch: "qwen2"}, Options{}, "attn_q.bias is missing"},
+		{"a missing norm", tiny{arch: "qwen3"}, Options{}, "attn_q_norm.weight is missing"},
+		{"context above the model's", tiny{}, Options{MaxModelLen: 1000}, "the model's context is 256"},
+		{"cache below one sequence", tiny{}, Options{KVBlocks: 4, MaxModelLen: 200}, "cannot hold one sequence of 200"},
+		{"no cache at all", tiny{}, Options{KVBytes: 1}, "cannot hold one sequence"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.m.arch == "" {
+				c.m.arch = "llama"
+			}
+			e, err := Load(c.m.file(t), c.opts, nil)
+			if err == nil {
+				stop(t, e)
+				t.Fatal("loaded")
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v\nwant: %s", err, c.want)
+			}
+			if _, err := Describe(c.m.file(t), c.opts); err == nil {
+				t.Error("Describe finds nothing wrong")
+			}
+		})
+	}
+}
+
+func TestCheckTensorsFindsDamage(t *testing.T) {
+	damage := tiny{arch: "llama", typ: gguf.TypeQ8_0}.build(t)
+	// The last matrix ends the file: blow up one of its block scales.
+	at := len(damage) - 34
+	damage[at], damage[at+1] = 0x00, 0x7c // +Inf in half precision
+	f := parse(t, damage)
+	if _, err := Load(f, Options{CheckTensors: true, KVBlocks: 50}, nil); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "ffn_down") {
+		t.Errorf("%v, want a damaged ffn_down", err)
+	}
+	e, err := Load(f, Options{KVBlocks: 50}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := ask(t, e, greedy(prompt(1, 40), 3)); a.err == nil {
+		t.Error("a damaged model answered")
+	}
+	stop(t, e)
+}
+
+func TestImpliedContextShrinksToTheCache(t *testing.T) {
+	i, err := Describe(tiny{arch: "llama"}.file(t), Options{KVBlocks: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.MaxModelLen != 64 || i.KVTokens != 64 {
+		t.Errorf("length %d, cache %d tokens, want 64 and 64", i.MaxModelLen, i.KVTokens)
+	}
+	if want := 2 * tinyLayers * tinyKVHeads * tinyHeadDim * 2; i.KVBytesPerToken != want {
+		t.Errorf("%d bytes per token, want %d", i.KVBytesPerToken, want)
+	}
+}
+
+func TestProgressRunsToTheTotal(t *testing.T) {
+	var last, total int64
+	e, err := Load(families[0].file(t), Options{KVBlocks: 50}, func(done, all int64) {
+		if done < last {
+			t.Errorf("progress went back from %d to %d", last, done)
+		}
+		last, total = done, all
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, e)
+	if last != total || total == 0 {
+		t.Errorf("progress ended at %d of %d", last, total)
+	}
+}
+
+func TestKVTypeMustFitTheHeads(t *testing.T) {
+	s := kernel.KVShape{Type: kernel.KVQ8, Layers: 1, KVHeads: 4, HeadDim: 8, BlockTokens: 16, Blocks: 2}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "use f16") {
+		t.Errorf("q8_0 for heads of 8: %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+package llm
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/kvcache"
+)
+
+// sharedData is where the reference data lie beside a developer's checkout.
+const sharedData = "../../../shared/testdata"
+
+func needShared(t *testing.T, part string) string {
+	t.Helper()
+	dir := filepath.Join(sharedData, part)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("reference data %s not beside the checkout; this part needs them", part)
+	}
+	return dir
+}
+
+// allLogits runs tokens through the model in chunks and returns [len][vocab].
+func allLogits(t *testing.T, m *model, tokens []int32, kvType kernel.KVType, blockTokens, chunk, threads int) []float32 {
+	t.Helper()
+	c := kernel.NewCPU(threads)
+	defer c.Close()
+	n := (len(tokens) + blockTokens - 1) / blockTokens
+	kv, err := kernel.NewKV(kernel.KVShape{Type: kvType, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: n + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	blocks := make([]kvcache.BlockID, n)
+	for i := range blocks {
+		blocks[i] = kvcache.BlockID(n - i)
+	}
+	var b batch
+	out := make([]float32, len(tokens)*m.vocab)
+	for lo := 0; lo < len(tokens); lo += chunk {
+		part := tokens[lo:min(lo+chunk, len(tokens))]
+		b.reset()
+		b.add(part, lo, blocks, blockTokens)
+		for i := range part {
+			b.output = append(b.output, i)
+		}
+		m.forward(c, kv, &b)
+		m.logits(c, out[lo*m.vocab:], b.hidden, len(part))
+	}
+	return out
+}
+
+func load(t *testing.T, f *gguf.File) *model {
+	t.Helper()
+	m, err := loadModel(f, func(int64, int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.release() })
+	return m
+}
+
+func relativeL2(got, want []float32) float64 {
+	diff, norm := 0.0, 0.0
+	for i := range want {
+		d := float64(got[i]) - float64(want[i])
+		diff += d * d
+		norm += float64(want[i]) * float64(want[i])
+	}
+	return math.Sqrt(diff / norm)
+}
+
+// The limits are llama.cpp's own distance from the same references.
+func TestLogitsMatchTheReferences(t *testing.T) {
+	dir := needShared(t, "logits")
+	raw, err := os.ReadFile(filepath.Join(dir, "tokens.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokens []int32
+	for _, w := range strings.Fields(string(raw)) {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, int32(n))
+	}
+	for _, c := range []struct {
+		name  string
+		limit float64
+		kv    kernel.KVType
+	}{
+		{"llama3-F32", 1e-4, kernel.KVF32}, {"llama3-F16", 1e-3, kernel.KVF32}, {"llama3-BF16", 6e-3, kernel.KVF32},
+		{"llama3-Q8_0", 0.02, kernel.KVF16}, {"llama3-Q4_0", 0.02, kernel.KVF16},
+		{"llama3-Q4_K", 0.03, kernel.KVF16}, {"llama3-Q5_K", 0.03, kernel.KVF16}, {"llama3-Q6_K", 0.03, kernel.KVF16},
+		{"llama-untied-f16", 1e-3, kernel.KVF32}, {"qwen2-f16", 1e-3, kernel.KVF32}, {"qwen3-f16", 1e-3, kernel.KVF16},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := gguf.Open(filepath.Join(dir, c.name+".gguf"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			want, err := os.ReadFile(filepath.Join(dir, c.name+".logits"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref := make([]float32, len(want)/4)
+			for i := range ref {
+				ref[i] = math.Float32frombits(binary.LittleEndian.Uint32(want[4*i:]))
+			}
+			m := load(t, f)
+			if len(ref) != len(tokens)*m.vocab {
+				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.vocab)
+			}
+			kvs := []kernel.KVType{kernel.KVF32, kernel.KVF16, kernel.KVQ8}
+			if testing.Short() {
+				kvs = []kernel.KVType{c.kv}
+			}
+			for _, kv := range kvs {
+				e := relativeL2(allLogits(t, m, tokens, kv, 16, 64, 2), ref)
+				t.Logf("%-17s kv %-5v relative L2 %.2e (limit %.0e)", c.name, kv, e, c.limit)
+				if kv == c.kv && e > c.limit {
+					t.Errorf("kv %v: relative L2 %.3e above %.0e", kv, e, c.limit)
+				}
+			}
+		})
+	}
+}
+
+// Same bits whatever the chunks, the blocks, the threads: the engine's first
+// promise, for every family and cache type.
+func TestLogitsAreTheSameHoweverTheWorkIsCut(t *testing.T) {
+	tokens := make([]int32, 70)
+	for i := range tokens {
+		tokens[i] = int32(i*i*7+i) % tinyVocab
+	}
+	for _, f := range families {
+		m := load(t, f.file(t))
+		for _, kv := range []kernel.KVType{kernel.KVF32, kernel.KVF16, kernel.KVQ8} {
+			want := allLogits(t, m, tokens, kv, 16, len(tokens), 1)
+			cuts := [][3]int{{5, 33, 3}, {16, 16, 1}, {64, 1, 2}, {1, 7, 2}}
+			if testing.Short() {
+				cuts = cuts[:1]
+			}
+			for _, c := range cuts {
+				if got := allLogits(t, m, tokens, kv, c[0], c[1], c[2]); !slices.Equal(got, want) {
+					t.Errorf("%s kv %v: blocks of %d, chunks of %d, %d threads: other bits", f.arch, kv, c[0], c[1], c[2])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package llm
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"weir/internal/inference"
+	"weir/scheduler"
+)
+
+// loop is the state of the step loop: plan, rows and results, all reused.
+type loop struct {
+	e       *Engine
+	plan    scheduler.Plan
+	results []scheduler.Result
+	batch   batch
+	out     outputs
+	live    map[*job]struct{} // submitted and not ended
+	work    []command         // the inbox, swapped out
+	checked bool              // the idle check ran since the last step
+
+	steps, panics, faults uint64
+	lastFault             string
+}
+
+func (l *loop) init(e *Engine) {
+	l.e = e
+	l.live = make(map[*job]struct{})
+	l.out.init(e)
+}
+
+// idleCheck is how long the engine must be idle before it recounts its blocks.
+const idleCheck = time.Second
+
+// run is the step loop's goroutine. It ends when Close was called and nothing
+// is left to do.
+func (e *Engine) run() {
+	defer close(e.stopped)
+	defer e.release()
+	l := &e.loop
+	for {
+		closing, abort := l.obey()
+		if abort {
+			l.cancelAll()
+		}
+		if l.step() {
+			continue
+		}
+		e.publish()
+		if closing && len(l.live) == 0 {
+			return
+		}
+		l.sleep()
+	}
+}
+
+// sleep waits for a command; after a second of quiet it checks the invariants.
+func (l *loop) sleep() {
+	if l.checked {
+		<-l.e.wake
+		return
+	}
+	t := time.NewTimer(idleCheck)
+	defer t.Stop()
+	select {
+	case <-l.e.wake:
+	case <-t.C:
+		l.check()
+	}
+}
+
+// check recounts what the scheduler and the pool believe.
+func (l *loop) check() {
+	l.checked = true
+	err := l.e.sched.CheckInvariants()
+	if err == nil {
+		err = l.e.pool.Check()
+	}
+	if err != nil {
+		l.faults++
+		l.lastFault = err.Error()
+		l.e.publish()
+	}
+}
+
+// publish makes the state after a step visible to other goroutines.
+func (e *Engine) publish() {
+	s := Stats{
+		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
+		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, LastFault: e.loop.lastFault,
+	}
+	e.mu.Lock()
+	e.stats = s
+	e.mu.Unlock()
+}
+
+// obey takes in what other goroutines asked for since the last step.
+func (l *loop) obey() (closing, abort bool) {
+	e := l.e
+	e.mu.Lock()
+	l.work, e.inbox = e.inbox, l.work[:0]
+	closing, abort = e.closing, e.abort
+	e.mu.Unlock()
+	now := time.Now()
+	for _, c := range l.work {
+		if c.submit {
+			l.submit(now, c.job)
+		} else {
+			l.cancel(now, c.job, c.choice, inference.ErrCancelled)
+			if e.opts.OnCancel != nil {
+				e.opts.OnCancel(time.Since(c.at))
+			}
+		}
+	}
+	if len(l.work) > 0 {
+		l.settle()
+	}
+	clear(l.work)
+	return closing, abort
+}
+
+// settle moves the inbox's submits from the arrivals to the scheduler's count.
+func (l *loop) settle() {
+	e := l.e
+	stats := e.sched.Stats()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range l.work {
+		if c.submit {
+			e.arrivals--
+			e.tokens -= len(c.job.req.Prompt)
+		}
+	}
+	e.stats.Scheduler = stats
+}
+
+func (l *loop) submit(now time.Time, j *job) {
+	id, err := l.e.sched.Submit(now.UnixNano(), j.request())
+	if err != nil {
+		j.stream.Close(err)
+		return
+	}
+	j.id = id
+	l.live[j] = struct{}{}
+	l.progress(j, 0)
+}
+
+// cancel ends one choice of a job, or all, and frees its blocks. It is a no-op
+// for what has ended.
+func (l *loop) cancel(now time.Time, j *job, choice int, why error) {
+	if _, ok := l.live[j]; !ok || !l.e.sched.Cancel(now.UnixNano(), j.id, choice) {
+		return
+	}
+	l.finish(scheduler.End{User: j, Choice: choice, Finish: inference.FinishCancelled, Err: why})
+}
+
+func (l *loop) cancelAll() {
+	for j := range l.live {
+		l.cancel(time.Now(), j, -1, fmt.Errorf("%w: the server shut down", inference.ErrUnavailable))
+	}
+}
+
+// finish reports the end of choices, and of the request with the last one. A
+// request of several choices whose last one was cancelled by its reader has
+// not failed: its stream ends without error.
+func (l *loop) finish(end scheduler.End) {
+	j := end.User.(*job)
+	if j.pooled != nil && end.Err == nil {
+		j.push(inference.Event{Kind: inference.EventEmbedding, Embedding: j.embedding()})
+	}
+	for i := range j.ended {
+		if (end.Choice == i || end.Choice < 0) && !j.ended[i] {
+			j.ended[i] = true
+			j.push(inference.Event{Kind: inference.EventFinish, Choice: i, Finish: end.Finish})
+		}
+	}
+	if slices.Contains(j.ended, false) {
+		return
+	}
+	if end.Choice >= 0 && end.Finish == inference.FinishCancelled {
+		end.Err = nil
+	}
+	delete(l.live, j)
+	j.stream.Close(end.Err)
+}
+
+// step plans and runs one step; false means there was nothing to run.
+func (l *loop) step() (ran bool) {
+	e, start := l.e, time.Now()
+	ran = e.sched.Plan(start.UnixNano(), &l.plan)
+	for _, end := range l.plan.Failed {
+		l.finish(end)
+	}
+	if !ran {
+		return len(l.plan.Failed) > 0
+	}
+	planned := time.Now()
+	if err := l.compute(); err != nil {
+		l.abandon(err)
+		return true
+	}
+	l.emit()
+	for _, end := range e.sched.Commit(time.Now().UnixNano(), l.results) {
+		l.finish(end)
+	}
+	l.dropLost()
+	l.report(start, planned)
+	return true
+}
+
+// compute runs the plan's copies and rows and fills results. A panic in it is
+// the step's error.
+func (l *loop) compute() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.panics++
+			l.lastFault = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			err = fmt.Errorf("%w: a step panicked: %v", inference.ErrInternal, v)
+		}
+	}()
+	e := l.e
+	for _, c := range l.plan.Copies {
+		e.kv.CopyRows(c.Src, c.Dst, c.Rows)
+	}
+	l.gather()
+	e.model.forward(e.cpu, e.kv, &l.batch)
+	l.out.run(l)
+	return nil
+}
+
+// gather lays the plan's rows out as a batch: first the rows that need logits,
+// then those that are pooled, in batch.output.
+func (l *loop) gather() {
+	b := &l.batch
+	b.reset()
+	l.out.reset()
+	for i := range l.plan.Chunks {
+		c := &l.plan.Chunks[i]
+		row := b.add(c.Tokens, c.Start, c.Blocks, l.e.info.BlockTokens)
+		if !c.Decode {
+			l.progress(c.User.(*job), c.Start+c.Count)
+		}
+		for r := c.Count - c.LogitRows; r < c.Count; r++ {
+			b.output = append(b.output, row+r)
+			l.out.add(i, c.Start+r, r == c.Count-1)
+		}
+	}
+	for i := range l.plan.Chunks {
+		c := &l.plan.Chunks[i]
+		j := c.User.(*job)
+		for r := range c.Count {
+			if j.wants(c.Start + r) {
+				b.output = append(b.output, b.spans[i].Row+r)
+				l.out.pooled = append(l.out.pooled, pooledRow{j, c.Start + r})
+			}
+		}
+	}
+}
+
+// abandon ends every request of a step that did not complete.
+func (l *loop) abandon(err error) {
+	now := time.Now()
+	jobs := make([]*job, 0, len(l.plan.Chunks))
+	for i := range l.plan.Chunks {
+		jobs = append(jobs, l.plan.Chunks[i].User.(*job))
+	}
+	l.e.sched.Abandon(now.UnixNano())
+	for _, j := range jobs {
+		l.cancel(now, j, -1, err)
+	}
+	l.e.publish()
+}
+
+// dropLost cancels requests whose reader fell a whole ring behind.
+func (l *loop) dropLost() {
+	for i := range l.plan.Chunks {
+		if j, ok := l.plan.Chunks[i].User.(*job); ok && j.lost {
+			l.cancel(time.Now(), j, -1, inference.ErrSlowConsumer)
+		}
+	}
+}
+
+// report publishes the step's statistics and the queue's progress.
+func (l *loop) report(start, planned time.Time) {
+	l.steps++
+	l.checked = false
+	if len(l.plan.Admitted) > 0 {
+		for j := range l.live {
+			if !j.admitted {
+				l.progress(j, 0)
+			}
+		}
+	}
+	l.e.publish()
+	if l.e.opts.OnStep == nil {
+		return
+	}
+	l.e.opts.OnStep(StepStats{
+		PrefillTokens: l.plan.Rows - l.plan.Decodes, DecodeTokens: l.plan.Decodes,
+		Sequences: len(l.plan.Chunks), Preempted: len(l.plan.Preempted),
+		PlanTime: planned.Sub(start), StepTime: time.Since(start),
+	})
+}
+
+// progress tells a job's reader how far it is; rows is what this step adds.
+func (l *loop) progress(j *job, rows int) {
+	if p, ok := l.e.sched.Progress(j.id); ok {
+		p.PrefillTokens = min(max(p.PrefillTokens, rows), len(j.req.Prompt))
+		j.stream.SetProgress(p)
+		j.admitted = j.admitted || rows > 0
+	}
+}

@@ -1,0 +1,65 @@
+package llm
+
+import (
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+)
+
+// model is a loaded model: read-only after loadModel, shared by all steps.
+type model struct {
+	hyper
+	*weights
+}
+
+// loadModel reads the metadata and the weights of f.
+func loadModel(f *gguf.File, progress func(done, total int64)) (*model, error) {
+	h, err := readHyper(f)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{f: f, claimed: make(map[string]bool, len(f.Tensors))}
+	w := l.plan(h)
+	if l.err != nil {
+		return nil, l.err
+	}
+	if err := l.load(w, progress); err != nil {
+		if w.arena != nil {
+			_ = w.arena.Release()
+		}
+		return nil, err
+	}
+	h.rope.prepare(w.divisors)
+	return &model{hyper: h, weights: w}, nil
+}
+
+// forward runs every row of b through the layers, storing keys and values, and
+// leaves the normalised hidden states of b.output in b.hidden.
+func (m *model) forward(c *kernel.CPU, kv *kernel.KV, b *batch) {
+	rows := len(b.tokens)
+	b.reserve(&m.hyper, rows, len(b.output))
+	for r, id := range b.tokens {
+		m.embed.DecodeRow(b.x[r*m.width:], int(id))
+		m.rope.angles(b.cos[r*m.rope.half:][:m.rope.half], b.sin[r*m.rope.half:][:m.rope.half], b.pos[r])
+	}
+	for i := range m.layers {
+		y := &m.layers[i]
+		c.RMSNorm(b.norm, b.x, y.attnNorm, rows, m.eps)
+		m.attention(c, kv, i, b)
+		c.MatMul(b.norm, y.o.w, b.att, rows, y.o.bias)
+		kernel.Add(b.x, b.norm)
+		c.RMSNorm(b.norm, b.x, y.ffnNorm, rows, m.eps)
+		m.feed(c, i, b)
+		c.MatMul(b.norm, y.down.w, b.gate, rows, y.down.bias)
+		kernel.Add(b.x, b.norm)
+	}
+	for i, r := range b.output {
+		copy(b.hidden[i*m.width:(i+1)*m.width], b.x[r*m.width:])
+	}
+	c.RMSNorm(b.hidden, b.hidden, m.outputNorm, len(b.output), m.eps)
+}
+
+// logits multiplies rows hidden states, [rows][width], by the output matrix:
+// dst is [rows][vocab].
+func (m *model) logits(c *kernel.CPU, dst, hidden []float32, rows int) {
+	c.MatMul(dst, m.output, hidden, rows, nil)
+}

@@ -1,0 +1,114 @@
+package llm
+
+import (
+	"fmt"
+	"time"
+
+	"weir/engine/kernel"
+	"weir/internal/cpu"
+	"weir/internal/inference"
+	"weir/scheduler"
+)
+
+// Options say how to run a model. The zero value of a field means its default.
+type Options struct {
+	Threads     int           // compute threads; 0 is one per core
+	KVType      kernel.KVType // of the cache
+	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
+	KVBlocks    int           // blocks for the cache, null block included; overrides KVBytes
+	BlockTokens int           // tokens per block; 0 is 16
+	MaxModelLen int           // longest sequence; 0 is the model's context, less where the cache is smaller
+	Secret      []byte        // makes prefix hashes unpredictable; share it among replicas
+
+	// EndTokens end a choice unless the request ignores them. They are the
+	// tokenizer's; the engine knows no text.
+	EndTokens []inference.TokenID
+
+	// Scheduler's MaxModelLen is set by Load.
+	Scheduler scheduler.Config
+
+	// CheckTensors decodes every weight once and refuses values that are not
+	// finite. It costs about as much as one forward pass.
+	CheckTensors bool
+
+	// OnStep, if set, is called after each step from the step loop; it must be
+	// quick and must not call the engine.
+	OnStep func(StepStats)
+
+	// OnCancel, if set, is called likewise after a cancel freed its blocks, with
+	// the time since the cancel was asked for.
+	OnCancel func(time.Duration)
+}
+
+// StepStats describes one step.
+type StepStats struct {
+	PrefillTokens int
+	DecodeTokens  int
+	Sequences     int
+	Preempted     int
+	PlanTime      time.Duration // scheduling, before the forward pass
+	StepTime      time.Duration // from plan to commit
+}
+
+// defaultKVShare is the part of free memory (after the weights) that the cache
+// takes when nobody says: it leaves room for other programs and page cache.
+const defaultKVShare = 0.5
+
+// defaultMaxWaiting bounds the queue where the options do not.
+const defaultMaxWaiting = 1024
+
+// budget is the size of the cache and the sequences it allows.
+type budget struct {
+	shape       kernel.KVShape
+	maxModelLen int
+}
+
+// plan turns options into a cache size. A sequence of MaxModelLen must fit: an
+// explicit length that does not is refused, an implied one is lowered.
+func (o *Options) plan(h *hyper) (budget, error) {
+	s := kernel.KVShape{Type: o.KVType, Layers: h.depth, KVHeads: h.kvHeads, HeadDim: h.headDim, BlockTokens: o.BlockTokens}
+	if s.BlockTokens == 0 {
+		s.BlockTokens = 16
+	}
+	if err := s.Check(); err != nil {
+		return budget{}, err
+	}
+	length := o.MaxModelLen
+	if length == 0 {
+		length = h.context
+	}
+	if length < 1 || length > h.context {
+		return budget{}, fmt.Errorf("max-model-len %d: the model's context is %d tokens", length, h.context)
+	}
+	s.Blocks = o.blocks(s, length)
+	if fit := (s.Blocks - 1) * s.BlockTokens; fit < length {
+		if o.MaxModelLen != 0 || fit < 1 {
+			return budget{}, fmt.Errorf("a kv cache of %d tokens (%d MiB) cannot hold one sequence of %d; lower --max-model-len or raise --kv-cache-memory-bytes",
+				max(fit, 0), int64(s.Blocks)*int64(s.BlockTokens*s.TokenBytes())>>20, length)
+		}
+		length = fit
+	}
+	return budget{shape: s, maxModelLen: length}, nil
+}
+
+// blocks sizes the pool, null block included. By default every sequence of a
+// full batch can reach its full length, if half of the free memory allows.
+func (o *Options) blocks(s kernel.KVShape, length int) int {
+	blockBytes := int64(s.TokenBytes() * s.BlockTokens)
+	switch {
+	case o.KVBlocks > 0:
+		return o.KVBlocks
+	case o.KVBytes > 0:
+		return int(min(o.KVBytes/blockBytes, 1<<27)) + 1
+	}
+	full := int64((length+s.BlockTokens-1)/s.BlockTokens) * int64(max(o.Scheduler.MaxSeqs, 1))
+	free := int64(float64(cpu.AvailableMemoryBytes()) * defaultKVShare)
+	return int(min(full, free/blockBytes, 1<<27)) + 1
+}
+
+func (o *Options) threads() int {
+	if o.Threads > 0 {
+		return o.Threads
+	}
+	return cpu.Threads()
+}

@@ -1,0 +1,141 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+)
+
+// tiny is the shape of a random model for tests: no text sense, all the
+// mechanics. Edit changes the builder before the file is made.
+type tiny struct {
+	arch  string
+	typ   gguf.Type // of the matrices: F32, F16 or Q8_0
+	seed  uint64
+	tied  bool
+	bias  bool
+	norms bool // per-head norms
+	edit  func(b *gguf.Builder)
+}
+
+const (
+	tinyLayers, tinyWidth, tinyHeads, tinyKVHeads, tinyHeadDim = 2, 64, 4, 2, 32
+	tinyFFN, tinyVocab, tinyContext                            = 96, 80, 256
+)
+
+// build returns the model's file.
+func (m tiny) build(t testing.TB) []byte {
+	t.Helper()
+	r := rand.New(rand.NewPCG(m.seed, 99))
+	b := &gguf.Builder{}
+	set := func(key string, v any) { b.Set(m.arch+"."+key, v) }
+	b.Set("general.architecture", m.arch)
+	b.Set("general.name", "tiny "+m.arch)
+	set("block_count", uint32(tinyLayers))
+	set("embedding_length", uint32(tinyWidth))
+	set("attention.head_count", uint32(tinyHeads))
+	set("attention.head_count_kv", uint32(tinyKVHeads))
+	set("attention.key_length", uint32(tinyHeadDim))
+	set("attention.value_length", uint32(tinyHeadDim))
+	set("feed_forward_length", uint32(tinyFFN))
+	set("context_length", uint32(tinyContext))
+	set("attention.layer_norm_rms_epsilon", float32(1e-5))
+	matrix := func(name string, rows, cols int) {
+		v := make([]float32, rows*cols)
+		for i := range v {
+			v[i] = float32(r.NormFloat64() / math.Sqrt(float64(cols)) * 1.5)
+		}
+		b.Tensor(name, []uint64{uint64(cols), uint64(rows)}, m.typ, encodeAs(t, m.typ, v))
+	}
+	vector := func(name string, n int, mean, spread float64) {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(mean + spread*r.NormFloat64())
+		}
+		b.TensorF32(name, []uint64{uint64(n)}, v)
+	}
+	matrix("token_embd.weight", tinyVocab, tinyWidth)
+	vector("output_norm.weight", tinyWidth, 1, 0.2)
+	if !m.tied {
+		matrix("output.weight", tinyVocab, tinyWidth)
+	}
+	q, kv := tinyHeads*tinyHeadDim, tinyKVHeads*tinyHeadDim
+	for i := range tinyLayers {
+		at := fmt.Sprintf("blk.%d.", i)
+		vector(at+"attn_norm.weight", tinyWidth, 1, 0.2)
+		vector(at+"ffn_norm.weight", tinyWidth, 1, 0.2)
+		matrix(at+"attn_q.weight", q, tinyWidth)
+		matrix(at+"attn_k.weight", kv, tinyWidth)
+		matrix(at+"attn_v.weight", kv, tinyWidth)
+		matrix(at+"attn_output.weight", tinyWidth, q)
+		matrix(at+"ffn_gate.weight", tinyFFN, tinyWidth)
+		matrix(at+"ffn_up.weight", tinyFFN, tinyWidth)
+		matrix(at+"ffn_down.weight", tinyWidth, tinyFFN)
+		if m.bias {
+			vector(at+"attn_q.bias", q, 0, 0.3)
+			vector(at+"attn_k.bias", kv, 0, 0.3)
+			vector(at+"attn_v.bias", kv, 0, 0.3)
+		}
+		if m.norms {
+			vector(at+"attn_q_norm.weight", tinyHeadDim, 1, 0.2)
+			vector(at+"attn_k_norm.weight", tinyHeadDim, 1, 0.2)
+		}
+	}
+	if m.edit != nil {
+		m.edit(b)
+	}
+	raw, err := b.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// file parses the built model.
+func (m tiny) file(t testing.TB) *gguf.File {
+	t.Helper()
+	return parse(t, m.build(t))
+}
+
+func parse(t testing.TB, raw []byte) *gguf.File {
+	t.Helper()
+	f, err := gguf.Parse(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// families are one tiny model per architecture.
+var families = []tiny{
+	{arch: "llama", typ: gguf.TypeF32, seed: 1},
+	{arch: "llama", typ: gguf.TypeQ8_0, seed: 2, tied: true},
+	{arch: "qwen2", typ: gguf.TypeF16, seed: 3, bias: true, tied: true},
+	{arch: "qwen3", typ: gguf.TypeF32, seed: 4, norms: true},
+}
+
+func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {
+	var out []byte
+	switch typ {
+	case gguf.TypeF32:
+		for _, f := range v {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(f))
+		}
+	case gguf.TypeF16:
+		for _, f := range v {
+			out = binary.LittleEndian.AppendUint16(out, kernel.F32ToF16(f))
+		}
+	case gguf.TypeQ8_0:
+		out = make([]byte, len(v)/32*34)
+		kernel.QuantizeQ8_0(out, v)
+	default:
+		t.Fatalf("no encoder for %v", typ)
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+)
+
+// linear is a weight matrix and its bias, nil where the model has none.
+type linear struct {
+	w    *kernel.Matrix
+	bias []float32
+}
+
+// weights are a model's tensors. All memory lies in one arena outside the
+// garbage collector's sight; release frees it.
+type weights struct {
+	embed      *kernel.Matrix // [vocab][width]
+	layers     []layer
+	outputNorm []float32
+	output     *kernel.Matrix // [vocab][width]; embed where the two are tied
+	divisors   []float32      // rope_freqs.weight or nil
+
+	arena *gguf.Arena
+	bytes int64 // in the arena
+}
+
+func (w *weights) release() error { return w.arena.Release() }
+
+// loader collects what a model wants from a file, then reads it all. The
+// first error sticks.
+type loader struct {
+	f       *gguf.File
+	wants   []want
+	claimed map[string]bool
+	err     error
+}
+
+// want is one tensor and where it goes.
+type want struct {
+	tensor     *gguf.Tensor
+	rows, cols int
+	matrix     **kernel.Matrix // or
+	vector     *[]float32
+}
+
+func (l *loader) fail(format string, args ...any) {
+	if l.err == nil {
+		l.err = fmt.Errorf("%w: "+format, append([]any{ErrModel}, args...)...)
+	}
+}
+
+// find looks a tensor up and checks its shape, dims in ggml's order.
+func (l *loader) find(name string, p presence, dims ...int) *gguf.Tensor {
+	if p == absent || l.err != nil {
+		return nil
+	}
+	t, ok := l.f.Tensor(name)
+	if !ok {
+		if p == required {
+			l.fail("tensor %s is missing", name)
+		}
+		return nil
+	}
+	l.claimed[name] = true
+	if err := t.CheckSupported(); err != nil {
+		l.fail("%w", err)
+		return nil
+	}
+	match := len(t.Dims) == len(dims)
+	for i := range min(len(dims), len(t.Dims)) {
+		match = match && t.Dims[i] == uint64(dims[i])
+	}
+	if !match {
+		l.fail("tensor %s has shape %v, the metadata make it %v", name, t.Dims, dims)
+		return nil
+	}
+	return t
+}
+
+// matrix wants a [rows][cols] weight.
+func (l *loader) matrix(dst **kernel.Matrix, name string, p presence, rows, cols int) {
+	if t := l.find(name, p, cols, rows); t != nil {
+		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, matrix: dst})
+	}
+}
+
+// vector wants n values as floats, whatever their stored type.
+func (l *loader) vector(dst *[]float32, name string, p presence, n int) {
+	if t := l.find(name, p, n); t != nil {
+		l.wants = append(l.wants, want{tensor: t, rows: 1, cols: n, vector: dst})
+	}
+}
+
+func (l *loader) linear(dst *linear, name string, bias presence, rows, cols int) {
+	l.matrix(&dst.w, name+".weight", required, rows, cols)
+	l.vector(&dst.bias, name+".bias", bias, rows)
+}
+
+// plan lists every tensor of a model of this shape.
+func (l *loader) plan(h hyper) *weights {
+	w := &weights{layers: make([]layer, h.depth)}
+	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
+	l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
+	l.vector(&w.outputNorm, "output_norm.weight", required, h.width)
+	l.vector(&w.divisors, "rope_freqs.weight", optional, h.rope.half)
+	for i := range w.layers {
+		l.layer(&w.layers[i], fmt.Sprintf("blk.%d.", i), h)
+	}
+	l.refuseUnknown()
+	return w
+}
+
+func (l *loader) layer(y *layer, at string, h hyper) {
+	a, q, kv := h.arch, h.heads*h.headDim, h.kvHeads*h.headDim
+	l.vector(&y.attnNorm, at+"attn_norm.weight", required, h.width)
+	l.linear(&y.q, at+"attn_q", a.qkvBias, q, h.width)
+	l.linear(&y.k, at+"attn_k", a.qkvBias, kv, h.width)
+	l.linear(&y.v, at+"attn_v", a.qkvBias, kv, h.width)
+	l.linear(&y.o, at+"attn_output", a.oBias, h.width, q)
+	if a.headNorm {
+		l.vector(&y.qNorm, at+"attn_q_norm.weight", required, h.headDim)
+		l.vector(&y.kNorm, at+"attn_k_norm.weight", required, h.headDim)
+	}
+	l.vector(&y.ffnNorm, at+"ffn_norm.weight", required, h.width)
+	l.linear(&y.gate, at+"ffn_gate", a.ffnBias, h.ffn, h.width)
+	l.linear(&y.up, at+"ffn_up", a.ffnBias, h.ffn, h.width)
+	l.linear(&y.down, at+"ffn_down", a.ffnBias, h.width, h.ffn)
+}
+
+// refuseUnknown: a tensor nobody asked for means a model that is more than
+// this engine would compute, and a wrong answer is worse than none. Files
+// repeat rope_freqs per layer in old conversions; those are known copies.
+func (l *loader) refuseUnknown() {
+	var extra []string
+	for i := range l.f.Tensors {
+		name := l.f.Tensors[i].Name
+		if !l.claimed[name] && !strings.HasSuffix(name, ".attn.rot_embd.inv_freq") && !strings.HasSuffix(name, "rotary_emb.inv_freq") {
+			extra = append(extra, name)
+		}
+	}
+	if len(extra) > 0 {
+		l.fail("%d tensors have no place in this architecture (%s); the file is of another model", len(extra), strings.Join(extra[:min(4, len(extra))], ", "))
+	}
+}
+
+// arenaBytes is the memory that the wanted tensors take.
+func (l *loader) arenaBytes() (int64, error) {
+	total := int64(0)
+	for _, w := range l.wants {
+		n, err := w.bytes()
+		if err != nil {
+			return 0, err
+		}
+		total += int64(n) + arenaAlign
+	}
+	return total, nil
+}
+
+// arenaAlign is a cache line, which every tensor starts on.
+const arenaAlign = 64
+
+func (w *want) bytes() (int, error) {
+	if w.vector != nil {
+		return 4 * w.cols, nil
+	}
+	n, err := kernel.MatrixBytes(w.tensor.Type, w.rows, w.cols)
+	if err != nil {
+		return 0, fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
+	}
+	return n, nil
+}
+
+// readChunk is how much is read between two calls of progress.
+const readChunk = 4 << 20
+
+// load reads every wanted tensor into one arena.
+func (l *loader) load(w *weights, progress func(done, total int64)) error {
+	total, err := l.arenaBytes()
+	if err != nil {
+		return err
+	}
+	if w.arena, err = gguf.NewArena(total + arenaAlign); err != nil {
+		return fmt.Errorf("reserve %d bytes for weights: %w", total, err)
+	}
+	w.bytes = total
+	done := int64(0)
+	for i := range l.wants {
+		if err := l.read(&l.wants[i], w.arena, func(n int) {
+			done += int64(n)
+			progress(min(done, total), total)
+		}); err != nil {
+			return err
+		}
+	}
+	progress(total, total)
+	if w.output == nil {
+		w.output = w.embed
+	}
+	return nil
+}
+
+func (l *loader) read(w *want, arena *gguf.Arena, advance func(int)) error {
+	n, err := w.bytes()
+	if err != nil {
+		return err
+	}
+	mem, err := arena.Alloc(n, arenaAlign)
+	if err != nil {
+		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
+	}
+	if w.vector != nil {
+		defer advance(n)
+		return l.readVector(w, kernel.Floats(mem))
+	}
+	for lo := 0; lo < n; lo += readChunk {
+		part := mem[lo:min(lo+readChunk, n)]
+		if err := l.f.ReadTensorAt(w.tensor, part, int64(lo)); err != nil {
+			return err
+		}
+		advance(len(part))
+	}
+	*w.matrix, err = kernel.NewMatrix(w.tensor.Type, w.rows, w.cols, mem)
+	return err
+}
+
+func (l *loader) readVector(w *want, dst []float32) error {
+	raw := make([]byte, w.tensor.Bytes)
+	if err := l.f.ReadTensor(w.tensor, raw); err != nil {
+		return err
+	}
+	kernel.Decode(w.tensor.Type, dst, raw)
+	for i, v := range dst {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return fmt.Errorf("%w: tensor %s holds %v at %d; the file is damaged", ErrModel, w.tensor.Name, v, i)
+		}
+	}
+	*w.vector = dst
+	return nil
+}
