@@ -53,7 +53,7 @@ func (p *Pool) publish(b, parent BlockID, h Hash, ids []int32) {
 	copy(p.rows(b), ids)
 	p.index.insert(b)
 	p.kids.pushFront(p.kidsRing(m.domain, parent), int32(b))
-	p.raise(parent, m.class)
+	p.raise(parent, m.class) // a replaced tail may be of a lower class than the blocks grown behind it
 	if p.config.Events {
 		p.log.add(Event{Kind: Stored, Hash: h, Parent: p.blocks[parent].hash})
 	}

@@ -1,0 +1,672 @@
+package kvcache
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"slices"
+)
+
+// driver turns bytes into calls on a pool and plays the engine beside it: an
+// arena whose rows hold a digest of the prefix they were computed from. After
+// every call it runs Check and compares with the naive pool; at every step it
+// runs the copies and the "forward pass" and looks at what the rows hold. So a
+// block that was given away too early, written while shared or hit under a
+// wrong prefix shows as a wrong row, whatever the counts say.
+type driver struct {
+	config Config
+	pool   *Pool
+	naive  *naive // nil when hashes are cut: collisions are nobody's prefix there
+	seqs   []*sequence
+	pins   []BlockID
+	hits   []staleHit
+	copies []Copy
+	arena  []uint64       // [Blocks][BlockTokens]
+	router map[Hash]bool  // replayed events
+	seen   map[string]int // how often each kind of thing happened
+	trace  []byte         // every table after every call, for K18
+	input  []byte
+}
+
+type sequence struct {
+	table  *Table
+	naive  *naiveTable
+	domain string
+	ids    []int32
+	rows   int // grown to
+}
+
+// staleHit is a hit that is kept over other calls before it is used.
+type staleHit struct {
+	domain string
+	ids    []int32
+	hit    Hit
+}
+
+const (
+	maxSequences = 8
+	maxSequence  = 6 // blocks per sequence
+)
+
+// newDriver reads the pool's shape from the first bytes of a program.
+func newDriver(program []byte) (*driver, error) {
+	d := &driver{input: program, router: map[Hash]bool{}, seen: map[string]int{}}
+	d.config = Config{Blocks: 2 + d.below(63), BlockTokens: 1 + d.below(16), Events: true}
+	switch d.below(4) {
+	case 1:
+		d.config.HashBits = 8
+	case 2:
+		d.config.TenantBlocks = 1 + d.below(12)
+	}
+	p, err := New(d.config)
+	if err != nil {
+		return nil, err
+	}
+	d.pool = p
+	if d.config.HashBits == 0 {
+		d.naive = newNaive(d.config)
+	}
+	d.arena = make([]uint64, d.config.Blocks*d.config.BlockTokens)
+	return d, nil
+}
+
+// below takes a number in [0, n) from the program.
+func (d *driver) below(n int) int {
+	if len(d.input) == 0 || n <= 0 {
+		return 0
+	}
+	b := d.input[0]
+	d.input = d.input[1:]
+	return int(b) % n
+}
+
+// run plays a whole program and ends with an empty pool (K13).
+func (d *driver) run() error {
+	ops := []struct {
+		name string
+		call func() error
+	}{
+		{"new", d.begin}, {"new", d.begin}, {"grow", d.grow}, {"grow", d.grow}, {"grow", d.grow},
+		{"step", d.step}, {"step", d.step}, {"step", d.step}, {"truncate", d.truncate}, {"fork", d.fork},
+		{"release", d.release}, {"preempt", d.preempt}, {"slide", d.slide}, {"pin", d.pin}, {"unpin", d.unpin},
+		{"class", d.class}, {"match", d.match}, {"drain", d.drain}, {"drop", d.drop},
+	}
+	for call := 0; len(d.input) > 0; call++ {
+		op := ops[d.below(len(ops))]
+		run := func() error { return d.call(op.call) }
+		if op.name == "step" {
+			run = d.step // many calls, each checked
+		}
+		if err := run(); err != nil {
+			return fmt.Errorf("call %d, %s: %w", call, op.name, err)
+		}
+	}
+	return d.end()
+}
+
+// call makes one call and checks everything that must hold after it.
+func (d *driver) call(f func() error) error {
+	if d.naive != nil {
+		d.naive.now++
+	}
+	before := d.tablesNow()
+	return errors.Join(f(), d.pool.Check(), d.compare(), d.aliased(before))
+}
+
+// tablesNow copies all tables.
+func (d *driver) tablesNow() map[*Table][]BlockID {
+	tables := map[*Table][]BlockID{}
+	for _, s := range d.seqs {
+		tables[s.table] = slices.Clone(s.table.blocks)
+	}
+	return tables
+}
+
+// aliased finds tables that changed although a call was not about them (K6).
+// What the call itself did to its table is compared with the naive pool.
+func (d *driver) aliased(before map[*Table][]BlockID) error {
+	changed := 0
+	for _, s := range d.seqs {
+		if old, ok := before[s.table]; ok && !slices.Equal(old, s.table.blocks) {
+			changed++
+		}
+	}
+	if changed > 1 {
+		return fmt.Errorf("K6: %d tables changed in one call", changed)
+	}
+	return nil
+}
+
+// compare sets the pool beside the naive one (K14) and extends the trace.
+func (d *driver) compare() error {
+	for i, s := range d.seqs {
+		d.trace = fmt.Append(d.trace, i, s.table.blocks, s.table.tokens)
+		if d.naive == nil {
+			continue
+		}
+		if !slices.Equal(s.table.blocks, s.naive.blocks) || s.table.tokens != s.naive.tokens {
+			return fmt.Errorf("K14: sequence %d has blocks %v and %d rows, want %v and %d",
+				i, s.table.blocks, s.table.tokens, s.naive.blocks, s.naive.tokens)
+		}
+	}
+	d.trace = fmt.Append(d.trace, d.pool.Stats(), "\n")
+	if d.naive == nil {
+		return nil
+	}
+	for b := BlockID(1); int(b) < len(d.pool.blocks); b++ {
+		have, want := &d.pool.blocks[b], &d.naive.blocks[b]
+		if have.published != (want.prefix != "") || have.domain != noDomain && have.class != want.class {
+			return fmt.Errorf("K14: block %d is published %v with class %v, want %q with %v", b, have.published, have.class, want.prefix, want.class)
+		}
+	}
+	if d.pool.FreeNow() != d.naive.freeNow() {
+		return fmt.Errorf("K14: %d blocks are free now, want %d", d.pool.FreeNow(), d.naive.freeNow())
+	}
+	return nil
+}
+
+func (d *driver) domainName() string { return []string{"a", "b", "c"}[d.below(3)] }
+
+func (d *driver) pick() *sequence {
+	if len(d.seqs) == 0 {
+		return nil
+	}
+	return d.seqs[d.below(len(d.seqs))]
+}
+
+// tokens draws n ids of a small alphabet, mostly one of them, so that prefixes
+// meet.
+func (d *driver) tokens(n int) []int32 {
+	ids := make([]int32, n)
+	seed := uint32(d.below(6))
+	for i := range ids {
+		seed = seed*1664525 + 1013904223
+		if seed>>28 == 0 {
+			ids[i] = int32(seed >> 20 & 1)
+		}
+	}
+	if n > 0 {
+		ids[n-1] = int32(d.below(3))
+	}
+	return ids
+}
+
+// begin starts a sequence, fresh or on the ids of another one.
+func (d *driver) begin() error {
+	if len(d.seqs) == maxSequences {
+		return d.release()
+	}
+	domain := d.domainName()
+	ids := d.tokens(1 + d.below(3*d.config.BlockTokens))
+	if s := d.pick(); s != nil && d.below(2) == 0 {
+		ids = slices.Concat(s.ids[:d.below(len(s.ids)+1)], ids)
+	}
+	return d.start(domain, ids[:min(len(ids), maxSequence*d.config.BlockTokens)])
+}
+
+func (d *driver) start(domain string, ids []int32) error {
+	s := &sequence{table: &Table{}, naive: &naiveTable{domain: domain, class: Normal}, domain: domain, ids: ids}
+	d.pool.Begin(s.table, d.pool.Domain(domain))
+	d.seqs = append(d.seqs, s)
+	hit, err := d.lookup(domain, ids)
+	if err != nil {
+		return err
+	}
+	if d.below(4) == 0 { // a hit from earlier calls, which may be stale
+		for _, old := range d.hits {
+			if old.domain == domain && len(old.ids) <= len(ids) && slices.Equal(old.ids, ids[:len(old.ids)]) {
+				return d.useOld(s, old)
+			}
+		}
+	}
+	return d.cover(s, 1+d.below(len(ids)), hit)
+}
+
+// useOld grows with an old hit. A stale one must be refused, a current one
+// must still be what a search would find, if not the longest.
+func (d *driver) useOld(s *sequence, old staleHit) error {
+	d.seen["old hit"]++
+	if _, ok := d.pool.CanGrow(s.table, len(s.ids), old.hit); !ok {
+		if d.pool.Grow(s.table, len(s.ids), old.hit, &d.copies) {
+			return errors.New("K12: refused by CanGrow, done by Grow")
+		}
+		d.seen["old hit refused"]++
+		return nil
+	}
+	if n := d.naive; n != nil {
+		var h naiveHit
+		for i := range old.hit.Full {
+			b := n.find(prefixKey(old.domain, old.ids[:(i+1)*n.blockTokens]))
+			if b == 0 {
+				return errors.New("K8: a stale hit was accepted")
+			}
+			h.blocks = append(h.blocks, b)
+		}
+		h.partial, h.rows = old.hit.Partial, old.hit.PartialTokens
+		n.grow(s.naive, len(s.ids), h)
+	}
+	d.pool.Grow(s.table, len(s.ids), old.hit, &d.copies)
+	s.rows = len(s.ids)
+	return nil
+}
+
+// lookup matches and compares with a scan over all prefixes (K8).
+func (d *driver) lookup(domain string, ids []int32) (Hit, error) {
+	dom := d.pool.Domain(domain)
+	limit := len(ids) - 1 + d.below(2)
+	hit := d.pool.Match(dom, ids, limit)
+	chain := dom.Chain(nil, ids, d.config.BlockTokens)
+	if again := d.pool.MatchChain(dom, chain, ids, limit); again != hit {
+		return hit, fmt.Errorf("K8: %+v with a chain, %+v without", again, hit)
+	}
+	if hit.Tokens != hit.Full*d.config.BlockTokens+hit.PartialTokens || hit.Tokens > limit {
+		return hit, fmt.Errorf("K8: hit %+v of limit %d does not add up", hit, limit)
+	}
+	d.seen["hit"] += hit.Full
+	d.seen["partial hit"] += hit.PartialTokens
+	if d.naive == nil {
+		return hit, nil
+	}
+	want := d.naive.match(domain, ids, limit)
+	last := BlockID(0)
+	if len(want.blocks) > 0 {
+		last = want.blocks[len(want.blocks)-1]
+	}
+	if hit.Full != len(want.blocks) || hit.last != last || hit.Partial != want.partial || hit.PartialTokens != want.rows {
+		return hit, fmt.Errorf("K8: hit %+v, want %+v", hit, want)
+	}
+	return hit, nil
+}
+
+// cover is CanGrow and Grow on both pools: they agree (K12), and a refusal
+// changes nothing (K9).
+func (d *driver) cover(s *sequence, rows int, hit Hit) error {
+	p := d.pool
+	before := snapshot(p, s.table, d.copies)
+	idle := p.FreeNow()
+	need, can := p.CanGrow(s.table, rows, hit)
+	copied := len(d.copies)
+	done := p.Grow(s.table, rows, hit, &d.copies)
+	if can != done {
+		return fmt.Errorf("K12: CanGrow said %v (%d blocks of %d), Grow %v", can, need, idle, done)
+	}
+	var want naiveHit
+	if d.naive != nil {
+		want = d.naive.hitOf(hit, s)
+		copies, ok := d.naive.grow(s.naive, rows, want)
+		if ok != done || ok && !slices.Equal(copies, d.copies[copied:]) {
+			return fmt.Errorf("K12: grow to %d rows: %v with copies %v, want %v with %v", rows, done, d.copies[copied:], ok, copies)
+		}
+	}
+	if !done {
+		d.seen["refused"]++
+		if after := snapshot(p, s.table, d.copies); !reflect.DeepEqual(before, after) {
+			return fmt.Errorf("K9: a refused Grow changed the pool from %+v to %+v", before, after)
+		}
+		return nil
+	}
+	d.seen["copy"] += len(d.copies) - copied
+	s.rows = max(s.rows, rows, hit.Tokens)
+	return nil
+}
+
+// hitOf translates a hit that was just found.
+func (n *naive) hitOf(hit Hit, s *sequence) naiveHit {
+	if len(s.naive.blocks) > 0 {
+		return naiveHit{}
+	}
+	h := naiveHit{partial: hit.Partial, rows: hit.PartialTokens}
+	for i := range hit.Full {
+		h.blocks = append(h.blocks, n.find(prefixKey(s.domain, s.ids[:(i+1)*n.blockTokens])))
+	}
+	return h
+}
+
+// snapshot is everything that a refused call must leave alone.
+func snapshot(p *Pool, t *Table, copies []Copy) any {
+	return []any{
+		slices.Clone(p.blocks), slices.Clone(p.ids), slices.Clone(p.lru), slices.Clone(p.own), slices.Clone(p.kids),
+		slices.Clone(p.index.slots), slices.Clone(p.domains), p.counts, p.Stats(), len(p.log.events),
+		slices.Clone(t.blocks), t.tokens, t.grown, t.slid, t.class, slices.Clone(copies),
+	}
+}
+
+// grow announces more rows: what is left of the prompt, or new drafts.
+func (d *driver) grow() error {
+	s := d.pick()
+	if s == nil {
+		return nil
+	}
+	n := 1 + d.below(2*d.config.BlockTokens)
+	rows := min(max(s.rows, s.table.tokens)+n, maxSequence*d.config.BlockTokens)
+	if more := rows - len(s.ids); more > 0 {
+		s.ids = slices.Concat(s.ids, d.tokens(more))
+	}
+	hit := Hit{}
+	if len(s.table.blocks) == 0 {
+		var err error
+		if hit, err = d.lookup(s.domain, s.ids); err != nil {
+			return err
+		}
+	}
+	return d.cover(s, rows, hit)
+}
+
+// step is the engine's part: copies in order, then all announced rows, then
+// Commit of each sequence. Some sequences reject drafts.
+func (d *driver) step() error {
+	n := d.config.BlockTokens
+	for _, c := range d.copies {
+		copy(d.arena[int(c.Dst)*n:int(c.Dst)*n+c.Rows], d.arena[int(c.Src)*n:])
+	}
+	d.copies = d.copies[:0]
+	for _, s := range d.seqs {
+		digests := digest(s.domain, s.ids)
+		for r := s.table.tokens; r < s.rows; r++ {
+			b := s.table.blocks[r/n]
+			if b == 0 || d.pool.blocks[b].published || d.pool.blocks[b].pins > 0 {
+				return fmt.Errorf("T17: row %d goes to block %d, which is in the cache", r, b)
+			}
+			d.arena[int(b)*n+r%n] = digests[r]
+		}
+	}
+	for i, s := range d.seqs {
+		if err := d.rowsOf(s, s.rows); err != nil {
+			return fmt.Errorf("sequence %d: %w", i, err)
+		}
+	}
+	for i := range d.seqs {
+		if err := d.call(func() error { return d.commit(d.seqs[i]) }); err != nil {
+			return fmt.Errorf("commit of sequence %d: %w", i, err)
+		}
+	}
+	return d.cachedRows()
+}
+
+func (d *driver) commit(s *sequence) error {
+	if s.rows <= s.table.tokens {
+		return nil
+	}
+	verified := s.rows
+	if d.below(4) == 0 {
+		verified -= d.below(s.rows - s.table.tokens + 1)
+		d.seen["rejected draft"]++
+	}
+	published := d.pool.index.count
+	sealed := verified/d.config.BlockTokens - s.table.tokens/d.config.BlockTokens
+	d.pool.Commit(s.table, s.ids, verified)
+	if got := d.pool.index.count - published; got > sealed {
+		return fmt.Errorf("K15: %d blocks were published by %d full ones", got, sealed)
+	}
+	if d.naive != nil {
+		d.naive.commit(s.naive, s.ids, verified)
+	}
+	if verified < s.rows {
+		s.ids = s.ids[:verified]
+		return d.cut(s, verified)
+	}
+	return nil
+}
+
+// rowsOf compares the first rows of a sequence with what they must hold.
+func (d *driver) rowsOf(s *sequence, rows int) error {
+	n := d.config.BlockTokens
+	for r, want := range digest(s.domain, s.ids[:rows]) {
+		if r < s.table.slid*n {
+			continue
+		}
+		if b := s.table.blocks[r/n]; d.arena[int(b)*n+r%n] != want {
+			return fmt.Errorf("K8: row %d in block %d is not that of the sequence", r, b)
+		}
+	}
+	return nil
+}
+
+// cachedRows compares every published block with what its chain says.
+func (d *driver) cachedRows() error {
+	p, n := d.pool, d.config.BlockTokens
+	for b := range p.blocks {
+		if !p.blocks[b].published {
+			continue
+		}
+		var ids []int32
+		for a := BlockID(b); a != 0; a = p.blocks[a].parent {
+			ids = slices.Concat(p.rows(a), ids)
+		}
+		name := ""
+		for _, c := range []string{"a", "b", "c"} {
+			if p.Domain(c) == p.domains[p.blocks[b].domain].key {
+				name = c
+			}
+		}
+		want := digest(name, ids)
+		if !slices.Equal(want[len(want)-n:], d.arena[b*n:(b+1)*n]) {
+			return fmt.Errorf("T22: published block %d does not hold %v", b, ids)
+		}
+	}
+	return nil
+}
+
+// digest is what row i of a sequence holds: a function of the domain and of
+// ids[:i+1].
+func digest(domain string, ids []int32) []uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, domain)
+	rows := make([]uint64, len(ids))
+	for i, id := range ids {
+		h.Write([]byte{byte(id)})
+		rows[i] = h.Sum64()
+	}
+	return rows
+}
+
+func (d *driver) cut(s *sequence, rows int) error {
+	d.pool.Truncate(s.table, rows)
+	if d.naive != nil {
+		d.naive.truncate(s.naive, rows)
+	}
+	s.rows = min(s.rows, rows)
+	return nil
+}
+
+func (d *driver) truncate() error {
+	s := d.pick()
+	if s == nil {
+		return nil
+	}
+	first := s.table.slid * d.config.BlockTokens
+	rows := first + d.below(max(s.rows, s.table.tokens)-first+1)
+	if rows < len(s.ids) && d.below(2) == 0 {
+		s.ids = s.ids[:rows]
+	}
+	return d.cut(s, rows)
+}
+
+func (d *driver) fork() error {
+	s := d.pick()
+	if s == nil || len(d.seqs) == maxSequences {
+		return nil
+	}
+	f := &sequence{table: &Table{}, naive: &naiveTable{}, domain: s.domain, rows: s.table.tokens}
+	f.ids = slices.Concat(s.ids[:s.table.tokens], d.tokens(1))
+	d.pool.Fork(f.table, s.table)
+	if d.naive != nil {
+		f.naive = d.naive.fork(s.naive)
+	}
+	d.seqs = append(d.seqs, f)
+	return nil
+}
+
+// release ends a sequence in whatever state it is, and once more (K10).
+func (d *driver) release() error {
+	if len(d.seqs) == 0 {
+		return nil
+	}
+	i := d.below(len(d.seqs))
+	s := d.seqs[i]
+	d.seqs = slices.Delete(d.seqs, i, i+1)
+	d.pool.Release(s.table)
+	before := d.pool.Stats()
+	d.pool.Release(s.table)
+	if after := d.pool.Stats(); after != before {
+		return fmt.Errorf("K10: a second release changed %+v to %+v", before, after)
+	}
+	if d.naive != nil {
+		d.naive.release(s.naive)
+	}
+	return nil
+}
+
+// preempt releases a sequence and starts it again on its ids.
+func (d *driver) preempt() error {
+	s := d.pick()
+	if s == nil {
+		return nil
+	}
+	i := slices.Index(d.seqs, s)
+	d.seqs = slices.Delete(d.seqs, i, i+1)
+	d.pool.Release(s.table)
+	if d.naive != nil {
+		d.naive.release(s.naive)
+		d.naive.now++
+	}
+	if len(s.ids) == 0 {
+		return nil
+	}
+	return d.start(s.domain, s.ids)
+}
+
+func (d *driver) slide() error {
+	s := d.pick()
+	if s == nil {
+		return nil
+	}
+	first := d.below(s.rows + 1)
+	d.pool.Slide(s.table, first)
+	if d.naive != nil {
+		d.naive.slide(s.naive, first)
+	}
+	d.seen["slide"]++
+	return nil
+}
+
+func (d *driver) pin() error {
+	b := BlockID(1 + d.below(d.pool.Usable()))
+	if len(d.pins) == 4 {
+		return d.unpin()
+	}
+	ok := d.pool.Pin(b)
+	if d.naive != nil && ok != d.naive.pin(b) {
+		return fmt.Errorf("K14: pin of block %d: %v", b, ok)
+	}
+	if ok {
+		d.pins = append(d.pins, b)
+		d.seen["pin"]++
+	}
+	return nil
+}
+
+func (d *driver) unpin() error {
+	if len(d.pins) == 0 {
+		return nil
+	}
+	i := d.below(len(d.pins))
+	b := d.pins[i]
+	d.pins = slices.Delete(d.pins, i, i+1)
+	d.pool.Unpin(b)
+	if d.naive != nil {
+		d.naive.unpin(b)
+	}
+	return nil
+}
+
+func (d *driver) class() error {
+	s := d.pick()
+	if s == nil {
+		return nil
+	}
+	c := Class(d.below(numClasses))
+	d.pool.SetClass(s.table, c)
+	if d.naive != nil {
+		d.naive.setClass(s.naive, c)
+	}
+	return nil
+}
+
+// match keeps a hit for later.
+func (d *driver) match() error {
+	s := d.pick()
+	if s == nil || len(s.ids) == 0 {
+		return nil
+	}
+	hit, err := d.lookup(s.domain, s.ids)
+	if hit.Tokens > 0 {
+		d.hits = append(d.hits, staleHit{s.domain, slices.Clone(s.ids), hit})
+		d.hits = d.hits[max(0, len(d.hits)-4):]
+	}
+	return err
+}
+
+// drain replays the event log and compares with the cache (K17).
+func (d *driver) drain() error {
+	d.pool.DrainEvents(func(e Event) {
+		switch e.Kind {
+		case Stored:
+			d.router[e.Hash] = true
+		case Removed:
+			delete(d.router, e.Hash)
+		case Cleared:
+			clear(d.router)
+		}
+	})
+	for i := range d.pool.blocks {
+		if m := &d.pool.blocks[i]; m.published && !d.router[m.hash] {
+			return fmt.Errorf("K17: no event told of block %d", i)
+		}
+	}
+	if len(d.router) != d.pool.index.count {
+		return fmt.Errorf("K17: %d hashes by events, %d in the cache", len(d.router), d.pool.index.count)
+	}
+	return nil
+}
+
+func (d *driver) drop() error {
+	if d.below(8) == 0 {
+		d.pool.Reset()
+		if d.naive != nil {
+			d.naive.dropDomain("")
+		}
+		return nil
+	}
+	name := d.domainName()
+	d.pool.DropDomain(d.pool.Domain(name))
+	if d.naive != nil {
+		d.naive.dropDomain(name)
+	}
+	return nil
+}
+
+// end releases everything and drops the cache: all blocks are free (K13).
+func (d *driver) end() error {
+	for key, n := range map[string]uint64{
+		"evicted": d.pool.counts.Evictions, "folded": d.pool.counts.Folded, "collision": d.pool.counts.Collisions,
+	} {
+		d.seen[key] = int(n)
+	}
+	for len(d.seqs) > 0 {
+		if err := d.call(d.release); err != nil {
+			return err
+		}
+	}
+	for len(d.pins) > 0 {
+		if err := d.call(d.unpin); err != nil {
+			return err
+		}
+	}
+	d.pool.Reset()
+	if s := d.pool.Stats(); s.Free != d.pool.Usable() || s.Domains != 0 || s.Tables != 0 || s.Published != 0 {
+		return fmt.Errorf("K13: after the last sequence the pool has %+v", s)
+	}
+	return errors.Join(d.pool.Check(), d.drain())
+}
