@@ -65,7 +65,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.CountRejection("queue_full")
 	model.ObserveRequest(Request{
 		PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, Choices: 1,
-		EndToEndSeconds: 1.25, QueueSeconds: 0.25, PrefillSeconds: 0.5, DecodeSeconds: 0.5,
+		EndToEndSeconds: 1.25, DecodeSeconds: 0.5,
 	})
 	model.CountFinish("stop")
 	model.CountDisconnect()
@@ -105,9 +105,6 @@ var vllmSeries = map[string]string{
 	"vllm:inter_token_latency_seconds":           "histogram",
 	"vllm:request_time_per_output_token_seconds": "histogram",
 	"vllm:e2e_request_latency_seconds":           "histogram",
-	"vllm:request_queue_time_seconds":            "histogram",
-	"vllm:request_inference_time_seconds":        "histogram",
-	"vllm:request_prefill_time_seconds":          "histogram",
 	"vllm:request_decode_time_seconds":           "histogram",
 	"vllm:request_prompt_tokens":                 "histogram",
 	"vllm:request_generation_tokens":             "histogram",
@@ -152,10 +149,7 @@ func TestBucketBoundsAreThoseOfVLLM(t *testing.T) {
 		"vllm:inter_token_latency_seconds":           token,
 		"vllm:request_time_per_output_token_seconds": token,
 		"vllm:e2e_request_latency_seconds":           request,
-		"vllm:request_queue_time_seconds":            request,
-		"vllm:request_prefill_time_seconds":          request,
 		"vllm:request_decode_time_seconds":           request,
-		"vllm:request_inference_time_seconds":        request,
 		"vllm:request_prompt_tokens":                 "1 2 5 10 20 50 100 +Inf",
 		"vllm:request_params_n":                      "1 2 5 10 20 +Inf",
 		"vllm:iteration_tokens_total":                "1 8 16 32 64 128 256 512 1024 2048 4096 8192 16384 +Inf",
@@ -203,18 +197,16 @@ func TestSizeBucketsStayWithinTheLimit(t *testing.T) {
 	}
 }
 
-func TestUnreachedPhasesAreNotRecorded(t *testing.T) {
+func TestRequestsWithoutATokenHaveNoDecodeTime(t *testing.T) {
 	m, model := testModel(t)
 	model.ObserveRequest(Request{
 		PromptTokens: 4, MaxTokens: 8, Choices: 1,
-		EndToEndSeconds: 2, QueueSeconds: -1, PrefillSeconds: -1, DecodeSeconds: -1,
+		EndToEndSeconds: 2, DecodeSeconds: -1,
 	})
 	text := scrape(t, m)
 	for series, want := range map[string]string{
 		"vllm:e2e_request_latency_seconds_count":           "1",
-		"vllm:request_queue_time_seconds_count":            "0",
-		"vllm:request_prefill_time_seconds_count":          "0",
-		"vllm:request_inference_time_seconds_count":        "0",
+		"vllm:request_decode_time_seconds_count":           "0",
 		"vllm:request_time_per_output_token_seconds_count": "0",
 	} {
 		if !strings.Contains(text, series+`{engine="0",model_name="tiny"} `+want+"\n") {

@@ -27,9 +27,6 @@ type Model struct {
 	interToken   prometheus.Histogram
 	perToken     prometheus.Histogram
 	endToEnd     prometheus.Histogram
-	queue        prometheus.Histogram
-	inference    prometheus.Histogram
-	prefill      prometheus.Histogram
 	decode       prometheus.Histogram
 	promptTokens prometheus.Histogram
 	outputTokens prometheus.Histogram
@@ -73,9 +70,6 @@ func newModel(maxModelLen int) *Model {
 		interToken:   histogram("vllm:inter_token_latency_seconds", "Gap between successive tokens of a choice.", perTokenBuckets()),
 		perToken:     histogram("vllm:request_time_per_output_token_seconds", "Mean time per token after the first, per request.", perTokenBuckets()),
 		endToEnd:     histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
-		queue:        histogram("vllm:request_queue_time_seconds", "Time in the waiting queue.", requestBuckets()),
-		inference:    histogram("vllm:request_inference_time_seconds", "Time from admission to the last token.", requestBuckets()),
-		prefill:      histogram("vllm:request_prefill_time_seconds", "Time from admission to the first token.", requestBuckets()),
 		decode:       histogram("vllm:request_decode_time_seconds", "Time from the first token to the last.", requestBuckets()),
 		promptTokens: histogram("vllm:request_prompt_tokens", "Prompt tokens per request.", sizes),
 		outputTokens: histogram("vllm:request_generation_tokens", "Generated tokens per request.", sizes),
@@ -103,7 +97,7 @@ func newModel(maxModelLen int) *Model {
 
 func (m *Model) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
+		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.decode,
 		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.stepTokens, m.stepSeconds, m.cancelToFree,
 		m.success, m.rejections, m.disconnects,
 	}
@@ -150,17 +144,14 @@ func (m *Model) CountRejection(reason string) {
 	}
 }
 
-// Request is what is known of a request when it has ended. Seconds that were
-// never reached (no admission, no first token) are negative and not recorded.
+// Request is what is known of a request when it has ended.
 type Request struct {
 	PromptTokens    int
 	OutputTokens    int // over all choices
 	MaxTokens       int
 	Choices         int
 	EndToEndSeconds float64
-	QueueSeconds    float64 // waiting in the queue, until its latest admission
-	PrefillSeconds  float64 // that admission to first token
-	DecodeSeconds   float64 // first token to last
+	DecodeSeconds   float64 // first token to last; negative, and not recorded, without a first
 }
 
 // CountFinish counts a choice that ended. A reason outside FinishReasons
@@ -192,25 +183,13 @@ func (m *Model) ObserveRequest(r Request) {
 	m.outputTokens.Observe(float64(r.OutputTokens))
 	m.maxTokens.Observe(float64(r.MaxTokens))
 	m.choices.Observe(float64(r.Choices))
-	m.observePhases(r)
-}
-
-func (m *Model) observePhases(r Request) {
-	observeReached(m.endToEnd, r.EndToEndSeconds)
-	observeReached(m.queue, r.QueueSeconds)
-	observeReached(m.prefill, r.PrefillSeconds)
-	observeReached(m.decode, r.DecodeSeconds)
-	if r.PrefillSeconds >= 0 && r.DecodeSeconds >= 0 {
-		m.inference.Observe(r.PrefillSeconds + r.DecodeSeconds)
+	m.endToEnd.Observe(r.EndToEndSeconds)
+	if r.DecodeSeconds < 0 {
+		return
 	}
-	if perChoice := r.OutputTokens / max(r.Choices, 1); perChoice > 1 && r.DecodeSeconds >= 0 {
+	m.decode.Observe(r.DecodeSeconds)
+	if perChoice := r.OutputTokens / max(r.Choices, 1); perChoice > 1 {
 		m.perToken.Observe(r.DecodeSeconds / float64(perChoice-1))
-	}
-}
-
-func observeReached(h prometheus.Histogram, seconds float64) {
-	if seconds >= 0 {
-		h.Observe(seconds)
 	}
 }
 
