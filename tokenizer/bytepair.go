@@ -178,25 +178,22 @@ func replaceInvalid(text string) string {
 
 func (b *bytePair) appendPiece(dst []int32, piece string, s *scratch) []int32 {
 	slot := b.cache.slot(piece)
-	if slot != nil {
-		if e := slot.Load(); e != nil && e.text == piece {
-			return append(dst, e.ids...)
-		}
+	if ids, ok := lookup(slot, piece); ok {
+		return append(dst, ids...)
 	}
-	start := len(dst)
 	if id, ok := b.whole[piece]; ok {
 		dst = append(dst, id)
-	} else {
-		dst = b.appendMerged(dst, piece, &s.merger)
+		store(slot, piece, dst[len(dst)-1:])
+		return dst
 	}
-	if slot != nil {
-		b.cache.store(slot, piece, dst[start:])
-	}
+	start := len(dst)
+	dst = b.appendMerged(dst, piece, &s.merger)
+	store(slot, piece, dst[start:])
 	return dst
 }
 
 func (b *bytePair) appendMerged(dst []int32, piece string, m *merger) []int32 {
-	m.reset()
+	m.reset(len(piece))
 	for i := range len(piece) {
 		m.push(b.bytes[piece[i]], i)
 	}

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // noSymbol stands for a piece of text that takes part in no merge.
 const noSymbol int32 = -1
@@ -10,42 +13,78 @@ const noRank = ^uint32(0)
 
 // pairTable maps an ordered pair of symbols to the symbol they merge into and
 // the rank of that merge; lower ranks merge first. It is an open-addressed
-// hash table, at most half full, and read-only once built.
+// hash table, at most two thirds full, and read-only once built. Large
+// vocabularies make it larger than the caches, so two things keep most lookups
+// out of it: a dense table for the pairs of bytes, with which every piece
+// starts, and a filter that knows most pairs that do not merge.
 type pairTable struct {
-	slots []pairSlot
-	shift uint
-	count int
+	slots  []pairSlot
+	shift  uint
+	count  int
+	dense  []mergeStep // by left*denseSymbols+right, for the first symbols; nil without such pairs
+	filter []uint64    // bit set by hash; all zero bits are pairs that do not merge
 }
 
-type pairSlot struct {
-	key    uint64 // left<<32 | right, plus one; 0 is an empty slot
+type mergeStep struct {
 	rank   uint32
 	merged int32
 }
 
+type pairSlot struct {
+	key uint64 // left<<32 | right, plus one; 0 is an empty slot
+	mergeStep
+}
+
+// denseSymbols: byte-level vocabularies give the bytes the first ids.
+const denseSymbols = 256
+
+// filterBits per slot; at 8 about one in twenty absent pairs passes.
+const filterBits = 8
+
 func newPairTable(pairs int) *pairTable {
-	width := bits.Len(uint(max(pairs, 8) * 2))
-	return &pairTable{slots: make([]pairSlot, 1<<width), shift: uint(64 - width)}
+	t := new(pairTable)
+	t.resize(max(bits.Len(uint(pairs+pairs/2)), 4))
+	return t
 }
 
-func pairKey(left, right int32) uint64 {
-	return uint64(uint32(left))<<32 | uint64(uint32(right)) + 1
+func (t *pairTable) resize(width int) {
+	t.slots, t.shift, t.count = make([]pairSlot, 1<<width), uint(64-width), 0
+	t.filter = make([]uint64, len(t.slots)*filterBits/64)
 }
 
-func (t *pairTable) home(key uint64) int {
-	return int(key * 0x9E3779B97F4A7C15 >> t.shift)
+func pairHash(left, right int32) (key, hash uint64) {
+	key = (uint64(uint32(left))<<32 | uint64(uint32(right))) + 1
+	hash = key * 0x9E3779B97F4A7C15
+	return key, hash ^ hash>>32
 }
 
 // add keeps the first entry of a pair, as the first of two equal merges wins.
 func (t *pairTable) add(left, right int32, rank uint32, merged int32) {
-	if t.count*2 >= len(t.slots) {
+	if left < denseSymbols && right < denseSymbols {
+		t.addDense(left, right, mergeStep{rank, merged})
+		return
+	}
+	if t.count*3 >= len(t.slots)*2 {
 		t.grow()
 	}
-	t.insert(pairSlot{pairKey(left, right), rank, merged})
+	key, hash := pairHash(left, right)
+	t.insert(hash, pairSlot{key, mergeStep{rank, merged}})
 }
 
-func (t *pairTable) insert(s pairSlot) {
-	i := t.home(s.key)
+func (t *pairTable) addDense(left, right int32, step mergeStep) {
+	if t.dense == nil {
+		t.dense = make([]mergeStep, denseSymbols*denseSymbols)
+		for i := range t.dense {
+			t.dense[i] = mergeStep{noRank, noSymbol}
+		}
+	}
+	if at := &t.dense[left*denseSymbols+right]; at.rank == noRank {
+		*at = step
+	}
+}
+
+func (t *pairTable) insert(hash uint64, s pairSlot) {
+	i := int(hash >> t.shift)
 	for t.slots[i].key != 0 {
 		if t.slots[i].key == s.key {
 			return
@@ -54,14 +93,22 @@ func (t *pairTable) insert(s pairSlot) {
 	}
 	t.slots[i] = s
 	t.count++
+	bit := t.filterBit(hash)
+	t.filter[bit/64] |= 1 << (bit % 64)
+}
+
+// filterBit takes the low half of the hash; the slot takes the high bits.
+func (t *pairTable) filterBit(hash uint64) int {
+	return int(hash) & (len(t.filter)*64 - 1)
 }
 
 func (t *pairTable) grow() {
 	old := t.slots
-	t.slots, t.shift, t.count = make([]pairSlot, 2*len(old)), t.shift-1, 0
+	t.resize(int(64-t.shift) + 1)
 	for _, s := range old {
 		if s.key != 0 {
-			t.insert(s)
+			_, hash := pairHash(int32((s.key-1)>>32), int32(s.key-1))
+			t.insert(hash, s)
 		}
 	}
 }
@@ -71,17 +118,24 @@ func (t *pairTable) find(left, right int32) (rank uint32, merged int32) {
 	if left < 0 || right < 0 {
 		return noRank, noSymbol
 	}
-	key := pairKey(left, right)
-	i := t.home(key)
-	for {
-		s := &t.slots[i]
-		if s.key == key {
-			return s.rank, s.merged
-		}
-		if s.key == 0 {
+	if left < denseSymbols && right < denseSymbols {
+		if t.dense == nil {
 			return noRank, noSymbol
 		}
-		i = (i + 1) & (len(t.slots) - 1)
+		step := t.dense[left*denseSymbols+right]
+		return step.rank, step.merged
+	}
+	key, hash := pairHash(left, right)
+	if bit := t.filterBit(hash); t.filter[bit/64]&(1<<(bit%64)) == 0 {
+		return noRank, noSymbol
+	}
+	for i := int(hash >> t.shift); ; i = (i + 1) & (len(t.slots) - 1) {
+		switch s := &t.slots[i]; s.key {
+		case key:
+			return s.rank, s.merged
+		case 0:
+			return noRank, noSymbol
+		}
 	}
 }
 
@@ -108,7 +162,13 @@ type merger struct {
 // lowest rank beats the heap.
 const scanLimit = 24
 
-func (m *merger) reset() { m.nodes, m.heap = m.nodes[:0], m.heap[:0] }
+// heapArity: four children to a node touch fewer cache lines than two.
+const heapArity = 4
+
+// reset makes room for a piece of so many symbols.
+func (m *merger) reset(symbols int) {
+	m.nodes, m.heap = slices.Grow(m.nodes[:0], symbols), m.heap[:0]
+}
 
 func (m *merger) push(symbol int32, start int) {
 	i := int32(len(m.nodes))
@@ -178,7 +238,7 @@ func (m *merger) runByHeap(t *pairTable) {
 			m.heap = append(m.heap, uint64(r)<<32|uint64(i))
 		}
 	}
-	for i := len(m.heap)/2 - 1; i >= 0; i-- {
+	for i := (len(m.heap) - 2) / heapArity; i >= 0; i-- {
 		m.sink(i)
 	}
 	for len(m.heap) > 0 {
@@ -204,7 +264,7 @@ func (m *merger) offer(i int32) {
 	h := m.heap
 	for at := len(h) - 1; at > 0; {
 		m.work++
-		up := (at - 1) / 2
+		up := (at - 1) / heapArity
 		if h[up] <= h[at] {
 			return
 		}
@@ -225,12 +285,15 @@ func (m *merger) sink(at int) {
 	h := m.heap
 	for {
 		m.work++
-		child := 2*at + 1
-		if child >= len(h) {
+		first := heapArity*at + 1
+		if first >= len(h) {
 			return
 		}
-		if child+1 < len(h) && h[child+1] < h[child] {
-			child++
+		child := first
+		for c := first + 1; c < min(first+heapArity, len(h)); c++ {
+			if h[c] < h[child] {
+				child = c
+			}
 		}
 		if h[at] <= h[child] {
 			return

@@ -240,20 +240,17 @@ func startsSpace(text string) int {
 
 func (p *sentencePiece) appendPiece(dst []int32, piece string, s *scratch) []int32 {
 	slot := p.cache.slot(piece)
-	if slot == nil {
-		return p.appendMerged(dst, piece, &s.merger)
-	}
-	if e := slot.Load(); e != nil && e.text == piece {
-		return append(dst, e.ids...)
+	if ids, ok := lookup(slot, piece); ok {
+		return append(dst, ids...)
 	}
 	start := len(dst)
 	dst = p.appendMerged(dst, piece, &s.merger)
-	p.cache.store(slot, piece, dst[start:])
+	store(slot, piece, dst[start:])
 	return dst
 }
 
 func (p *sentencePiece) appendMerged(dst []int32, piece string, m *merger) []int32 {
-	m.reset()
+	m.reset(len(piece))
 	for i := 0; i < len(piece); {
 		n := characterLen(piece[i:])
 		m.push(p.characterSymbol(piece[i:i+n]), i)
