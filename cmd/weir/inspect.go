@@ -114,8 +114,7 @@ func inspect(c configs.Config) (*report, error) {
 		r.WhyNot = err.Error()
 		return r, nil
 	}
-	r.Supported, r.Info = true, &info
-	r.Sequences = info.KVTokens / max(info.MaxModelLen, 1)
+	r.Supported, r.Engine = true, newEngineReport(info)
 	return r, nil
 }
 
@@ -185,7 +184,9 @@ func (r *report) print(w io.Writer, tensors bool) error {
 	row("file", fmt.Sprintf("GGUF version %d, %s, %s parameters, %d tensors",
 		r.Version, showSize(r.FileBytes), showCount(r.Params), len(r.Tensors)))
 	r.printEngine(row)
-	fmt.Fprintln(table, "\nweights")
+	if len(r.Types) > 0 {
+		fmt.Fprintln(table, "\nweights")
+	}
 	for _, t := range r.Types {
 		row(t.Type, fmt.Sprintf("%d tensors", t.Tensors), showSize(t.Bytes))
 	}
@@ -210,14 +211,15 @@ func (r *report) printEngine(row func(...string)) {
 		row("runs", "no: "+printable(r.WhyNot))
 		return
 	}
-	i := r.Info
-	row("runs", "yes, as "+i.Architecture)
+	e := r.Engine
+	row("runs", "yes, as "+e.Architecture)
 	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",
-		i.Layers, i.Width, i.Heads, i.HeadDim, i.KVHeads, i.FeedForward, i.VocabSize))
-	row("context", fmt.Sprintf("%d tokens, %d served", i.ContextLength, i.MaxModelLen))
-	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", showSize(i.WeightBytes), showSize(i.KVBytes)))
-	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", i.KVTokens, i.KVType, i.KVBytesPerToken, sequencesThatFit(*i)))
-	row("digest", i.Digest)
+		e.Layers, e.Width, e.Heads, e.HeadDim, e.KVHeads, e.FeedForward, e.VocabSize))
+	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
+	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", showSize(e.WeightBytes), showSize(e.KVBytes)))
+	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", e.KVTokens, e.KVType, e.KVBytesPerToken,
+		sequences(e.Sequences, e.MaxModelLen)))
+	row("digest", e.Digest)
 }
 
 // shownRunes is how much of a text is shown.

@@ -29,7 +29,7 @@ func (r readiness) print(w io.Writer) error {
 	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(r.model), r.url)
 	line("model", "%s, %s parameters, %s of weights", i.Architecture, showCount(i.Params), showSize(i.WeightBytes))
 	line("context", "%d tokens", i.MaxModelLen)
-	line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes), sequencesThatFit(i))
+	line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes), sequences(fullSequences(i), i.MaxModelLen))
 	line("threads", "%d", i.Threads)
 	if r.metrics != "" {
 		line("metrics", "%s/metrics", r.metrics)
@@ -39,14 +39,15 @@ func (r readiness) print(w io.Writer) error {
 	return err
 }
 
-// sequencesThatFit is the number of sequences of full length that the cache
-// holds at once.
-func sequencesThatFit(i llm.Info) string {
-	n := i.KVTokens / max(i.MaxModelLen, 1)
+// fullSequences is the number of sequences of full length that the cache holds
+// at once.
+func fullSequences(i llm.Info) int { return i.KVTokens / max(i.MaxModelLen, 1) }
+
+func sequences(n, tokens int) string {
 	if n == 1 {
-		return fmt.Sprintf("1 sequence of %d tokens", i.MaxModelLen)
+		return fmt.Sprintf("1 sequence of %d tokens", tokens)
 	}
-	return fmt.Sprintf("%d sequences of %d tokens", n, i.MaxModelLen)
+	return fmt.Sprintf("%d sequences of %d tokens", n, tokens)
 }
 
 // curl is a first call to paste into a shell.
