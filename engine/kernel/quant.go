@@ -66,20 +66,28 @@ func Decode(t gguf.Type, dst []float32, src []byte) {
 }
 
 func decodeF32(dst []float32, src []byte) {
-	for ; len(dst) > 0 && len(src) >= 4; dst, src = dst[1:], src[4:] {
-		dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(src))
+	dst = dst[:min(len(dst), len(src)/4)]
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i : 4*i+4]))
 	}
 }
 
 func decodeF16(dst []float32, src []byte) {
-	for ; len(dst) > 0 && len(src) >= 2; dst, src = dst[1:], src[2:] {
-		dst[0] = F16ToF32(binary.LittleEndian.Uint16(src))
+	dst = dst[:min(len(dst), len(src)/2)]
+	for i := range dst {
+		h := binary.LittleEndian.Uint16(src[2*i : 2*i+2])
+		if isNormalF16(h) { // as F16ToF32, which is too large to be inlined
+			dst[i] = normalF16(h)
+		} else {
+			dst[i] = specialF16(h)
+		}
 	}
 }
 
 func decodeBF16(dst []float32, src []byte) {
-	for ; len(dst) > 0 && len(src) >= 2; dst, src = dst[1:], src[2:] {
-		dst[0] = BF16ToF32(binary.LittleEndian.Uint16(src))
+	dst = dst[:min(len(dst), len(src)/2)]
+	for i := range dst {
+		dst[i] = BF16ToF32(binary.LittleEndian.Uint16(src[2*i : 2*i+2]))
 	}
 }
 
