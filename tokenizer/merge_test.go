@@ -84,7 +84,7 @@ func TestBytePairMergingEqualsItsDefinition(t *testing.T) {
 
 func TestSentencePieceMergingEqualsItsDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
+	for round := range 200 {
 		f := sentencePieceFields().with("add_space_prefix", false)
 		scores := map[string]int{}
 		for i, text := range f["tokens"].([]string) {
@@ -94,6 +94,9 @@ func TestSentencePieceMergingEqualsItsDefinition(t *testing.T) {
 		}
 		for range 40 {
 			text := randomText(r, "abc", 2+r.IntN(4))
+			if round%2 == 1 { // entries with a space inside: words do not bound merges
+				text = strings.ReplaceAll(randomText(r, "ab ", 2+r.IntN(4)), " ", wordMark)
+			}
 			if _, ok := scores[text]; !ok {
 				scores[text] = -r.IntN(12) // many equal scores
 				f.add(text, int32(typeNormal), float32(scores[text]))
@@ -124,7 +127,7 @@ func TestSentencePieceMergingEqualsItsDefinition(t *testing.T) {
 func TestMergingWorkIsNLogN(t *testing.T) {
 	for _, f := range []fields{bytePairFields("gpt-2"), bytePairFields("llama-bpe"), sentencePieceFields()} {
 		tok := mustBuild(t, f)
-		for name, text := range hostileTexts(1 << 17) {
+		for name, text := range hostileTexts(1 << 16) {
 			var s scratch
 			tok.model.appendText(nil, text, true, &s)
 			n := 3 * len(text) // U+FFFD makes three symbols of a byte
@@ -137,7 +140,7 @@ func TestMergingWorkIsNLogN(t *testing.T) {
 
 func TestWordPieceTakesHostileText(t *testing.T) {
 	tok := mustBuild(t, wordPieceFields())
-	for name, text := range hostileTexts(1 << 17) {
+	for name, text := range hostileTexts(1 << 16) {
 		if ids := tok.AppendEncode(nil, text, EncodeOptions{}); len(ids) > len(text) {
 			t.Errorf("%s: %d ids for %d bytes", name, len(ids), len(text))
 		}
