@@ -78,7 +78,7 @@ func decodeQ41(dst []float32, src []byte) {
 }
 
 // fifthBit moves bit i of high to bit 4.
-func fifthBit(high uint32, i int) uint32 { return high >> i & 1 << 4 }
+func fifthBit(high uint32, i int) uint32 { return high >> (i & 31) & 1 << 4 }
 
 func decodeQ50(dst []float32, src []byte) {
 	for ; len(dst) >= blockValues && len(src) >= q50Bytes; dst, src = dst[blockValues:], src[q50Bytes:] {

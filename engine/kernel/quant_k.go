@@ -4,6 +4,8 @@ import "encoding/binary"
 
 // This file decodes the formats with two levels of scales for 256 values: one
 // or two float16 per super-block, and few bits for each 16 or 32 values.
+// Shift counts are masked: otherwise every shift of the inner loops compares its
+// count with the operand's width.
 
 // Bytes per super-block.
 const (
@@ -43,7 +45,7 @@ func decodeQ2K(dst []float32, src []byte) {
 			y := (*[16]float32)(dst[i*16:])
 			shift := i % 8 / 2 * 2
 			for l, c := range codes {
-				y[l] = values[c>>shift&3]
+				y[l] = values[uint32(c)>>(shift&7)&3]
 			}
 		}
 	}
@@ -67,7 +69,7 @@ func decodeQ3K(dst []float32, src []byte) {
 			run := i / 2
 			shift := run % 4 * 2
 			for l, c := range codes {
-				y[l] = values[c>>shift&3|high[l]>>run&1<<2]
+				y[l] = values[uint32(c)>>(shift&7)&3|uint32(high[l])>>(run&7)&1<<2]
 			}
 		}
 	}
@@ -122,9 +124,9 @@ func decodeQ5K(dst []float32, src []byte) {
 			s1, m1, s2, m2 = d*s1, float32(dmin*m1), d*s2, float32(dmin*m2)
 			y := (*[64]float32)(dst[i*64:])
 			for l, c := range (*[32]byte)(src[48+i*32:]) {
-				h := high[l] >> (2 * i)
-				y[l] = float32(s1*float32(int32(c&15|h&1<<4))) - m1
-				y[l+32] = float32(s2*float32(int32(c>>4|h>>1&1<<4))) - m2
+				h := uint32(high[l]) >> (2 * i & 7)
+				y[l] = float32(s1*float32(int32(uint32(c&15)|h&1<<4))) - m1
+				y[l+32] = float32(s2*float32(int32(uint32(c>>4)|h>>1&1<<4))) - m2
 			}
 		}
 	}

@@ -212,6 +212,9 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run("type="+typ.String(), func(b *testing.B) {
 			elems, size, _ := typ.Block()
 			blocks, _ := golden(b, typ)
+			if elems > 1 {
+				blocks = blocks[8*size:] // after the special scales: subnormal results are slow
+			}
 			const values = 4096
 			src := bytes.Repeat(blocks, values/elems*size/len(blocks)+1)[:values/elems*size]
 			dst := make([]float32, values)
