@@ -239,7 +239,9 @@ func (s *Scheduler) start(c *candidate) bool {
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
 	s.running = insert(s.running, q)
 	s.seats += q.seats
-	s.expect(s.growthOf(q), q.seats)
+	if !s.admit.stale {
+		s.expect(s.growthOf(q), q.seats)
+	}
 	s.advance(q, s.step.budget)
 	return true
 }

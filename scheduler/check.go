@@ -144,6 +144,9 @@ func (s *Scheduler) checkStep() error {
 	if rows > s.cfg.MaxBatchTokens {
 		return fmt.Errorf("S3: %d rows planned, limit %d", rows, s.cfg.MaxBatchTokens)
 	}
+	if n := len(s.admit.growth); n > s.cfg.MaxSeqs {
+		return fmt.Errorf("S3: growth is expected of %d choices, limit %d", n, s.cfg.MaxSeqs)
+	}
 	if n := s.pool.Stats().Tables; n != len(s.running)+doomed {
 		return fmt.Errorf("S4: %d tables live for %d running sequences and %d ending", n, len(s.running), doomed)
 	}

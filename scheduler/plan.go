@@ -22,8 +22,9 @@ func (p *Plan) reset() {
 }
 
 // Plan fills p with the next step; false means that there is nothing to run.
-// p.Failed may name ended requests either way. Every plan that is not empty
-// must be followed by Commit or Abandon; until then Plan reports false.
+// no request is live then. p.Failed may name ended requests either way. Every
+// plan that is not empty must be followed by Commit or Abandon; until then Plan
+// reports false.
 //
 // Rows are given out in this order, inside one budget: every running output
 // first, then prompts that are being prefilled, then new requests, then what
@@ -36,10 +37,13 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	s.plans++
 	s.step = step{plan: p, seqs: s.step.seqs[:0], budget: s.cfg.MaxBatchTokens}
 	s.expire(now)
-	s.decodes()
-	s.prefills()
-	s.admissions()
-	s.leftover()
+	s.schedule()
+	if len(p.Chunks) == 0 && s.step.pressed {
+		// Whoever ran gave way in vain: start over with an empty engine, where
+		// a request either fits or fails.
+		s.step.pressed = false
+		s.schedule()
+	}
 	for i := range p.Chunks {
 		p.Rows += p.Chunks[i].Count
 		if p.Chunks[i].Decode {
@@ -48,6 +52,14 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	}
 	s.step.out = len(p.Chunks) > 0
 	return s.step.out
+}
+
+// schedule gives out the rows of a step.
+func (s *Scheduler) schedule() {
+	s.decodes()
+	s.prefills()
+	s.admissions()
+	s.leftover()
 }
 
 // expire ends waiting requests whose deadline has passed.
@@ -179,11 +191,11 @@ func (s *Scheduler) advance(q *sequence, limit int) {
 func (s *Scheduler) describe(q *sequence) {
 	r, end := q.req, q.computed+q.rows
 	c := &s.step.plan.Chunks[q.chunk]
-	*c = Chunk{
-		Request: r.id, Choice: q.choice, User: r.User,
-		Start: q.computed, Count: q.rows, Tokens: q.ids[q.computed:end], Blocks: q.table.Blocks(),
-		Decode: q.decoding(), Final: q.computed < len(r.Prompt) && end >= len(r.Prompt),
-	}
+	c.Request, c.Choice, c.User = r.id, q.choice, r.User
+	c.Start, c.Count, c.Tokens, c.Blocks = q.computed, q.rows, q.ids[q.computed:end], q.table.Blocks()
+	c.LogitRows, c.Samples = 0, 0
+	c.Decode = q.decoding()
+	c.Final = q.computed < len(r.Prompt) && end >= len(r.Prompt)
 	switch {
 	case r.Logits == LogitsNone:
 		return

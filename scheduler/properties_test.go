@@ -300,6 +300,7 @@ func record(t *testing.T, seed uint64) []string {
 	for range 150 {
 		w.act(src)
 	}
+	w.unpin()
 	w.drain(20000)
 	return plans
 }
@@ -477,5 +478,45 @@ func TestCheckIsSafeForConcurrentUse(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
+	// Where the estimate is never exceeded, prompts take one step and nothing is
+	// shared, the peak formula is exact: what was admitted never lacks a block.
+	parallel := 0
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 21))
+		w := newWorld(t, Config{
+			MaxSeqs: 8, MaxBatchTokens: 400, MaxModelLen: 64, OutputEstimate: 64, WatermarkBlocks: -1,
+		}, kvcache.Config{Blocks: 20 + rng.IntN(20), BlockTokens: []int{1, 2, 4, 5}[rng.IntN(4)]})
+		w.vocabulary = 50000
+		for i := range 30 {
+			r := Request{MaxTokens: 1 + rng.IntN(16), N: 1 + rng.IntN(3)/2, Class: inference.Default, Domain: w.pool.Domain("a")}
+			for range 1 + rng.IntN(8) {
+				r.Prompt = append(r.Prompt, int32(rng.IntN(50000)))
+			}
+			if err := w.sched.Check(len(r.Prompt), r.MaxTokens, 1); err != nil {
+				continue
+			}
+			if worst := r.N * w.sched.blocksFor(finalRows(len(r.Prompt), r.MaxTokens)+1); worst > w.sched.usable {
+				continue // all choices at once are let in when nothing else runs
+			}
+			if _, err := w.submit("r"+strconv.Itoa(i), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.onPlan = func(before []runner) {
+			if len(w.plan.Preempted) > 0 {
+				t.Fatalf("world %d: %s", seed, w)
+			}
+			if len(before) > 2 {
+				parallel++
+			}
+		}
+		w.drain(5000)
+	}
+	if parallel < 1000 {
+		t.Errorf("only %d steps ran more than two sequences", parallel)
 	}
 }

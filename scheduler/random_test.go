@@ -100,11 +100,31 @@ func (w *world) act(src *source) {
 		}
 	case w.out && op == 6:
 		w.abandon()
+	case op == 7:
+		w.pin(kvcache.BlockID(src.below(int(w.pool.Usable()) + 1)))
+	case op == 8:
+		w.unpin()
 	case w.out:
 		w.commit()
 	default:
 		w.begin()
 	}
+}
+
+// pin holds a cached block back, as a reader outside the step loop would.
+func (w *world) pin(b kvcache.BlockID) {
+	if w.pool.Pin(b) {
+		w.pinned = append(w.pinned, b)
+	}
+	w.check()
+}
+
+func (w *world) unpin() {
+	for _, b := range w.pinned {
+		w.pool.Unpin(b)
+	}
+	w.pinned = w.pinned[:0]
+	w.check()
 }
 
 func (w *world) submitRandom(src *source) {
@@ -154,6 +174,7 @@ func explore(t *testing.T, watch func(w *world) (finish func())) {
 		for range ops {
 			w.act(src)
 		}
+		w.unpin()
 		w.drain(20000)
 		if finish != nil {
 			finish()
@@ -184,6 +205,7 @@ func FuzzScheduler(f *testing.F) {
 		for src.more() {
 			w.act(src)
 		}
+		w.unpin()
 		w.drain(20000)
 	})
 }

@@ -284,8 +284,11 @@ func (tr *trace) pin(count string) []string {
 	if !p.Grow(&tr.table, n*p.BlockTokens(), kvcache.Hit{}, &copies) {
 		tr.t.Fatalf("pin %d blocks: %d are free", n, p.FreeNow())
 	}
+	p.Commit(&tr.table, make([]inference.TokenID, n*p.BlockTokens()), n*p.BlockTokens())
 	for _, b := range tr.table.Blocks() {
-		p.Pin(b)
+		if !p.Pin(b) {
+			tr.t.Fatalf("block %d cannot be pinned", b)
+		}
 		tr.pinned = append(tr.pinned, b)
 	}
 	p.Release(&tr.table)

@@ -16,21 +16,22 @@ import (
 // against the tokens that the request must have: what the block table shows of
 // the rows before the chunk must be exactly their prefix.
 type world struct {
-	t     testing.TB
-	pool  *kvcache.Pool
-	sched *Scheduler
-	cfg   Config
-	now   int64
-	arena [][]uint64 // [block][row]
-	plan  Plan
-	out   bool // the plan waits for commit or abandon
-	jobs  map[ID]*job
-	order []ID // of submission; live and ended
-	steps int
+	t      testing.TB
+	pool   *kvcache.Pool
+	sched  *Scheduler
+	cfg    Config
+	now    int64
+	arena  [][]uint64 // [block][row]
+	plan   Plan
+	out    bool // the plan waits for commit or abandon
+	jobs   map[ID]*job
+	order  []ID // of submission; live and ended
+	steps  int
+	pinned []kvcache.BlockID
 
-	vocabulary int                                 // sampled ids are below it
+	vocabulary int                                     // sampled ids are below it
 	stop       func(j *job, choice, produced int) bool // a sampled token ends the choice
-	fault      func(j *job) error                  // a chunk's result is an error
+	fault      func(j *job) error                      // a chunk's result is an error
 
 	onPlan func(before []runner) // after each Plan, with who ran before it
 	onEnd  func(e End)

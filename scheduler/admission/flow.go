@@ -154,9 +154,10 @@ func (q *Queue) rebase(c inference.Class) {
 // tenant's counter, also after a cancel.
 func (q *Queue) Done(id FlowID) { q.release(int32(id)) }
 
-// release drops one reference. A flow without requests is forgotten as soon as
-// its counter would be lifted anyway; until then its debt is remembered, for
-// at most MaxIdleTenants tenants.
+// release drops one reference. A flow without requests is forgotten once its
+// counter is below the lane's floor, since it would be lifted at least that far
+// on return; until then its debt is remembered, for at most MaxIdleTenants
+// tenants.
 func (q *Queue) release(fi int32) {
 	f := q.flows.at(fi)
 	f.refs--
@@ -165,10 +166,9 @@ func (q *Queue) release(fi int32) {
 	}
 	l := &q.lanes[f.key.class]
 	l.idle.append(q, fi)
-	lift := q.lift(f.key.class)
 	for l.idle.n > 0 {
 		oldest := l.idle.head
-		if l.idle.n <= q.cfg.MaxIdleTenants && q.flows.at(oldest).service > lift {
+		if l.idle.n <= q.cfg.MaxIdleTenants && q.flows.at(oldest).service > l.floor {
 			return
 		}
 		l.idle.remove(q, oldest)

@@ -1,0 +1,580 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weir/internal/inference"
+)
+
+func mustQueue(t testing.TB, cfg Config) *Queue {
+	t.Helper()
+	q, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func check(t testing.TB, q *Queue) {
+	t.Helper()
+	if err := q.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// offer queues "tenant:tokens" items and returns their tickets; refs count up.
+func offer(t testing.TB, q *Queue, c inference.Class, specs ...string) []Ticket {
+	t.Helper()
+	var ts []Ticket
+	for _, spec := range specs {
+		tenant, tokens, _ := strings.Cut(spec, ":")
+		n, err := strconv.Atoi(tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := q.Offer(Item{Ref: q.offers + 1, Tenant: tenant, Class: c, Tokens: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, q)
+		ts = append(ts, id)
+	}
+	return ts
+}
+
+// takeAll admits everything, class by class in order, uncached.
+func takeAll(t testing.TB, q *Queue) (refs []uint64) {
+	t.Helper()
+	for q.Len() > 0 {
+		for _, c := range q.Order() {
+			if ref, ok := takeNext(t, q, c); ok {
+				refs = append(refs, ref)
+				break
+			}
+		}
+	}
+	return refs
+}
+
+func takeNext(t testing.TB, q *Queue, c inference.Class) (uint64, bool) {
+	t.Helper()
+	q.Scan(c)
+	ref, id, ok := q.Next()
+	if ok {
+		e, _ := q.entries.index(uint64(id))
+		q.Done(q.Take(q.entries.at(e).item.Tokens, 0))
+	}
+	q.EndScan()
+	check(t, q)
+	return ref, ok
+}
+
+func TestOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		fill func(q *Queue)
+		want []uint64
+	}{
+		{"first come first served inside a tenant", func(q *Queue) {
+			offer(t, q, inference.Default, "a:9", "a:1", "a:5")
+		}, []uint64{1, 2, 3}},
+		{"tenants take turns", func(q *Queue) {
+			offer(t, q, inference.Default, "a:4", "a:4", "a:4", "b:4", "b:4")
+		}, []uint64{1, 4, 2, 5, 3}},
+		{"turns go by work, not by requests", func(q *Queue) {
+			offer(t, q, inference.Default, "a:8", "a:8", "b:2", "b:2", "b:2", "b:2", "b:2")
+		}, []uint64{1, 3, 4, 5, 6, 2, 7}},
+		{"classes are strict", func(q *Queue) {
+			offer(t, q, inference.Bulk, "a:1")
+			offer(t, q, inference.Default, "a:1")
+			offer(t, q, inference.Interactive, "a:1", "a:1")
+		}, []uint64{3, 4, 2, 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			q := mustQueue(t, Config{})
+			tc.fill(q)
+			if got := takeAll(t, q); !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWeightsDivideTheWork(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 2000})
+	for range 400 {
+		for tenant, weight := range []int{1, 3, 0} {
+			if _, err := q.Offer(Item{Ref: uint64(tenant), Tenant: strconv.Itoa(tenant), Weight: weight, Tokens: 10}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var taken [3]int
+	for range 500 {
+		ref, _ := takeNext(t, q, 0)
+		taken[ref]++
+	}
+	if taken != [3]int{100, 300, 100} {
+		t.Errorf("tenants of weight 1, 3 and 0 (1) were served %v times", taken)
+	}
+}
+
+func TestDecodeAndCachedTokensAreCharged(t *testing.T) {
+	q := mustQueue(t, Config{})
+	offer(t, q, 0, "a:10", "a:10", "a:10", "b:10", "b:10", "b:10")
+	q.Scan(0)
+	if ref, _, _ := q.Next(); ref != 1 {
+		t.Fatalf("first is %d", ref)
+	}
+	a := q.Take(0, 10) // all cached: 10 units
+	q.EndScan()
+	if ref, _ := takeNext(t, q, 0); ref != 4 { // b: 100 units
+		t.Fatalf("second is %d", ref)
+	}
+	q.Charge(a, 4)                             // a: 90 units
+	if ref, _ := takeNext(t, q, 0); ref != 2 { // a: 190
+		t.Fatalf("third is %d: cached tokens cost too much", ref)
+	}
+	q.Charge(a, 100)
+	q.Done(a)
+	for i, want := range []uint64{5, 6, 3} {
+		if ref, _ := takeNext(t, q, 0); ref != want {
+			t.Errorf("later %d is %d, want %d: output is not charged", i, ref, want)
+		}
+	}
+}
+
+func TestIdleTenantsEarnNoCredit(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 300})
+	for range 200 {
+		offer(t, q, 0, "busy:10")
+	}
+	for range 100 {
+		takeNext(t, q, 0)
+	}
+	for range 50 {
+		offer(t, q, 0, "late:10")
+	}
+	late := 0
+	for range 40 {
+		if ref, _ := takeNext(t, q, 0); ref > 200 {
+			late++
+		}
+	}
+	if late != 20 {
+		t.Errorf("the late tenant got %d of 40 turns, want half", late)
+	}
+}
+
+func TestDebtSurvivesAnEmptyQueue(t *testing.T) {
+	q := mustQueue(t, Config{})
+	offer(t, q, 0, "greedy:1000", "modest:10", "modest:10")
+	for range 2 {
+		takeNext(t, q, 0)
+	}
+	offer(t, q, 0, "greedy:10") // its list was empty meanwhile
+	if ref, _ := takeNext(t, q, 0); ref != 3 {
+		t.Errorf("request %d came first: the tenant's debt was forgotten", ref)
+	}
+}
+
+func TestGuaranteedShare(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 1000, SharePercent: [inference.NumClasses]int{0, 20, 10}})
+	for range 200 {
+		offer(t, q, inference.Interactive, "a:10")
+		offer(t, q, inference.Default, "a:10")
+		offer(t, q, inference.Bulk, "a:10")
+	}
+	var taken [inference.NumClasses]int
+	for range 132 {
+		for _, c := range q.Order() {
+			if _, ok := takeNext(t, q, c); ok {
+				taken[c]++
+				break
+			}
+		}
+	}
+	// A class is owed its share of all work of higher classes.
+	if taken[0] != 100 || taken[1] != 20 || taken[2] != 12 {
+		t.Errorf("classes were served %v times", taken)
+	}
+}
+
+func TestScanSkipsAFewAndKeepsTurns(t *testing.T) {
+	q := mustQueue(t, Config{LookAhead: 4})
+	offer(t, q, 0, "a:1", "a:1", "a:1", "a:1", "b:1", "b:1", "b:1", "c:1")
+	q.Scan(0)
+	var seen []uint64
+	for {
+		ref, _, ok := q.Next()
+		if !ok {
+			break
+		}
+		seen = append(seen, ref)
+		q.Skip()
+	}
+	q.EndScan()
+	check(t, q)
+	if want := []uint64{1, 2, 5, 6}; !slices.Equal(seen, want) {
+		t.Errorf("a scan looked at %v, want %v: two of each tenant, four in all", seen, want)
+	}
+	q.Scan(0)
+	q.Next()
+	q.Skip()
+	if ref, _, _ := q.Next(); ref != 2 {
+		t.Fatalf("second is %d", ref)
+	}
+	q.Done(q.Take(1, 0))
+	if ref, _, _ := q.Next(); ref != 5 {
+		t.Errorf("after tenant a was served the scan goes on with %d, want tenant b", ref)
+	}
+	q.EndScan()
+	check(t, q)
+	if got := takeAll(t, q); !slices.Equal(got, []uint64{5, 8, 1, 6, 3, 7, 4}) {
+		t.Errorf("later turns: %v", got)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 3, MaxTokens: 100})
+	big, err := q.Offer(Item{Tokens: 500})
+	if err != nil {
+		t.Fatalf("a prompt above the bound may wait alone: %v", err)
+	}
+	refuse := func(tokens int, what string) {
+		t.Helper()
+		_, err := q.Offer(Item{Tokens: tokens})
+		var limit *inference.LimitError
+		if !errors.Is(err, inference.ErrQueueFull) || !errors.As(err, &limit) || limit.What != what || limit.Need <= limit.Limit {
+			t.Errorf("got %v, want %q", err, what)
+		}
+		check(t, q)
+	}
+	refuse(1, "waiting prompt tokens")
+	q.Remove(big)
+	offer(t, q, 0, "a:40", "b:40")
+	refuse(21, "waiting prompt tokens")
+	offer(t, q, 0, "c:20")
+	refuse(0, "waiting requests")
+	if _, err := q.Offer(Item{Class: 9}); !errors.Is(err, inference.ErrInvalid) {
+		t.Errorf("class 9: %v", err)
+	}
+	if q.Len() != 3 || q.Tokens() != 100 || q.Waiting(0) != 3 {
+		t.Errorf("%d items, %d tokens", q.Len(), q.Tokens())
+	}
+	for _, cfg := range []Config{{MaxRequests: -1}, {LookAhead: -1}, {SharePercent: [3]int{0, 101, 0}}} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%+v was accepted", cfg)
+		}
+	}
+}
+
+func TestTicketsGoStale(t *testing.T) {
+	q := mustQueue(t, Config{})
+	old := offer(t, q, 0, "a:1")[0]
+	if !q.Remove(old) || q.Remove(old) {
+		t.Error("an item leaves once")
+	}
+	offer(t, q, 0, "a:1")
+	if _, ok := q.Position(old); ok || q.Remove(old) || q.Remove(Ticket(1<<40)) {
+		t.Error("a stale ticket named a later item")
+	}
+}
+
+func TestExpire(t *testing.T) {
+	q := mustQueue(t, Config{})
+	var tickets []Ticket
+	for i, due := range []int64{30, 10, 0, 20, 10} {
+		id, err := q.Offer(Item{Ref: uint64(i), Tenant: strconv.Itoa(i), Deadline: due})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tickets = append(tickets, id)
+	}
+	q.Remove(tickets[3])
+	var got []string
+	for now := int64(5); now < 40; now += 5 {
+		for {
+			ref, ok := q.Expire(now)
+			if !ok {
+				break
+			}
+			check(t, q)
+			got = append(got, fmt.Sprintf("%d@%d", ref, now))
+		}
+	}
+	if want := []string{"1@10", "4@10", "0@30"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestPosition(t *testing.T) {
+	q := mustQueue(t, Config{})
+	bulk := offer(t, q, inference.Bulk, "a:1")
+	ts := offer(t, q, inference.Interactive, "a:1", "a:1", "a:1", "b:1", "b:1")
+	for i, want := range []int{0, 2, 4, 0, 2} {
+		if got, ok := q.Position(ts[i]); !ok || got != want {
+			t.Errorf("item %d: %d ahead, want %d", i, got, want)
+		}
+	}
+	if got, _ := q.Position(bulk[0]); got != 5 {
+		t.Errorf("the lower class has %d ahead, want 5", got)
+	}
+}
+
+func TestIdleTenantsAreForgotten(t *testing.T) {
+	q := mustQueue(t, Config{MaxIdleTenants: 10})
+	for i := range 1000 {
+		offer(t, q, 0, fmt.Sprintf("tenant %d:10", i))
+		takeNext(t, q, 0)
+	}
+	if n := len(q.byKey); n > 11 {
+		t.Errorf("%d tenants are remembered, limit 10", n)
+	}
+	if n := len(q.flows.slots); n > 20 {
+		t.Errorf("%d flow slots", n)
+	}
+}
+
+func TestCountersAreRebased(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 100})
+	offer(t, q, 0, "a:10", "b:10", "b:10")
+	for i := range q.flows.slots { // as after years of service
+		q.flows.slots[i].value.service += rebaseAbove - 1000
+	}
+	for want := range uint64(2) {
+		if ref, _ := takeNext(t, q, 0); ref != want+1 {
+			t.Fatalf("first turns: %d", ref)
+		}
+	}
+	offer(t, q, 0, "a:10")
+	if q.flows.at(0).service > rebaseAbove/2 {
+		t.Errorf("service is still %d", q.flows.at(0).service)
+	}
+	if got := takeAll(t, q); !slices.Equal(got, []uint64{4, 3}) && !slices.Equal(got, []uint64{3, 4}) {
+		t.Errorf("after rebasing: %v", got)
+	}
+}
+
+// naive is the queue without heaps, lists and lazy ranks: every question is
+// answered by looking at everything.
+type naive struct {
+	share   [inference.NumClasses]int
+	items   []naiveItem
+	service map[flowKey]uint64
+	turn    map[flowKey]uint64
+	scale   map[flowKey]uint64
+	floor   [inference.NumClasses]uint64
+	credit  [inference.NumClasses]uint64
+}
+
+type naiveItem struct {
+	Item
+	number uint64
+}
+
+func (n *naive) key(it Item) flowKey { return flowKey{it.Tenant, it.Class} }
+
+func (n *naive) waiting(c inference.Class) (all []naiveItem) {
+	for _, it := range n.items {
+		if it.Class == c {
+			all = append(all, it)
+		}
+	}
+	return all
+}
+
+// head is the item whose turn it is: the oldest of the least served flow.
+func (n *naive) head(c inference.Class) (best naiveItem, ok bool) {
+	for _, it := range n.waiting(c) {
+		k, b := n.key(it.Item), n.key(best.Item)
+		switch {
+		case !ok, n.service[k] < n.service[b], n.service[k] == n.service[b] && n.turn[k] < n.turn[b]:
+			best, ok = it, true
+		}
+	}
+	return best, ok
+}
+
+func (n *naive) offer(it Item, number uint64) {
+	k := n.key(it)
+	backlogged := slices.ContainsFunc(n.items, func(o naiveItem) bool { return n.key(o.Item) == k })
+	if !backlogged {
+		lift := n.floor[it.Class]
+		if h, ok := n.head(it.Class); ok {
+			lift = n.service[n.key(h.Item)]
+		}
+		n.service[k] = max(n.service[k], lift)
+		n.turn[k] = number
+	}
+	n.scale[k] = unitScale / uint64(min(max(it.Weight, 1), MaxWeight))
+	n.items = append(n.items, naiveItem{it, number})
+}
+
+func (n *naive) remove(ref uint64) {
+	i := slices.IndexFunc(n.items, func(it naiveItem) bool { return it.Ref == ref })
+	c := n.items[i].Class
+	n.items = slices.Delete(n.items, i, i+1)
+	if len(n.waiting(c)) == 0 {
+		n.credit[c] = 0
+	}
+}
+
+func (n *naive) take(it naiveItem, computed, cached int) {
+	k, c := n.key(it.Item), it.Class
+	n.floor[c] = max(n.floor[c], n.service[k])
+	cost := uint64(10*computed + cached)
+	n.credit[c] -= min(n.credit[c], 100*cost)
+	for l := c + 1; l < inference.NumClasses; l++ {
+		if len(n.waiting(l)) > 0 {
+			n.credit[l] += cost * uint64(n.share[l])
+		}
+	}
+	n.remove(it.Ref)
+	n.service[k] += cost * n.scale[k]
+}
+
+func (n *naive) order() (out [inference.NumClasses]inference.Class) {
+	var due, rest []inference.Class
+	for c := range inference.Class(inference.NumClasses) {
+		h, ok := n.head(c)
+		if ok && n.credit[c] > 0 && n.credit[c] >= 1000*uint64(h.Tokens) {
+			due = append(due, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	copy(out[:], append(due, rest...))
+	return out
+}
+
+// compareWithNaive runs random operations on both and wants the same answers.
+func compareWithNaive(t *testing.T, data func() int) {
+	cfg := Config{MaxRequests: 40, SharePercent: [inference.NumClasses]int{0, 30, 15}}
+	q := mustQueue(t, cfg)
+	n := &naive{share: cfg.SharePercent, service: map[flowKey]uint64{}, turn: map[flowKey]uint64{}, scale: map[flowKey]uint64{}}
+	tickets := map[uint64]Ticket{}
+	type admitted struct {
+		flow FlowID
+		key  flowKey
+	}
+	var running []admitted
+	for ref := uint64(1); ; ref++ {
+		op := data()
+		if op < 0 {
+			return
+		}
+		switch {
+		case op%8 < 3:
+			it := Item{Ref: ref, Tenant: strconv.Itoa(data() & 7), Class: inference.Class((data() & 127) % 3), Weight: data() & 3, Tokens: data() & 31}
+			if id, err := q.Offer(it); err == nil {
+				tickets[ref] = id
+				n.offer(it, q.offers)
+			} else if len(n.items) < cfg.MaxRequests {
+				t.Fatal(err)
+			}
+		case op%8 == 3 && len(n.items) > 0:
+			gone := n.items[(data()&127)%len(n.items)].Ref
+			if !q.Remove(tickets[gone]) {
+				t.Fatalf("item %d is not in the queue", gone)
+			}
+			n.remove(gone)
+		case op%8 == 4 && len(running) > 0:
+			r := running[(data()&127)%len(running)]
+			tokens := data() & 15
+			q.Charge(r.flow, tokens)
+			n.service[r.key] += uint64(20*tokens) * n.scale[r.key]
+		case op%8 == 5 && len(running) > 8:
+			q.Done(running[0].flow)
+			running = running[1:]
+		default:
+			if q.Order() != n.order() {
+				t.Fatalf("order %v, want %v", q.Order(), n.order())
+			}
+			c := inference.Class((data() & 127) % 3)
+			q.Scan(c)
+			got, _, ok := q.Next()
+			want, wantOK := n.head(c)
+			if ok != wantOK || ok && got != want.Ref {
+				t.Fatalf("next of class %d: %d %v, want %d %v", c, got, ok, want.Ref, wantOK)
+			}
+			if ok {
+				cached := min(data()&15, want.Tokens)
+				flow := q.Take(want.Tokens-cached, cached)
+				n.take(want, want.Tokens-cached, cached)
+				running = append(running, admitted{flow, n.key(want.Item)})
+			}
+			q.EndScan()
+		}
+		check(t, q)
+		if q.Len() != len(n.items) {
+			t.Fatalf("%d items, want %d", q.Len(), len(n.items))
+		}
+	}
+}
+
+func TestQueueEqualsNaiveQueue(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		left := 2000
+		compareWithNaive(t, func() int {
+			if left--; left < 0 {
+				return -1
+			}
+			return rng.IntN(256)
+		})
+	}
+}
+
+func FuzzQueue(f *testing.F) {
+	f.Add([]byte("offer, take, charge and remove in some order, more than once"))
+	f.Add([]byte{0, 1, 1, 1, 9, 0, 1, 1, 1, 9, 7, 1, 3, 4, 0, 5, 7, 1, 0, 6, 1, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4000 {
+			return
+		}
+		compareWithNaive(t, func() int {
+			if len(data) == 0 {
+				return -1
+			}
+			v := int(data[0])
+			data = data[1:]
+			return v
+		})
+	})
+}
+
+func BenchmarkOfferTake(b *testing.B) {
+	for _, waiting := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			q := mustQueue(b, Config{MaxRequests: waiting + 1})
+			var tenants [64]string
+			for i := range tenants {
+				tenants[i] = strconv.Itoa(i)
+			}
+			for i := range waiting {
+				if _, err := q.Offer(Item{Tenant: tenants[i%64], Tokens: 10}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				i++
+				if _, err := q.Offer(Item{Tenant: tenants[i%64], Tokens: 10}); err != nil {
+					b.Fatal(err)
+				}
+				q.Scan(0)
+				q.Next()
+				q.Done(q.Take(10, 0))
+				q.EndScan()
+			}
+		})
+	}
+}
