@@ -61,6 +61,11 @@ func (b *Builder) Tensor(name string, dims []uint64, t Type, data []byte) {
 	case name == "" || len(name) > maxNameBytes || len(dims) > maxDims:
 		b.fail(fmt.Errorf("%w: tensor name %.80q or dimensions %v", ErrValue, name, dims))
 	}
+	for i := range b.tensors {
+		if b.tensors[i].Name == name {
+			b.fail(fmt.Errorf("%w: tensor %q is added twice", ErrValue, name))
+		}
+	}
 	b.tensors = append(b.tensors, builtTensor{Tensor{Name: name, Dims: dims, Type: t}, data})
 }
 
