@@ -37,7 +37,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"an extra tensor", tiny{edit: func(b *gguf.Builder) { b.TensorF32("blk.0.attn_sinks", []uint64{4}, make([]float32, 4)) }}, Options{}, "blk.0.attn_sinks"},
 		{"a missing bias", tiny{arch: "qwen2"}, Options{}, "attn_q.bias is missing"},
 		{"a missing norm", tiny{arch: "qwen3"}, Options{}, "attn_q_norm.weight is missing"},
-		{"context above the model's", tiny{}, Options{MaxModelLen: 1000}, "the model's context is 256"},
+		{"absurd length", tiny{}, Options{MaxModelLen: 1 << 30}, "max-model-len 1073741824"},
 		{"cache below one sequence", tiny{}, Options{KVBlocks: 4, MaxModelLen: 200}, "cannot hold one sequence of 200"},
 		{"no cache at all", tiny{}, Options{KVBytes: 1}, "cannot hold one sequence"},
 	} {

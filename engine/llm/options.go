@@ -17,7 +17,7 @@ type Options struct {
 	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int           // blocks for the cache, null block included; overrides KVBytes
 	BlockTokens int           // tokens per block; 0 is 16
-	MaxModelLen int           // longest sequence; 0 is the model's context, less where the cache is smaller
+	MaxModelLen int           // longest sequence; 0 is the model's context, less where the cache is smaller; above it positions are extrapolated
 	Secret      []byte        // makes prefix hashes unpredictable; share it among replicas
 
 	// EndTokens end a choice unless the request ignores them. They are the
@@ -57,6 +57,9 @@ const defaultKVShare = 0.5
 // defaultMaxWaiting bounds the queue where the options do not.
 const defaultMaxWaiting = 1024
 
+// maxLength bounds sequences, so that offsets into the cache stay small.
+const maxLength = 1 << 27
+
 // budget is the size of the cache and the sequences it allows.
 type budget struct {
 	shape       kernel.KVShape
@@ -77,8 +80,8 @@ func (o *Options) plan(h *hyper) (budget, error) {
 	if length == 0 {
 		length = h.context
 	}
-	if length < 1 || length > h.context {
-		return budget{}, fmt.Errorf("max-model-len %d: the model's context is %d tokens", length, h.context)
+	if length < 1 || length > maxLength {
+		return budget{}, fmt.Errorf("max-model-len %d: must be from 1 to %d", length, maxLength)
 	}
 	s.Blocks = o.blocks(s, length)
 	if fit := (s.Blocks - 1) * s.BlockTokens; fit < length {
