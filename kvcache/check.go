@@ -71,7 +71,9 @@ func (c *checker) table(i int, t *Table) error {
 		m := &p.blocks[b]
 		c.refs[b]++
 		switch {
-		case m.gen != t.gens[j] || m.domain != t.domain:
+		case m.domain != t.domain:
+			return fmt.Errorf("K7: table %d of domain slot %d names block %d of slot %d", i, t.domain, b, m.domain)
+		case m.gen != t.gens[j]:
 			return fmt.Errorf("K7: table %d names block %d of generation %d, which is at %d", i, b, t.gens[j], m.gen)
 		case j >= p.blocksFor(t.tokens) && !m.writable():
 			return fmt.Errorf("K15: table %d: block %d lies beyond the final rows and is not the table's own", i, b)

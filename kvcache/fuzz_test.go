@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"weir/internal/invariants"
 )
 
 // FuzzPool plays programs of pool calls; see driver.
@@ -42,9 +44,9 @@ func randomProgram(seed uint64, n int) []byte {
 // driver checks each of them, and the programs must reach every kind of thing
 // that could break one.
 func TestRandomProgramsKeepTheInvariants(t *testing.T) {
-	programs := 1500
-	if testing.Short() {
-		programs = 200
+	programs := 500
+	if testing.Short() || invariants.Enabled { // the race detector makes them ten times slower
+		programs = 100
 	}
 	seen := map[string]int{}
 	for seed := range uint64(programs) {
