@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -71,30 +72,29 @@ const hexDigits = "0123456789abcdef"
 
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD;
 // nothing but quotes, backslashes and control characters is escaped.
-func AppendString(dst []byte, s string) []byte {
+func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < 0x80 {
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
 			i++
 			continue
 		}
-		if c >= 0x80 {
-			if r, n := utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
+		if c < utf8.RuneSelf {
 			dst = append(dst, s[start:i]...)
-			dst = append(dst, "\ufffd"...)
+			dst = appendEscape(dst, c)
 			i++
 			start = i
 			continue
 		}
-		dst = append(dst, s[start:i]...)
-		dst = appendEscape(dst, c)
-		i++
-		start = i
+		r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+		if r == utf8.RuneError && n == 1 {
+			dst = append(dst, s[start:i]...)
+			dst = utf8.AppendRune(dst, utf8.RuneError)
+			start = i + 1
+		}
+		i += n
 	}
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
@@ -116,13 +116,15 @@ func appendEscape(dst []byte, c byte) []byte {
 
 // WriteJSON makes v the response. v must be made of encodable values.
 func WriteJSON(ctx *fasthttp.RequestCtx, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		(&Error{Status: fasthttp.StatusInternalServerError, Type: TypeServer, Code: "internal_error",
 			Message: "encode response: " + err.Error()}).Write(ctx)
 		return
 	}
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
-	ctx.SetBody(body)
+	ctx.SetBody(body.Bytes())
 }

@@ -3,7 +3,14 @@
 // are, and must not be reachable by clients of the API.
 package admin
 
-import "net/http"
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"strings"
+)
 
 // Config is what the handlers of the second listener are made of.
 type Config struct {
@@ -14,4 +21,65 @@ type Config struct {
 }
 
 // New returns the handler of the second listener.
-func New(c Config) http.Handler { return http.NewServeMux() }
+func New(c Config) http.Handler {
+	mux := http.NewServeMux()
+	if c.Metrics != nil {
+		mux.Handle("GET /metrics", c.Metrics)
+	}
+	mux.HandleFunc("GET /health", c.ready)
+	mux.HandleFunc("GET /ready", c.ready)
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusOK, map[string]string{"version": c.Version})
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	for name, snapshot := range c.Debug {
+		mux.HandleFunc("GET /debug/"+name, func(w http.ResponseWriter, _ *http.Request) {
+			write(w, http.StatusOK, snapshot())
+		})
+	}
+	mux.HandleFunc("/", c.index)
+	return mux
+}
+
+func (c Config) ready(w http.ResponseWriter, _ *http.Request) {
+	ready, why := true, "ready"
+	if c.Ready != nil {
+		ready, why = c.Ready()
+	}
+	if !ready {
+		write(w, http.StatusServiceUnavailable, map[string]string{"status": why})
+		return
+	}
+	write(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// index lists what there is, as the answer to every other path.
+func (c Config) index(w http.ResponseWriter, r *http.Request) {
+	paths := []string{"/debug/pprof/", "/health", "/metrics", "/ready", "/version"}
+	for _, name := range slices.Sorted(maps.Keys(c.Debug)) {
+		paths = append(paths, "/debug/"+name)
+	}
+	status := http.StatusNotFound
+	if r.URL.Path == "/" {
+		status = http.StatusOK
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(strings.Join(paths, "\n") + "\n")) // a broken peer is no news
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		http.Error(w, "encode snapshot: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a broken peer is no news
+}

@@ -80,9 +80,9 @@ func shuttingDown() *api.Error {
 		Message: "the server is shutting down; retry, a load balancer will pick another one", RetryAfter: time.Second}
 }
 
-func contextExceeded(prompt, output, limit int) *api.Error {
+func contextExceeded(param string, prompt, output, limit int) *api.Error {
 	if prompt >= limit {
-		return badRequest("context_length_exceeded", "messages",
+		return badRequest("context_length_exceeded", param,
 			"the prompt has %d tokens and the model's context is %d, of which at least one is for the answer; shorten the prompt", prompt, limit)
 	}
 	return badRequest("context_length_exceeded", "max_tokens",

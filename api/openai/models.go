@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/api"
 	"weir/router"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -110,3 +111,47 @@ func (s *Server) SetModels(models ...*Model) error {
 
 // SetLoadProgress is shown by /health until SetModels.
 func (s *Server) SetLoadProgress(p LoadProgress) { s.loading.Store(&p) }
+
+// modelJSON has the OpenAI API's fields and vLLM's max_model_len.
+type modelJSON struct {
+	ID          string `json:"id"`
+	Object      string `json:"object"`
+	Created     int64  `json:"created"`
+	OwnedBy     string `json:"owned_by"`
+	MaxModelLen int    `json:"max_model_len"`
+}
+
+func (m *Model) json() modelJSON {
+	return modelJSON{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: "weir", MaxModelLen: m.MaxModelLen}
+}
+
+// listModels answers GET /v1/models.
+func (c *call) listModels() *api.Error {
+	set := c.server.models.Load()
+	if set == nil {
+		return modelLoading(*c.server.loading.Load())
+	}
+	list := make([]modelJSON, len(set.list))
+	for i, m := range set.list {
+		list[i] = m.json()
+	}
+	api.WriteJSON(c.ctx, statusOK, struct {
+		Object string      `json:"object"`
+		Data   []modelJSON `json:"data"`
+	}{"list", list})
+	return nil
+}
+
+// showModel answers GET /v1/models/{id}; an alias answers as its model.
+func (c *call) showModel() *api.Error {
+	set := c.server.models.Load()
+	if set == nil {
+		return modelLoading(*c.server.loading.Load())
+	}
+	m, ok := set.byName[c.rest]
+	if !ok {
+		return modelNotFound(c.rest, set.ids())
+	}
+	api.WriteJSON(c.ctx, statusOK, m.json())
+	return nil
+}

@@ -6,34 +6,252 @@ package openai
 
 import (
 	"context"
+	"net/http"
+	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/api"
+)
+
+const (
+	statusOK       = http.StatusOK
+	statusInternal = http.StatusInternalServerError
 )
 
 // Server is an api.Handler. It listens and answers before models are loaded.
 type Server struct {
 	config  Config
+	keys    *keyring
+	routes  []route
+	running *running
 	models  atomic.Pointer[modelSet] // nil until SetModels
 	loading atomic.Pointer[LoadProgress]
+	ids     idSource
 }
-
-const minKeyBytes = 8
 
 // New returns a server without models.
 func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Server{config: c}, nil
+	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning()}
+	s.routes = s.routeTable()
+	s.loading.Store(&LoadProgress{})
+	return s, nil
 }
 
 // Handle answers one request.
-func (s *Server) Handle(ctx *fasthttp.RequestCtx) {}
+func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
+	arrived := time.Now()
+	ctx.Response.ImmediateHeaderFlush = true // a stream's header must not wait for its first token
+	pattern := s.dispatch(ctx, arrived)
+	if s.running.isDraining() {
+		ctx.SetConnectionClose()
+	}
+	if ctx.Response.IsBodyStream() {
+		ctx.Response.Header.Set("X-Accel-Buffering", "no")
+	} else {
+		compress(ctx, s.config.CompressMinBytes)
+	}
+	if h := s.config.Hooks.OnResponse; h != nil {
+		h(pattern, methodName(ctx), ctx.Response.StatusCode(), time.Since(arrived))
+	}
+}
 
-// Drain stops admission, waits for running requests until ctx ends and then
-// ends the rest with an error event.
-func (s *Server) Drain(ctx context.Context) error { return nil }
+// dispatch runs the route of a request and returns its pattern.
+func (s *Server) dispatch(ctx *fasthttp.RequestCtx, arrived time.Time) string {
+	rt, rest, found := s.find(string(ctx.Path()))
+	c := &call{server: s, ctx: ctx, rest: rest, arrived: arrived}
+	c.identify()
+	switch key, ok := s.keys.tenant(ctx.Request.Header.Peek("Authorization")); {
+	case found && rt.open:
+	case !ok:
+		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
+		unauthorized().Write(ctx)
+		return rt.pattern
+	default:
+		c.tenant = key
+	}
+	if !found {
+		s.noRoute(string(ctx.Path())).Write(ctx)
+		return rt.pattern
+	}
+	if !rt.allows(ctx) {
+		ctx.Response.Header.Set("Allow", rt.allow())
+		methodNotAllowed(methodName(ctx), rt).Write(ctx)
+		return rt.pattern
+	}
+	if err := rt.serve(c); err != nil {
+		err.Write(ctx)
+	}
+	return rt.pattern
+}
+
+// Drain stops admission, waits for running generations until ctx ends and
+// then ends the rest with an error event.
+func (s *Server) Drain(ctx context.Context) error {
+	return s.running.drain(ctx, s.config.AbortTimeout)
+}
 
 // Panicked is told of a panic that Handle raised.
-func (s *Server) Panicked(value any, stack []byte) {}
+func (s *Server) Panicked(value any, stack []byte) {
+	if h := s.config.Hooks.OnPanic; h != nil {
+		h("handler", value, stack)
+	}
+}
+
+// call is one request on its way through a handler.
+type call struct {
+	server  *Server
+	ctx     *fasthttp.RequestCtx
+	rest    string // of the path, behind a route's prefix
+	id      string // ours, unique
+	tenant  string
+	arrived time.Time
+}
+
+// identify makes the call's id. The client's own x-request-id is sent back,
+// but is not trusted to be unique.
+func (c *call) identify() {
+	c.id = c.server.ids.next()
+	shown := c.id
+	if own := c.ctx.Request.Header.Peek("X-Request-Id"); isPlain(own) {
+		shown = string(own)
+	}
+	c.ctx.Response.Header.Set("X-Request-Id", shown)
+}
+
+const maxRequestIDBytes = 128
+
+// isPlain tells ids that may be sent back: short and of visible ASCII.
+func isPlain(id []byte) bool {
+	for _, b := range id {
+		if b <= ' ' || b > '~' {
+			return false
+		}
+	}
+	return len(id) > 0 && len(id) <= maxRequestIDBytes
+}
+
+// body takes the request's JSON object apart.
+func (c *call) body() (*object, *api.Error) {
+	if err := checkContent(&c.ctx.Request.Header); err != nil {
+		return nil, err
+	}
+	return parseBody(c.ctx.PostBody())
+}
+
+// model resolves the model field.
+func (c *call) model(o *object) (*Model, *api.Error) {
+	set := c.server.models.Load()
+	if set == nil {
+		return nil, modelLoading(*c.server.loading.Load())
+	}
+	var fault *api.Error
+	name, _ := o.text("model", &fault)
+	if fault != nil {
+		return nil, fault
+	}
+	m, ok := set.find(name)
+	switch {
+	case ok:
+		return m, nil
+	case name == "":
+		return nil, missing("model", "one of: "+set.ids())
+	}
+	return nil, modelNotFound(name, set.ids())
+}
+
+func (c *call) chatCompletions() *api.Error { return c.generate(c.server.readChat, "chatcmpl-") }
+
+func (c *call) completions() *api.Error { return c.generate(c.server.readCompletion, "cmpl-") }
+
+// generate is the life of a generation request up to its answer, or up to the
+// stream that gives it.
+func (c *call) generate(read func(*object, *Model) (*job, *api.Error), prefix string) *api.Error {
+	o, fault := c.body()
+	if fault != nil {
+		return fault
+	}
+	m, fault := c.model(o)
+	if fault != nil {
+		return fault
+	}
+	j, fault := read(o, m)
+	if fault != nil {
+		return fault
+	}
+	j.id, j.tenant, j.arrived, j.created = prefix+c.id, c.tenant, c.arrived, c.arrived.Unix()
+	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
+	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
+	warn(c.ctx, j.params.warnings)
+	return c.run(j)
+}
+
+// run submits the job and answers. For a stream the generation goes over to
+// the response's body, which ends it.
+func (c *call) run(j *job) *api.Error {
+	s := c.server
+	if !s.running.enter() {
+		return shuttingDown()
+	}
+	handedOver := false
+	defer func() {
+		if !handedOver {
+			s.running.leave()
+		}
+	}()
+	g, fault := s.start(j, api.Watch(c.ctx))
+	if fault != nil {
+		return fault
+	}
+	if j.params.stream {
+		handedOver = true
+		c.stream(g)
+		return nil
+	}
+	returned := false
+	defer func() {
+		if !returned { // a panic is on its way to the boundary that answers it
+			g.fail(internalError("panic"))
+		}
+		g.end()
+	}()
+	fault = g.run()
+	if fault == nil {
+		c.ctx.SetContentType("application/json")
+		c.ctx.SetBody(g.appendResponse(nil))
+	}
+	returned = true
+	return fault
+}
+
+func (c *call) stream(g *generation) {
+	h := &c.ctx.Response.Header
+	h.SetContentType("text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	c.ctx.SetBodyStream(newEventStream(g, c.server.running.leave), -1)
+}
+
+func (c *call) headerNumber(name string) int64 {
+	n, err := strconv.ParseUint(string(c.ctx.Request.Header.Peek(name)), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
+// methodName is a method that may be a metric's label.
+func methodName(ctx *fasthttp.RequestCtx) string {
+	switch m := string(ctx.Method()); m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
+		return m
+	}
+	return "other"
+}
+
+var _ api.Handler = (*Server)(nil)

@@ -1,0 +1,43 @@
+package openai
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"weir/api"
+)
+
+// checkContent lets only JSON pass. A page in a browser can send other types
+// to a server on the same machine without asking, JSON it cannot.
+func checkContent(h *fasthttp.RequestHeader) *api.Error {
+	kind, _, err := mime.ParseMediaType(string(h.ContentType()))
+	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+		return unsupportedMedia("the body must be JSON; send the header Content-Type: application/json")
+	}
+	if enc := string(h.ContentEncoding()); enc != "" && enc != "identity" {
+		return unsupportedMedia("request bodies are taken as they are; send no Content-Encoding")
+	}
+	return nil
+}
+
+func unsupportedMedia(message string) *api.Error {
+	return &api.Error{Status: http.StatusUnsupportedMediaType, Type: api.TypeInvalidRequest, Code: "unsupported_media_type", Message: message}
+}
+
+const maxWarnings = 32
+
+// warn names ignored parameters in a header. Names are quoted: they come from
+// the client.
+func warn(ctx *fasthttp.RequestCtx, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	list := make([]string, 0, min(len(names), maxWarnings))
+	for _, name := range names[:cap(list)] {
+		list = append(list, "ignored "+headerQuote(name))
+	}
+	ctx.Response.Header.Set("X-Weir-Warnings", strings.Join(list, ", "))
+}

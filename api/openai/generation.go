@@ -1,0 +1,322 @@
+package openai
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"time"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+// generation is a job while its backend runs it: one stream per prompt, one
+// choice per answer. One goroutine at a time owns it: the connection's.
+type generation struct {
+	server  *Server
+	job     *job
+	streams []*stream
+	choices []*choice // prompt*n + number
+	open    int       // choices without a finish reason
+	gone    <-chan struct{}
+
+	events [32]inference.Event // polled, not handled yet: of streams[from]
+	next   int
+	polled int
+	from   int
+
+	cases  []reflect.SelectCase // for several streams only
+	piece  []byte               // scratch: the bytes of one token
+	result RequestFinish
+	ended  bool
+}
+
+// stream is one prompt's run.
+type stream struct {
+	*inference.Stream
+	prompt  []tokenRecord // logprobs of the prompt so far
+	began   bool          // its first token came
+	done    bool
+	err     error // how it ended
+	broken  error // set when a choice ended as no answer ends; the stream's own error says more
+	dropped bool  // cancelled as a whole
+}
+
+// start offers a job to its backend, all prompts or none. The caller must end
+// what it gets.
+func (s *Server) start(j *job, gone <-chan struct{}) (*generation, *api.Error) {
+	g := &generation{server: s, job: j, gone: gone, result: RequestFinish{RequestStart: j.start(), Status: statusOK}}
+	if h := s.config.Hooks.OnRequestStart; h != nil {
+		h(g.result.RequestStart)
+	}
+	for i := range j.prompts {
+		st, err := j.model.Backend.Submit(j.request(i))
+		if err != nil {
+			fault := fromBackend(err)
+			g.refused(fault)
+			return nil, fault
+		}
+		g.streams = append(g.streams, &stream{Stream: st})
+	}
+	for i := range len(j.prompts) * j.params.n {
+		g.choices = append(g.choices, newChoice(j, i))
+	}
+	g.open = len(g.choices)
+	return g, nil
+}
+
+// refused ends a generation that no client will see anything of.
+func (g *generation) refused(fault *api.Error) {
+	g.choices = nil // the hook sees a finish without reasons
+	g.fail(fault)
+	g.end()
+}
+
+// step handles one event and returns the choice that has news, if any. more
+// is false when nothing is left to handle right now.
+func (g *generation) step() (c *choice, more bool, err error) {
+	if g.next == g.polled {
+		if ok, err := g.poll(); !ok {
+			return nil, false, err
+		}
+	}
+	e := g.events[g.next]
+	g.events[g.next] = inference.Event{}
+	g.next++
+	return g.handle(g.streams[g.from], e), true, nil
+}
+
+// poll fills the buffer from the next stream that has events. A stream that
+// has ended while a choice of its own has not is an error, once its events
+// are handled.
+func (g *generation) poll() (ok bool, err error) {
+	for range g.streams {
+		g.from = (g.from + 1) % len(g.streams)
+		st := g.streams[g.from]
+		if !st.done {
+			g.next = 0
+			g.polled, st.done, st.err = st.Poll(g.events[:])
+			if g.polled > 0 {
+				return true, nil
+			}
+		}
+		if st.done && g.unfinished(g.from) {
+			return false, cmp.Or(st.err, st.broken, errSilentEnd)
+		}
+	}
+	return false, nil
+}
+
+// errSilentEnd is a backend's broken promise.
+var errSilentEnd = errors.New("the stream ended before its choices did")
+
+func (g *generation) unfinished(stream int) bool {
+	n := g.job.params.n
+	for _, c := range g.choices[stream*n : (stream+1)*n] {
+		if c.finish == inference.FinishNone {
+			return true
+		}
+	}
+	return false
+}
+
+// handle gives an event to its choice; events of choices that are complete
+// come too late and are dropped.
+func (g *generation) handle(st *stream, e inference.Event) *choice {
+	switch e.Kind {
+	case inference.EventPrompt:
+		st.prompt = append(st.prompt, tokenRecord{id: e.Token, logprob: e.Logprob, top: e.Top})
+		return nil
+	case inference.EventEmbedding:
+		return nil // never asked for here
+	}
+	if e.Choice < 0 || e.Choice >= g.job.params.n {
+		return nil
+	}
+	c := g.choices[g.from*g.job.params.n+e.Choice]
+	if c.finish != inference.FinishNone {
+		return nil
+	}
+	switch {
+	case e.Kind == inference.EventToken:
+		g.timed(st, c)
+		if c.token(e) {
+			st.Cancel(c.number)
+		}
+	case e.Finish == inference.FinishStop || e.Finish == inference.FinishLength:
+		c.finished(e.Finish)
+	case e.Finish == inference.FinishCancelled:
+		st.broken = inference.ErrCancelled
+	default:
+		st.broken = inference.ErrInternal
+	}
+	if c.finish != inference.FinishNone {
+		g.open--
+	}
+	return c
+}
+
+// timed reports the moment of a token.
+func (g *generation) timed(st *stream, c *choice) {
+	now := time.Now()
+	hooks := &g.server.config.Hooks
+	if g.result.FirstToken.IsZero() {
+		g.result.FirstToken = now
+	}
+	g.result.LastToken = now
+	if !st.began {
+		st.began = true
+		if hooks.OnFirstToken != nil {
+			hooks.OnFirstToken(g.job.model.ID, now.Sub(g.job.arrived))
+		}
+	}
+	if hooks.OnTokenGap != nil && !c.last.IsZero() {
+		hooks.OnTokenGap(g.job.model.ID, now.Sub(c.last))
+	}
+	c.last = now
+}
+
+// wakeup says why wait returned.
+type wakeup int
+
+const (
+	wokeNews  wakeup = iota // a stream may have events
+	wokeTimer               // the timer fired
+	wokeGone                // the client hung up
+	wokeAbort               // the server stops
+)
+
+// wait blocks until something happens. timer may be nil.
+func (g *generation) wait(timer <-chan time.Time) wakeup {
+	if len(g.streams) > 1 {
+		return g.waitMany(timer)
+	}
+	select {
+	case <-g.streams[0].Wake():
+		return wokeNews
+	case <-timer:
+		return wokeTimer
+	case <-g.gone:
+		return wokeGone
+	case <-g.server.running.aborted():
+		return wokeAbort
+	}
+}
+
+// waitMany is wait for several prompts, which no select statement can list.
+func (g *generation) waitMany(timer <-chan time.Time) wakeup {
+	g.cases = append(g.cases[:0], receive(timer), receive(g.gone), receive(g.server.running.aborted()))
+	fixed := []wakeup{wokeTimer, wokeGone, wokeAbort}
+	for _, st := range g.streams {
+		if !st.done {
+			g.cases = append(g.cases, receive(st.Wake()))
+		}
+	}
+	if i, _, _ := reflect.Select(g.cases); i < len(fixed) {
+		return fixed[i]
+	}
+	return wokeNews
+}
+
+func receive(ch any) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ch)}
+}
+
+// run waits for the whole answer.
+func (g *generation) run() *api.Error {
+	for {
+		if fault := g.drain(); fault != nil || g.open == 0 {
+			return fault
+		}
+		switch g.wait(nil) {
+		case wokeGone:
+			return g.hungUp()
+		case wokeAbort:
+			return g.fail(shuttingDown())
+		case wokeNews, wokeTimer:
+		}
+	}
+}
+
+// drain handles what is there.
+func (g *generation) drain() *api.Error {
+	for g.open > 0 {
+		_, more, err := g.step()
+		if err != nil {
+			return g.fail(fromBackend(err))
+		}
+		if !more {
+			return nil
+		}
+	}
+	return nil
+}
+
+// fail notes an error as the result and cancels what runs.
+func (g *generation) fail(fault *api.Error) *api.Error {
+	g.result.Status, g.result.Code = fault.Status, fault.Code
+	g.cancel()
+	return fault
+}
+
+func (g *generation) hungUp() *api.Error {
+	if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != statusHungUp {
+		h(g.job.model.ID)
+	}
+	return g.fail(&api.Error{Status: statusHungUp, Type: api.TypeInvalidRequest, Code: "client_closed_request", Message: "the client closed the connection"})
+}
+
+// cancel ends every stream that has not ended.
+func (g *generation) cancel() {
+	for _, st := range g.streams {
+		if !st.done && !st.dropped {
+			st.dropped = true
+			st.Cancel(-1)
+		}
+	}
+}
+
+// end is called exactly once per started generation, by whoever wrote the last
+// byte or gave up; further calls do nothing.
+func (g *generation) end() {
+	if g.ended {
+		return
+	}
+	g.ended = true
+	if g.open > 0 && g.result.Status == statusOK {
+		g.hungUp() // nobody took the answer to its end
+	}
+	g.cancel()
+	g.result.Finished = time.Now()
+	g.result.CachedTokens = g.cachedTokens()
+	g.result.OutputTokens = g.outputTokens()
+	for _, c := range g.choices {
+		reason := c.finish
+		if reason == inference.FinishNone {
+			reason = inference.FinishCancelled
+			if g.result.Status >= statusInternal {
+				reason = inference.FinishError
+			}
+		}
+		g.result.Reasons = append(g.result.Reasons, reason)
+	}
+	if h := g.server.config.Hooks.OnRequestFinish; h != nil {
+		h(g.result)
+	}
+}
+
+func (g *generation) cachedTokens() int {
+	n := 0
+	for _, st := range g.streams {
+		n += st.Progress().CachedTokens
+	}
+	return n
+}
+
+func (g *generation) outputTokens() int {
+	n := 0
+	for _, c := range g.choices {
+		n += c.tokens
+	}
+	return n
+}

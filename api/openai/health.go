@@ -1,0 +1,77 @@
+package openai
+
+import (
+	"math"
+	"net/http"
+
+	"weir/api"
+)
+
+// health is 503 while models load and 200 from then on, also while the server
+// drains: the process is well. Whether it takes requests is what ready says.
+func (c *call) health() *api.Error {
+	s := c.server
+	switch {
+	case s.models.Load() == nil:
+		p := s.loading.Load()
+		api.WriteJSON(c.ctx, http.StatusServiceUnavailable, loadingJSON{"loading", progressJSON{
+			Model: p.Model, DoneBytes: p.DoneBytes, TotalBytes: p.TotalBytes, Fraction: math.Round(1000*p.fraction()) / 1000,
+		}})
+	case s.running.isDraining():
+		api.WriteJSON(c.ctx, statusOK, statusJSON{"draining"})
+	default:
+		api.WriteJSON(c.ctx, statusOK, statusJSON{"ok"})
+	}
+	return nil
+}
+
+// ready is 200 only while every model can take requests.
+func (c *call) ready() *api.Error {
+	s := c.server
+	status := "ready"
+	set := s.models.Load()
+	switch {
+	case s.running.isDraining():
+		status = "draining"
+	case set == nil:
+		status = "loading"
+	case !set.ready():
+		status = "engine not ready"
+	}
+	code := statusOK
+	if status != "ready" {
+		code = http.StatusServiceUnavailable
+	}
+	api.WriteJSON(c.ctx, code, statusJSON{status})
+	return nil
+}
+
+func (s *modelSet) ready() bool {
+	for _, m := range s.list {
+		if !m.Backend.Load().Ready {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *call) version() *api.Error {
+	api.WriteJSON(c.ctx, statusOK, map[string]string{"version": c.server.config.Version})
+	return nil
+}
+
+type statusJSON struct {
+	Status string `json:"status"`
+}
+
+type loadingJSON struct {
+	Status   string       `json:"status"`
+	Progress progressJSON `json:"progress"`
+}
+
+type progressJSON struct {
+	Model      string  `json:"model"`
+	DoneBytes  int64   `json:"done_bytes"`
+	TotalBytes int64   `json:"total_bytes"`
+	Fraction   float64 `json:"fraction"`
+}

@@ -1,0 +1,93 @@
+package openai
+
+import (
+	"time"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+// job is a generation request that has been understood: what to run and how
+// to answer. It is not changed after it was read.
+type job struct {
+	id             string // ours, unique
+	model          *Model
+	params         *params
+	chat           bool // else a legacy completion
+	echo           bool // the prompt is part of the text
+	prompts        []prompt
+	maxTokens      int // per choice
+	promptLogprobs int // alternatives per prompt token; -1 is none
+	tenant         string
+	retries        int
+	created        int64 // Unix seconds
+	arrived        time.Time
+}
+
+// settleLength gives the job its output limit and refuses what cannot fit the
+// context. param names where the prompt is.
+func (j *job) settleLength(param string, otherwise int) *api.Error {
+	limit := j.model.MaxModelLen
+	j.maxTokens = j.params.maxTokens
+	if j.maxTokens < 0 {
+		j.maxTokens = otherwise
+	}
+	for _, p := range j.prompts {
+		if n := len(p.ids); n >= limit && j.maxTokens != 0 || n > limit {
+			return contextExceeded(param, n, j.maxTokens, limit)
+		}
+		if n := len(p.ids); n+j.maxTokens > limit {
+			return contextExceeded(param, n, j.maxTokens, limit)
+		}
+	}
+	if j.params.minTokens > j.maxTokens {
+		return badRequest("invalid_value", "min_tokens", "min_tokens is %d, above the limit of output tokens, %d", j.params.minTokens, j.maxTokens)
+	}
+	return nil
+}
+
+func (j *job) endpoint() string {
+	if j.chat {
+		return routeChat
+	}
+	return routeCompletions
+}
+
+func (j *job) promptTokens() int {
+	n := 0
+	for _, p := range j.prompts {
+		n += len(p.ids)
+	}
+	return n
+}
+
+// request is prompt i as the backend sees it.
+func (j *job) request(i int) *inference.Request {
+	p := j.params
+	id := j.id
+	if len(j.prompts) > 1 {
+		id = at(id, i)
+	}
+	return &inference.Request{
+		ID:             id,
+		Tenant:         j.tenant,
+		Class:          inference.Default,
+		Prompt:         j.prompts[i].ids,
+		MaxTokens:      j.maxTokens,
+		MinTokens:      p.minTokens,
+		N:              p.n,
+		StopTokens:     p.stopTokens,
+		IgnoreEOS:      p.ignoreEOS,
+		PromptLogprobs: j.promptLogprobs,
+		Sampling:       p.sampling,
+		Arrived:        j.arrived,
+	}
+}
+
+func (j *job) start() RequestStart {
+	return RequestStart{
+		ID: j.id, Endpoint: j.endpoint(), Model: j.model.ID, Tenant: j.tenant, Stream: j.params.stream,
+		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
+		Retries: j.retries, Arrived: j.arrived,
+	}
+}

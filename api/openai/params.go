@@ -1,0 +1,216 @@
+package openai
+
+import (
+	"math/rand/v2"
+	"strings"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+const (
+	maxChoicesPerPrompt = 128 // n; the OpenAI API's limit
+	maxStops            = 4   // stop strings; the OpenAI API's limit
+	maxStopBytes        = 4 << 10
+	maxMetadata         = 16 // pairs of metadata; the OpenAI API's limit
+)
+
+// params are what both generation endpoints take, checked and complete but
+// for the prompt.
+type params struct {
+	stream          bool
+	includeUsage    bool
+	includeProgress bool
+
+	n              int
+	maxTokens      int // per choice; -1 is not given
+	minTokens      int
+	ignoreEOS      bool
+	stops          *stopSet
+	stopTokens     []inference.TokenID
+	special        bool // control tokens are visible in the text
+	returnTokenIDs bool
+	logprobs       bool
+	sampling       inference.Sampling
+
+	warnings []string // names of ignored parameters, in lenient mode
+}
+
+// readParams takes the shared fields out of a request.
+func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
+	p := &params{
+		stream:         o.flag("stream", false, fault),
+		n:              o.count("n", 1, maxChoicesPerPrompt, 1, fault),
+		ignoreEOS:      o.flag("ignore_eos", false, fault),
+		special:        !o.flag("skip_special_tokens", true, fault),
+		returnTokenIDs: o.flag("return_token_ids", false, fault),
+	}
+	p.maxTokens = o.count("max_tokens", 0, maxInt32, -1, fault)
+	p.minTokens = o.count("min_tokens", 0, maxInt32, 0, fault)
+	p.stops = readStops(o, fault)
+	p.stopTokens = readStopTokens(o, m, c, fault)
+	p.sampling = readSampling(o, m, fault)
+	p.readStreamOptions(o, fault)
+	readHarmless(o, fault)
+	return p
+}
+
+const maxInt32 = 1<<31 - 1
+
+func (p *params) readStreamOptions(o *object, fault **api.Error) {
+	raw, ok := o.take("stream_options")
+	if !ok {
+		return
+	}
+	if !p.stream {
+		keep(fault, badRequest("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"))
+		return
+	}
+	so, err := parseObject("stream_options", raw, maxFields)
+	if err != nil {
+		keep(fault, err)
+		return
+	}
+	p.includeUsage = so.flag("include_usage", false, fault)
+	p.includeProgress = so.flag("include_progress", false, fault)
+	if so.flag("include_obfuscation", false, fault) {
+		keep(fault, unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"))
+	}
+	if f, left := so.rest(); left {
+		keep(fault, unknown(join(so.path, f.name)))
+	}
+}
+
+// readStops reads stop: a string or up to four.
+func readStops(o *object, fault **api.Error) *stopSet {
+	include := o.flag("include_stop_str_in_output", false, fault)
+	raw, ok := o.take("stop")
+	if !ok {
+		return newStopSet(nil, include)
+	}
+	texts, err := parseStops(raw)
+	keep(fault, err)
+	return newStopSet(texts, include)
+}
+
+func parseStops(raw []byte) ([]string, *api.Error) {
+	if raw[0] == '"' {
+		s, err := parseStop("stop", raw)
+		return []string{s}, err
+	}
+	if raw[0] != '[' {
+		return nil, wrongType("stop", "a string or an array of strings", raw)
+	}
+	list, err := parseArray("stop", raw, maxStops)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(list))
+	for i, item := range list {
+		if texts[i], err = parseStop(at("stop", i), item); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+func parseStop(path string, raw []byte) (string, *api.Error) {
+	s, err := parseString(path, raw)
+	switch {
+	case err != nil:
+		return "", err
+	case s == "":
+		return "", badRequest("invalid_value", path, "%s is empty; it would end every answer at once", path)
+	case len(s) > maxStopBytes:
+		return "", badRequest("invalid_value", path, "%s has %d bytes; %d are allowed", path, len(s), maxStopBytes)
+	}
+	return s, nil
+}
+
+func readStopTokens(o *object, m *Model, c *Config, fault **api.Error) []inference.TokenID {
+	raw, ok := o.take("stop_token_ids")
+	if !ok {
+		return nil
+	}
+	ids, err := parseTokens("stop_token_ids", raw, m.Tokenizer.Size(), c.MaxStopTokens)
+	keep(fault, err)
+	return ids
+}
+
+// parseTokens reads an array of at most limit ids of a vocabulary of size
+// entries. It makes no list of raw values: a body of ids is long.
+func parseTokens(path string, raw []byte, size, limit int) ([]inference.TokenID, *api.Error) {
+	i := skipSpace(raw, 0)
+	if raw[i] != '[' {
+		return nil, wrongType(path, "an array of token ids", raw)
+	}
+	var ids []inference.TokenID
+	for i = skipSpace(raw, i+1); raw[i] != ']'; {
+		end := skipValue(raw, i)
+		if len(ids) == limit {
+			return nil, badRequest("invalid_value", path, "%s has more than %d values", path, limit)
+		}
+		id, err := parseInteger(at(path, len(ids)), raw[i:end], 0, int64(size)-1)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, inference.TokenID(id))
+		i = skipComma(raw, end)
+	}
+	return ids, nil
+}
+
+// readHarmless takes fields that change nothing about the answer: labels that
+// a client attaches for services behind the OpenAI API which do not exist
+// here. Their types are checked; they are not stored.
+func readHarmless(o *object, fault **api.Error) {
+	for _, name := range []string{"user", "safety_identifier", "prompt_cache_key"} {
+		o.text(name, fault)
+	}
+	if tier, ok := o.text("service_tier", fault); ok && tier != "auto" && tier != "default" {
+		keep(fault, unsupported("service_tier", "there is one tier: leave it out, or send auto or default"))
+	}
+	raw, ok := o.take("metadata")
+	if !ok {
+		return
+	}
+	pairs, err := parseObject("metadata", raw, maxMetadata)
+	if err != nil {
+		keep(fault, err)
+		return
+	}
+	for _, f := range pairs.fields {
+		_, err := parseString(join("metadata", f.name), f.raw)
+		keep(fault, err)
+	}
+}
+
+// finish refuses what nobody has read, or in lenient mode notes it.
+func (p *params) finish(o *object, c *Config, fault **api.Error) {
+	for f, left := o.rest(); left; f, left = o.rest() {
+		err := refusal(f)
+		switch {
+		case err == nil:
+		case c.Lenient:
+			p.warnings = append(p.warnings, f.name)
+		default:
+			keep(fault, err)
+		}
+	}
+}
+
+// seed draws one where the request has none.
+func seed(o *object, fault **api.Error) uint64 {
+	if n, ok := o.integer("seed", -1<<63, 1<<63-1, fault); ok {
+		return uint64(n) //nolint:gosec // any bit pattern is a seed
+	}
+	return rand.Uint64()
+}
+
+func unknown(name string) *api.Error {
+	return badRequest("unknown_parameter", name, "unknown parameter %q; leave it out, or run the server with --lenient to have such fields ignored", name)
+}
+
+func unsupported(name, wayOut string) *api.Error {
+	return badRequest("unsupported_parameter", name, "%s is not supported; %s", name, strings.TrimSuffix(wayOut, "."))
+}

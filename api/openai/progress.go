@@ -1,0 +1,85 @@
+package openai
+
+import (
+	"strconv"
+	"time"
+
+	"weir/internal/inference"
+)
+
+// While nothing is generated a stream beats, so that proxies and clients know
+// that it lives. Clients that asked for it hear more: their place in the queue
+// and how much of the prompt is done. Both are comments, which the SSE
+// standard tells clients to skip.
+
+// untilTimer is the time to the next heartbeat or look at the progress.
+func (r *eventStream) untilTimer() time.Duration {
+	c := &r.g.server.config
+	d := time.Until(r.beat)
+	if r.wantsProgress() {
+		d = min(d, c.ProgressEvery)
+	}
+	return max(d, 0)
+}
+
+func (r *eventStream) wantsProgress() bool {
+	return r.g.job.params.includeProgress && r.g.result.FirstToken.IsZero()
+}
+
+// tick writes what the clock makes due.
+func (r *eventStream) tick() {
+	if r.wantsProgress() {
+		r.reportProgress()
+	}
+	if len(r.buf) == 0 && !time.Now().Before(r.beat) {
+		r.pulse()
+	}
+	if len(r.buf) > 0 || !time.Now().Before(r.beat) {
+		r.rest()
+	}
+}
+
+func (r *eventStream) pulse() {
+	switch r.g.server.config.Heartbeat {
+	case HeartbeatComment:
+		r.buf = append(r.buf, heartbeat...)
+	case HeartbeatChunk:
+		r.buf = append(r.buf, r.head...)
+		r.tail()
+	case HeartbeatOff:
+	}
+}
+
+// reportProgress writes a comment when something has changed.
+func (r *eventStream) reportProgress() {
+	p := r.g.progress()
+	if p == r.progress {
+		return
+	}
+	r.progress = p
+	if p.Position > 0 {
+		r.buf = append(r.buf, ": queue position="...)
+		r.buf = strconv.AppendInt(r.buf, int64(p.Position), 10)
+	} else {
+		r.buf = append(r.buf, ": prefill "...)
+		r.buf = strconv.AppendInt(r.buf, int64(p.PrefillTokens), 10)
+		r.buf = append(r.buf, '/')
+		r.buf = strconv.AppendInt(r.buf, int64(r.g.result.PromptTokens), 10)
+		r.buf = append(r.buf, " cached="...)
+		r.buf = strconv.AppendInt(r.buf, int64(p.CachedTokens), 10)
+	}
+	r.buf = append(r.buf, '\n')
+}
+
+// progress is that of all prompts together: the last one's place in the
+// queue, and sums.
+func (g *generation) progress() inference.Progress {
+	var all inference.Progress
+	for _, st := range g.streams {
+		p := st.Progress()
+		all.Position = max(all.Position, p.Position)
+		all.PrefillTokens += p.PrefillTokens
+		all.CachedTokens += p.CachedTokens
+	}
+	return all
+}
