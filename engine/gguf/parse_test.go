@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -78,7 +79,7 @@ func small() *Builder {
 	b.Set("none", []string{})
 	b.TensorF32("token_embd.weight", []uint64{3, 2}, []float32{1, 2, 3, 4, 5, 6})
 	b.Tensor("blk.0.attn_q.weight", []uint64{64, 2}, TypeQ8_0, bytes.Repeat([]byte{7}, 4*34))
-	b.Tensor("blk.0.ffn_up.weight", []uint64{256, 1, 1, 1}, TypeQ4_K, bytes.Repeat([]byte{9}, 144))
+	b.Tensor("blk.0.ffn_up.weight", []uint64{256, 1, 1, 1}, TypeQ4K, bytes.Repeat([]byte{9}, 144))
 	return b
 }
 
@@ -195,14 +196,14 @@ func TestParseRefuses(t *testing.T) {
 		{"five dimensions", one().tensor("t", TypeF32, 0, 1, 1, 1, 1, 1).data(32), ErrFormat, "5 dimensions"},
 		{"2^32-1 dimensions", one().str("t").u32(math.MaxUint32).u64(1).u64(1), ErrFormat, "4294967295 dimensions"},
 		{"dimension 0 (llama.cpp 18586)", one().tensor("t", TypeF32, 0, 4, 0).data(32), ErrFormat, "dimension 1 is 0"},
-		{"row of 0", one().tensor("t", TypeQ4_K, 0, 0).data(32), ErrFormat, "dimension 0 is 0"},
+		{"row of 0", one().tensor("t", TypeQ4K, 0, 0).data(32), ErrFormat, "dimension 0 is 0"},
 		{"negative dimension", one().tensor("t", TypeF32, 0, 4, math.MaxUint64).data(32), ErrFormat, "dimension 1 is -1"},
 		{"elements wrap to 0 (CVE-2026-33298)", one().tensor("t", TypeF32, 0, 1<<32, 1<<32).data(32), ErrFormat, "2^63 elements"},
 		{"elements wrap to 8 (CVE-2025-53630)", one().tensor("t", TypeF32, 0, 1<<62+2, 4).data(32), ErrFormat, "2^63 elements"},
 		{"bytes wrap to 16 (CVE-2026-27940)", one().tensor("t", TypeF32, 0, 1<<62+4).data(32), ErrFormat, "2^63 bytes"},
 		{"bytes above 2^63", one().tensor("t", TypeF32, 0, 1<<61).data(32), ErrFormat, "2^63 bytes"},
 		{"bytes near 2^63", one().tensor("t", TypeF32, 0, 1<<61-1).data(32), ErrTruncated, `"t" needs bytes`},
-		{"row is not whole blocks", one().tensor("t", TypeQ4_K, 0, 255).data(4096), ErrFormat, "255 elements are not whole blocks of Q4_K (256)"},
+		{"row is not whole blocks", one().tensor("t", TypeQ4K, 0, 255).data(4096), ErrFormat, "255 elements are not whole blocks of Q4_K (256)"},
 		{"negative tensor type", one().tensor("t", Type(math.MaxUint32), 0, 1).data(32), ErrFormat, "negative type id -1"},
 		{"cut tensor", &raw{b: one().tensor("tensor", TypeF32, 0, 1, 2).b[:56]}, ErrTruncated, `tensor "tensor"`},
 
@@ -244,6 +245,29 @@ func bytesAllocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
+// The smallest records cost the most memory per byte of the file.
+func TestParseOfManySmallRecordsIsBounded(t *testing.T) {
+	const n = 50000
+	keys, tensors, empty := header(3, 0, n), header(3, n, 0), header(3, 0, 1).kv("k", valueArray).u32(uint32(valueString)).u64(n)
+	for i := range n {
+		name := strconv.FormatInt(int64(i), 36)
+		keys.kv(name, valueUint8).u8(1)
+		tensors.tensor(name, 4, uint64(i)*32)
+		empty.str("")
+	}
+	for what, data := range map[string][]byte{"keys": keys.b, "tensors": tensors.data(32 * n).b, "strings": empty.b} {
+		var err error
+		allocated := bytesAllocated(func() { _, err = parseBytes(data) })
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if limit := memoryLimit(len(data)); allocated > limit {
+			t.Errorf("%s: %d bytes allocated for a file of %d, limit %d", what, allocated, len(data), limit)
+		}
+		t.Logf("%s: %.1f bytes allocated per byte of the file", what, float64(allocated)/float64(len(data)))
+	}
+}
+
 // A sparse file costs its author nothing, whatever its size.
 func TestParseBoundsTheHeaderOfSparseFiles(t *testing.T) {
 	for name, data := range map[string]*raw{
@@ -255,7 +279,7 @@ func TestParseBoundsTheHeaderOfSparseFiles(t *testing.T) {
 	} {
 		var err error
 		allocated := bytesAllocated(func() { _, err = Parse(sparse{data.b}, 1<<40) })
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "256 MiB") {
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "128 MiB") {
 			t.Errorf("%s: error %v, want one that names the limit", name, err)
 		}
 		if allocated > 1<<20 {

@@ -13,8 +13,9 @@ import (
 
 // maxHeaderBytes bounds what is read as metadata and tensor descriptions, and
 // with it the memory that a sparse file can claim. The largest vocabularies
-// (262k tokens with merges) take about 20 MiB.
-const maxHeaderBytes = 256 << 20
+// (262k tokens with merges) take about 20 MiB, twice that with a copy of the
+// tokenizer in another format beside.
+const maxHeaderBytes = 128 << 20
 
 const (
 	readBufferBytes = 256 << 10

@@ -12,22 +12,22 @@ type Type uint32
 
 // Tensor types that the engine computes with.
 const (
-	TypeF32    Type = 0
-	TypeF16    Type = 1
-	TypeQ4_0   Type = 2
-	TypeQ4_1   Type = 3
-	TypeQ5_0   Type = 6
-	TypeQ5_1   Type = 7
-	TypeQ8_0   Type = 8
-	TypeQ2_K   Type = 10
-	TypeQ3_K   Type = 11
-	TypeQ4_K   Type = 12
-	TypeQ5_K   Type = 13
-	TypeQ6_K   Type = 14
-	TypeIQ4_NL Type = 20
-	TypeIQ4_XS Type = 23
-	TypeBF16   Type = 30
-	TypeMXFP4  Type = 39
+	TypeF32   Type = 0
+	TypeF16   Type = 1
+	TypeQ4_0  Type = 2
+	TypeQ4_1  Type = 3
+	TypeQ5_0  Type = 6
+	TypeQ5_1  Type = 7
+	TypeQ8_0  Type = 8
+	TypeQ2K   Type = 10
+	TypeQ3K   Type = 11
+	TypeQ4K   Type = 12
+	TypeQ5K   Type = 13
+	TypeQ6K   Type = 14
+	TypeIQ4NL Type = 20
+	TypeIQ4XS Type = 23
+	TypeBF16  Type = 30
+	TypeMXFP4 Type = 39
 )
 
 // layout describes one type: elems values are stored in bytes bytes. A layout

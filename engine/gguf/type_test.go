@@ -21,7 +21,7 @@ func TestTypeLayouts(t *testing.T) {
 	}{
 		{TypeF32, "F32", 1, 4, true},
 		{TypeQ8_0, "Q8_0", 32, 34, true},
-		{TypeQ6_K, "Q6_K", 256, 210, true},
+		{TypeQ6K, "Q6_K", 256, 210, true},
 		{TypeMXFP4, "MXFP4", 32, 17, true},
 		{40, "NVFP4", 64, 36, true},
 		{4, "Q4_2", 0, 0, false},
@@ -43,8 +43,8 @@ func TestRowBytes(t *testing.T) {
 		ok    bool
 	}{
 		{TypeF16, 3, 6, true},
-		{TypeQ4_K, 512, 288, true},
-		{TypeQ4_K, 511, 0, false},
+		{TypeQ4K, 512, 288, true},
+		{TypeQ4K, 511, 0, false},
 		{99, 32, 0, false},
 		{TypeF32, math.MaxUint64, 0, false},
 	} {

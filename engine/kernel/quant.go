@@ -42,19 +42,19 @@ func Decode(t gguf.Type, dst []float32, src []byte) {
 		decodeQ50(dst, src)
 	case gguf.TypeQ5_1:
 		decodeQ51(dst, src)
-	case gguf.TypeQ2_K:
+	case gguf.TypeQ2K:
 		decodeQ2K(dst, src)
-	case gguf.TypeQ3_K:
+	case gguf.TypeQ3K:
 		decodeQ3K(dst, src)
-	case gguf.TypeQ4_K:
+	case gguf.TypeQ4K:
 		decodeQ4K(dst, src)
-	case gguf.TypeQ5_K:
+	case gguf.TypeQ5K:
 		decodeQ5K(dst, src)
-	case gguf.TypeQ6_K:
+	case gguf.TypeQ6K:
 		decodeQ6K(dst, src)
-	case gguf.TypeIQ4_NL:
+	case gguf.TypeIQ4NL:
 		decodeIQ4NL(dst, src)
-	case gguf.TypeIQ4_XS:
+	case gguf.TypeIQ4XS:
 		decodeIQ4XS(dst, src)
 	case gguf.TypeMXFP4:
 		decodeMXFP4(dst, src)
