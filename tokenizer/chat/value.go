@@ -50,8 +50,10 @@ type list struct {
 	names []string
 }
 
-// interval is the content of a range: start, start+step, ... count numbers.
-type interval struct{ start, step, count int64 }
+// interval is the content of a range; count is its number of integers.
+type interval struct{ start, stop, step, count int64 }
+
+func (r *interval) at(i int) Value { return integer64(r.start + int64(i)*r.step) }
 
 // None is Python's None, JSON's null.
 func None() Value { return Value{kind: kindNone} }
@@ -244,7 +246,7 @@ func undefinedAttribute(obj Value, name string) Value {
 func (v Value) undefinedMessage() string {
 	switch {
 	case v.kind == kindAbsent:
-		return "value is undefined"
+		return "a required argument is missing"
 	case v.num == undefinedHint:
 		return v.str
 	case v.num == undefinedVariable:
