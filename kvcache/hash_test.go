@@ -120,6 +120,28 @@ func TestT25CollisionsAreMisses(t *testing.T) {
 	mustCheck(t, p)
 }
 
+// T25 between tenants: with one-bit hashes half of all first blocks meet, and
+// still no tenant finds another's.
+func TestT25CollisionsDoNotCrossDomains(t *testing.T) {
+	p := newPool(t, Config{Blocks: 9, BlockTokens: 4, HashBits: 1})
+	start(t, p, "owner", "abcdefgh")
+	met := 0
+	for i := range 20 {
+		reader := "reader" + string(rune('a'+i))
+		d := p.Domain(reader)
+		p.openDomain(d)
+		if d.Chain(nil, word("abcd"), 4)[0] == p.Domain("owner").Chain(nil, word("abcd"), 4)[0] {
+			met++
+		}
+		if hit := p.Match(d, word("abcdefgh"), 8); hit.Tokens != 0 {
+			t.Errorf("%s finds %+v", reader, hit)
+		}
+	}
+	if met == 0 {
+		t.Error("no hashes met")
+	}
+}
+
 // T26: a value in one field is not the same value in another, nor can fields
 // be cut differently, nor can an extra field pass for one of the pool's own.
 func TestT26FieldsOfTheRootAreTagged(t *testing.T) {

@@ -228,6 +228,84 @@ func TestStaleHitsAreRefused(t *testing.T) {
 	mustCheck(t, p)
 }
 
+// Rows that are final already need no room, also where the tail is shared.
+func TestGrowToFinalRowsTakesNothing(t *testing.T) {
+	p := newPool(t, Config{Blocks: 3, BlockTokens: 4})
+	s, fork := start(t, p, "t", "abcdef"), &Table{}
+	p.Fork(fork, s)
+	var copies []Copy
+	if need, ok := p.CanGrow(s, 6, Hit{}); need != 0 || !ok || !p.Grow(s, 6, Hit{}, &copies) || len(copies) > 0 {
+		t.Errorf("growing to 6 final rows needs %d blocks, %v, copies %v", need, ok, copies)
+	}
+	if need, ok := p.CanGrow(s, 7, Hit{}); need != 1 || ok || p.Grow(s, 7, Hit{}, &copies) {
+		t.Errorf("a row in a shared tail needs %d blocks of none, %v", need, ok)
+	}
+	p.Release(fork)
+	if need, ok := p.CanGrow(s, 7, Hit{}); need != 0 || !ok {
+		t.Errorf("a row in a tail of one's own needs %d blocks, %v", need, ok)
+	}
+	mustCheck(t, p)
+}
+
+// T19: somebody reads a pinned block, so it is not written either, even if it
+// has left the cache and one table holds it alone.
+func TestT19PinnedBlocksAreNotWritten(t *testing.T) {
+	p := newPool(t, Config{Blocks: 9, BlockTokens: 4})
+	s := start(t, p, "t", "abcdefgh")
+	head, pinned := s.Blocks()[0], s.Blocks()[1]
+	p.Pin(pinned)
+	p.Slide(s, 4)
+	p.unpublish(head)
+	if m := p.blocks[pinned]; m.published || m.ref != 1 {
+		t.Fatalf("block %d is %+v", pinned, m)
+	}
+	p.Truncate(s, 6)
+	var copies []Copy
+	if !p.Grow(s, 7, Hit{}, &copies) || s.Blocks()[1] == pinned || len(copies) != 1 {
+		t.Errorf("row 6 goes to blocks %v with copies %v", s.Blocks(), copies)
+	}
+	p.Release(s)
+	if st := p.Stats(); st.Pinned != 1 || st.Free != 7 {
+		t.Errorf("%+v, want the pinned block to be kept", st)
+	}
+	p.Unpin(pinned)
+	mustCheck(t, p)
+}
+
+// K5 with classes: a tail that was replaced after the class fell may stand
+// before blocks that were grown in a higher one.
+func TestPublishingRaisesTheParentsClass(t *testing.T) {
+	p := newPool(t, Config{Blocks: 9, BlockTokens: 4})
+	s, fork := start(t, p, "t", "ab"), &Table{}
+	p.SetClass(s, Retained)
+	var copies []Copy
+	p.Grow(s, 8, Hit{}, &copies)
+	p.Fork(fork, s)
+	p.SetClass(s, Ephemeral)
+	p.Grow(s, 8, Hit{}, &copies)
+	p.Commit(s, word("abcdefgh"), 8)
+	mustCheck(t, p)
+	for _, b := range s.Blocks() {
+		if c := p.blocks[b].class; c != Retained {
+			t.Errorf("block %d is %v", b, c)
+		}
+	}
+}
+
+// A copy pays from 4 rows and from a quarter of the block on.
+func TestPartialHitsHaveALeastLength(t *testing.T) {
+	for blockTokens, least := range map[int]int{8: 4, 16: 4, 64: 16, 256: 64} {
+		p := newPool(t, Config{Blocks: 9, BlockTokens: blockTokens})
+		d, text := p.Domain("t"), strings.Repeat("a", blockTokens)
+		p.Release(start(t, p, "t", text))
+		for rows, want := range map[int]int{least - 1: 0, least: least, blockTokens - 1: blockTokens - 1} {
+			if hit := p.Match(d, word(text), rows); hit.Tokens != want || hit.PartialTokens != want {
+				t.Errorf("blocks of %d, %d rows: hit %+v, want %d", blockTokens, rows, hit, want)
+			}
+		}
+	}
+}
+
 // Of many children of a block the newest eight are looked at for a partial
 // hit, and the best of these is taken.
 func TestPartialHitsScanEightChildren(t *testing.T) {
@@ -267,6 +345,26 @@ func TestT32EvictionTouchesFewBlocks(t *testing.T) {
 		if changed == 0 || changed > 12 {
 			t.Errorf("%d blocks cached: eviction changed %d links", blocks, changed)
 		}
+	}
+}
+
+// K16: whatever makes blocks of a domain idle, they do not exceed its bound.
+func TestK16BoundHoldsAfterUnpin(t *testing.T) {
+	p := newPool(t, Config{Blocks: 17, BlockTokens: 4, TenantBlocks: 2})
+	s := start(t, p, "t", "abcdefghijkl")
+	for _, b := range s.Blocks() {
+		p.Pin(b)
+	}
+	p.Release(s)
+	if n := p.Resident(p.Domain("t")); n != 3 {
+		t.Errorf("%d blocks are resident while pinned, want 3", n)
+	}
+	for b := BlockID(3); b > 0; b-- {
+		p.Unpin(b)
+		mustCheck(t, p)
+	}
+	if n := p.Resident(p.Domain("t")); n != 2 {
+		t.Errorf("%d blocks are resident, want 2", n)
 	}
 }
 
