@@ -219,7 +219,7 @@ func parsePart(path string, raw []byte) (json.RawMessage, *api.Error) {
 	case !ok:
 		return nil, missing(join(path, "type"), `"text"`)
 	case kind != "text":
-		return nil, unsupported(join(path, "type")+" "+quote([]byte(kind)), "models here read text: send parts of type text")
+		return nil, unsupported(join(path, "type"), "models here read text: send parts of type text, not "+quote([]byte(kind)))
 	}
 	text, ok := o.take("text")
 	if !ok {
