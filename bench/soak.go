@@ -168,6 +168,7 @@ func (s *soak) request(parent context.Context, r *rand.Rand) {
 		time.AfterFunc(time.Duration(r.IntN(300))*time.Microsecond, cut)
 	case soonAfter, nonStream:
 		time.AfterFunc(time.Duration(r.IntN(60))*time.Millisecond, cut)
+	default: // cut by exchange, or not at all
 	}
 	err := s.exchange(ctx, r, at, stream, cut)
 	switch {
@@ -239,6 +240,7 @@ func (s *soak) exchange(ctx context.Context, r *rand.Rand, at stage, stream bool
 		limit = 1 + r.IntN(5)
 	case nearTheEnd:
 		limit = s.o.MaxTokens - r.IntN(3)
+	default: // not by a count of events
 	}
 	return readStream(resp.Body, limit, cut)
 }

@@ -241,9 +241,10 @@ func (r *reader) value(t valueType) any {
 		return r.string("string", math.MaxUint64)
 	case valueArray:
 		return r.array()
+	default:
+		r.fail("%w: value type %d, known are 0 to %d", ErrFormat, t, valueTypes-1)
+		return nil
 	}
-	r.fail("%w: value type %d, known are 0 to %d", ErrFormat, t, valueTypes-1)
-	return nil
 }
 
 func (r *reader) bool() bool {
@@ -287,9 +288,9 @@ func (r *reader) array() any {
 		return r.strings(n)
 	case valueArray:
 		r.fail("%w: array of arrays", ErrFormat)
-		return nil
+	default:
+		r.fail("%w: array of value type %d, known are 0 to %d", ErrFormat, t, valueTypes-1)
 	}
-	r.fail("%w: array of value type %d, known are 0 to %d", ErrFormat, t, valueTypes-1)
 	return nil
 }
 

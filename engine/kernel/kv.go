@@ -51,8 +51,9 @@ func (t KVType) weightType() gguf.Type {
 		return gguf.TypeQ8_0
 	case KVF32:
 		return gguf.TypeF32
+	default:
+		return gguf.TypeF16
 	}
-	return gguf.TypeF16
 }
 
 // KVShape fixes the size of a KV store.

@@ -83,6 +83,7 @@ func read(t testing.TB, s *inference.Stream) answer {
 				a.tokens[e.Choice] = append(a.tokens[e.Choice], e.Token)
 			case inference.EventFinish:
 				a.finish[e.Choice] = e.Finish
+			default:
 			}
 			a.events = append(a.events, e)
 		}

@@ -82,8 +82,9 @@ func (j *job) wants(pos int) bool {
 		return pos == 0
 	case inference.PoolingLast:
 		return pos == len(j.req.Prompt)-1
+	default:
+		return false
 	}
-	return false
 }
 
 // pool takes in the hidden state at a wanted position, in ascending order.

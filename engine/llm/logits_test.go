@@ -85,7 +85,7 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tokens []int32
-	for _, w := range strings.Fields(string(raw)) {
+	for w := range strings.FieldsSeq(string(raw)) {
 		n, err := strconv.Atoi(w)
 		if err != nil {
 			t.Fatal(err)
