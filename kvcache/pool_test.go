@@ -424,7 +424,6 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	life := func() {
 		n++
 		ids[20] = n % 5
-		chain := 0
 		p.Begin(&s, d)
 		hit := p.Match(d, ids, 40)
 		p.CanGrow(&s, 40, hit)
@@ -435,7 +434,6 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			ids[row] = n
 			p.Grow(&s, row, Hit{}, &copies)
 			p.Commit(&s, ids, row)
-			chain++
 		}
 		p.Truncate(&s, 90)
 		p.SetClass(&s, Retained)
