@@ -52,11 +52,12 @@ type job struct {
 
 // runner is a running sequence before a plan.
 type runner struct {
-	seq      *sequence
-	id       ID
-	choice   int
-	decoding bool
-	capped   bool
+	seq                 *sequence
+	id                  ID
+	choice              int
+	decoding            bool
+	capped              bool
+	blocks, preemptions int
 }
 
 func newWorld(t testing.TB, cfg Config, pool kvcache.Config) *world {
@@ -174,7 +175,7 @@ func (w *world) takeEnds(ends []End) {
 func (w *world) runners() []runner {
 	var rs []runner
 	for _, q := range w.sched.running {
-		rs = append(rs, runner{q, q.req.id, q.choice, q.decoding(), q.preemptions >= w.cfg.PreemptLimit})
+		rs = append(rs, runner{q, q.req.id, q.choice, q.decoding(), q.preemptions >= w.cfg.PreemptLimit, len(q.table.Blocks()), q.preemptions})
 	}
 	return rs
 }
