@@ -64,8 +64,8 @@ type Engine struct {
 	CheckTensors  bool   // refuse weights that are not finite
 }
 
-// KVTypes are the values of Engine.KVType; auto is f16.
-var KVTypes = []string{"auto", "f16", "q8_0"}
+// KVTypes are the values of Engine.KVType; auto is f16, f32 is for reference runs.
+var KVTypes = []string{"auto", "f16", "q8_0", "f32"}
 
 // Address is host and port of the API's listener.
 func (s Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
