@@ -19,10 +19,8 @@ func (w *builder) strftime(format Value, t time.Time) {
 			if s[i+1] == '-' && i+2 < len(s) {
 				n = 3 // glibc: no padding
 			}
-			if piece = directive(s[i+n-1], n == 3, t); piece == "" {
-				piece = s[i : i+n]
-			}
-			if s[i+1] >= utf8.RuneSelf {
+			var known bool
+			if piece, known = directive(s[i+n-1], n == 3, t); !known {
 				n, piece = 1, "%"
 			}
 		}
@@ -31,13 +29,13 @@ func (w *builder) strftime(format Value, t time.Time) {
 	}
 }
 
-// directive gives the text of %c, and "" for those unknown or empty.
-func directive(c byte, unpadded bool, t time.Time) string {
-	pad := func(n, width int) string {
+// directive gives the text of %c; false for those unknown.
+func directive(c byte, unpadded bool, t time.Time) (string, bool) {
+	pad := func(n, width int) (string, bool) {
 		if unpadded {
 			width = 0
 		}
-		return fmt.Sprintf("%0*d", width, n)
+		return fmt.Sprintf("%0*d", width, n), true
 	}
 	switch c {
 	case 'Y':
@@ -51,7 +49,7 @@ func directive(c byte, unpadded bool, t time.Time) string {
 	case 'd':
 		return pad(t.Day(), 2)
 	case 'e':
-		return fmt.Sprintf("%2d", t.Day())
+		return fmt.Sprintf("%2d", t.Day()), true
 	case 'H':
 		return pad(t.Hour(), 2)
 	case 'I':
@@ -61,7 +59,7 @@ func directive(c byte, unpadded bool, t time.Time) string {
 	case 'S':
 		return pad(t.Second(), 2)
 	case 'f':
-		return fmt.Sprintf("%06d", t.Nanosecond()/1000)
+		return fmt.Sprintf("%06d", t.Nanosecond()/1000), true
 	case 'j':
 		return pad(t.YearDay(), 3)
 	case 'U':
@@ -75,33 +73,32 @@ func directive(c byte, unpadded bool, t time.Time) string {
 	case 's':
 		return pad(int(t.Unix()), 0)
 	case '%':
-		return "%"
+		return "%", true
 	case 'n':
-		return "\n"
+		return "\n", true
+	case 'Z', 'z':
+		return "", true // transformers asks a time without zone
 	case 't':
-		return "\t"
+		return "\t", true
 	}
 	return compound(c, t)
 }
 
 // compound are the directives that Go's layouts express.
-func compound(c byte, t time.Time) string {
+func compound(c byte, t time.Time) (string, bool) {
 	switch c {
 	case 'G', 'V':
 		year, week := t.ISOWeek()
 		if c == 'G' {
-			return fmt.Sprintf("%04d", year)
+			return fmt.Sprintf("%04d", year), true
 		}
-		return fmt.Sprintf("%02d", week)
+		return fmt.Sprintf("%02d", week), true
 	case 'c':
-		return t.Format("Mon Jan _2 15:04:05 2006")
+		return t.Format("Mon Jan _2 15:04:05 2006"), true
 	}
 	layout := map[byte]string{
 		'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'p': "PM", 'D': "01/02/06", 'x': "01/02/06",
-		'F': "2006-01-02", 'R': "15:04", 'T': "15:04:05", 'X': "15:04:05", 'r': "03:04:05 PM", 'z': "-0700", 'Z': "MST",
+		'F': "2006-01-02", 'R': "15:04", 'T': "15:04:05", 'X': "15:04:05", 'r': "03:04:05 PM",
 	}[c]
-	if layout == "" {
-		return ""
-	}
-	return t.Format(layout)
+	return t.Format(layout), layout != ""
 }
