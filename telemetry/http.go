@@ -21,7 +21,7 @@ func newHTTPMetrics() httpMetrics {
 		}, []string{"handler", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "http_request_duration_seconds",
-			Help:    "Time from a request's arrival to the last byte of its answer.",
+			Help:    "Time from a request's arrival to its answer; of a stream, to its header.",
 			Buckets: []float64{.1, .5, 1},
 		}, []string{"handler", "method"}),
 	}

@@ -67,12 +67,7 @@ func (v *flagValue) Set(text string) error {
 func (v *flagValue) String() string { return "" }
 
 // Type names the value in help texts.
-func (v *flagValue) Type() string {
-	if v.setting.IsBool() {
-		return ""
-	}
-	return v.setting.Kind()
-}
+func (v *flagValue) Type() string { return v.setting.Kind() }
 
 // resolve reads file and environment and applies the flags over them. The
 // warnings name what was set and means nothing.

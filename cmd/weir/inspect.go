@@ -65,8 +65,42 @@ type report struct {
 	Tensors   []tensorSummary `json:"tensors"`
 	Supported bool            `json:"supported"`
 	WhyNot    string          `json:"why_not,omitempty"`
-	Info      *llm.Info       `json:"engine,omitempty"`
-	Sequences int             `json:"sequences_of_full_length,omitempty"`
+	Engine    *engineReport   `json:"engine,omitempty"`
+}
+
+// engineReport is how the model would run, in bytes and tokens.
+type engineReport struct {
+	Architecture    string `json:"architecture"`
+	Layers          int    `json:"layers"`
+	Width           int    `json:"width"`
+	Heads           int    `json:"heads"`
+	KVHeads         int    `json:"kv_heads"`
+	HeadDim         int    `json:"head_dim"`
+	FeedForward     int    `json:"feed_forward"`
+	VocabSize       int    `json:"vocab_size"`
+	ContextLength   int    `json:"context_length"`
+	MaxModelLen     int    `json:"max_model_len"`
+	WeightBytes     int64  `json:"weight_bytes"`
+	KVType          string `json:"kv_cache_dtype"`
+	KVBytes         int64  `json:"kv_cache_bytes"`
+	KVTokens        int    `json:"kv_cache_tokens"`
+	KVBlocks        int    `json:"kv_cache_blocks"`
+	BlockTokens     int    `json:"block_size"`
+	KVBytesPerToken int    `json:"kv_cache_bytes_per_token"`
+	Sequences       int    `json:"sequences_of_full_length"`
+	Threads         int    `json:"threads"`
+	Digest          string `json:"digest"`
+}
+
+func newEngineReport(i llm.Info) *engineReport {
+	return &engineReport{
+		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
+		HeadDim: i.HeadDim, FeedForward: i.FeedForward, VocabSize: i.VocabSize,
+		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes,
+		KVType: i.KVType, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
+		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: fullSequences(i),
+		Threads: i.Threads, Digest: i.Digest,
+	}
 }
 
 type entry struct {

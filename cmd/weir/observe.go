@@ -86,18 +86,21 @@ func logFinish(log *zap.Logger, f openai.RequestFinish) {
 	}
 }
 
-// snapshot reads the engine's counters for one scrape.
+// snapshot reads the engine's counters for one scrape. Preempted sequences
+// wait, as in vLLM.
 func snapshot(e *llm.Engine) telemetry.Snapshot {
-	s := e.Stats()
-	load := e.Load()
+	stats, load := e.Stats(), e.Load()
+	sched, cache := stats.Scheduler, stats.Cache
 	snap := telemetry.Snapshot{
-		Running: load.Running, Waiting: load.Waiting, WaitingTokens: load.WaitingTokens,
-		KVBlocks: s.Cache.Blocks, KVReferenced: s.Cache.Referenced, KVCached: s.Cache.Cached,
-		KVEvictions: s.Cache.Evictions, PrefixQueries: s.Cache.QueryTokens, PrefixHits: s.Cache.HitTokens,
-		Steps: s.Steps, StepPanics: s.Panics, Faults: s.Faults,
+		Running: load.Running, Waiting: load.Waiting + sched.Resuming, WaitingTokens: load.WaitingTokens,
+		KVBlocks: cache.Blocks, KVReferenced: cache.Referenced, KVCached: cache.Cached, KVEvictions: cache.Evictions,
+		PrefixQueries: cache.QueryTokens, PrefixHits: cache.HitTokens,
+		Preemptions: sched.Preemptions, Recomputed: sched.RecomputedTokens,
+		PromptTokens: sched.PromptTokens, PromptCached: sched.CachedTokens, OutputTokens: sched.OutputTokens,
+		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
 	}
-	if idle := load.Running == 0 && load.Waiting == 0; idle {
-		snap.KVLeaked = s.Cache.Referenced // an idle engine holds no block
+	if sched.Live == 0 {
+		snap.KVLeaked = cache.Referenced // nobody is left to hold a block
 	}
 	return snap
 }

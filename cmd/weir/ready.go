@@ -50,14 +50,20 @@ func sequences(n, tokens int) string {
 	return fmt.Sprintf("%d sequences of %d tokens", n, tokens)
 }
 
+// firstCall is a request to try; its fields are in the order people write.
+type firstCall struct {
+	Model    string    `json:"model"`
+	Messages []message `json:"messages,omitempty"`
+	Prompt   string    `json:"prompt,omitempty"`
+}
+
 // curl is a first call to paste into a shell.
 func (r readiness) curl() string {
-	path, body := "/v1/completions", map[string]any{"model": r.model, "prompt": "Hello"}
+	path, call := "/v1/completions", firstCall{Model: r.model, Prompt: "Hello"}
 	if r.chats {
-		path = "/v1/chat/completions"
-		body = map[string]any{"model": r.model, "messages": []map[string]string{{"role": "user", "content": "Hello"}}}
+		path, call = "/v1/chat/completions", firstCall{Model: r.model, Messages: []message{{"user", "Hello"}}}
 	}
-	data, err := json.Marshal(body)
+	body, err := json.Marshal(call)
 	if err != nil {
 		return "curl " + r.url + "/v1/models"
 	}
@@ -65,7 +71,7 @@ func (r readiness) curl() string {
 	if r.keyed {
 		key = ` -H "Authorization: Bearer $WEIR_API_KEY"`
 	}
-	return fmt.Sprintf("curl %s%s%s -H 'Content-Type: application/json' \\\n  -d %s", r.url, path, key, shellQuote(string(data)))
+	return fmt.Sprintf("curl %s%s%s -H 'Content-Type: application/json' \\\n  -d %s", r.url, path, key, shellQuote(string(body)))
 }
 
 // shellQuote makes one word of s for a POSIX shell.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,7 +129,7 @@ func once(talk *conversation, in io.Reader, errs io.Writer) error {
 	}
 	stop, ended := interrupts()
 	defer ended()
-	a, err := talk.ask(string(text), stop)
+	a, err := talk.ask(strings.TrimRight(string(text), "\r\n"), stop)
 	if err != nil {
 		return err
 	}

@@ -223,6 +223,10 @@ func (s *server) open(m *model) error {
 	if m.template == nil {
 		s.log.Warn("this model cannot chat; /v1/completions works", zap.Error(m.noTemplate))
 	}
+	if info.MaxModelLen > info.ContextLength {
+		s.log.Warn("sequences may grow beyond what the model was trained on",
+			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
+	}
 	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template != nil, keyed: len(s.config.API.APIKeys) > 0}
 	if s.second != nil {
 		block.metrics = baseURL(s.second)
