@@ -168,6 +168,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 			}).Write(ctx)
 		}
 	}()
+	if ambiguous(&ctx.Request.Header) {
+		refuseAmbiguous(ctx)
+		return
+	}
 	s.handler.Handle(ctx)
 }
 
