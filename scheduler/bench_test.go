@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"weir/internal/inference"
 	"weir/kvcache"
@@ -18,9 +19,18 @@ type load struct {
 	domain  kvcache.Domain
 	waiting int
 	salt    uint64
+
+	planning time.Duration // spent in Plan
 }
 
 func newLoad(tb testing.TB, running, waiting, output int) *load {
+	tb.Helper()
+	return newLoadWith(tb, running, running, waiting, output)
+}
+
+// newLoadWith has more seats than the blocks are enough for when seats exceeds
+// running: the head of the queue waits for blocks.
+func newLoadWith(tb testing.TB, running, seats, waiting, output int) *load {
 	tb.Helper()
 	const prompt = 16
 	pool, err := kvcache.New(kvcache.Config{Blocks: running*((prompt+output)/16+2) + 100, BlockTokens: 16, ModelDigest: "m", KVType: "f16"})
@@ -28,7 +38,7 @@ func newLoad(tb testing.TB, running, waiting, output int) *load {
 		tb.Fatal(err)
 	}
 	s, err := New(Config{
-		MaxSeqs: running, MaxBatchTokens: max(512, 2*running), MaxModelLen: prompt + output, MaxWaiting: waiting + running + 1, OutputEstimate: output,
+		MaxSeqs: seats, MaxBatchTokens: max(512, 2*seats), MaxModelLen: prompt + output, MaxWaiting: waiting + running + 1, OutputEstimate: output,
 	}, pool)
 	if err != nil {
 		tb.Fatal(err)
@@ -61,7 +71,10 @@ var tenants = [8]string{"a", "b", "c", "d", "e", "f", "g", "h"}
 
 // step runs one step in which everybody samples the same token.
 func (l *load) step() []End {
-	if !l.s.Plan(0, &l.plan) {
+	start := time.Now()
+	ok := l.s.Plan(0, &l.plan)
+	l.planning += time.Since(start)
+	if !ok {
 		return nil
 	}
 	l.results = l.results[:0]
@@ -77,12 +90,30 @@ func BenchmarkStep(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("running=%d/waiting=%d", bm.running, bm.waiting), func(b *testing.B) {
 			l := newLoad(b, bm.running, bm.waiting, 2048)
+			l.planning = 0
 			b.ReportAllocs()
 			for b.Loop() {
 				for range l.step() {
 					l.submit(b, 2048) // keeps the queue as long as it was
 				}
 			}
+			b.ReportMetric(float64(l.planning.Nanoseconds())/float64(b.N), "plan-ns/op")
+		})
+	}
+}
+
+func BenchmarkStepWithBlockedHead(b *testing.B) {
+	for _, waiting := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("running=256/waiting=%d", waiting), func(b *testing.B) {
+			l := newLoadWith(b, 256, 512, waiting, 2048)
+			l.planning = 0
+			b.ReportAllocs()
+			for b.Loop() {
+				for range l.step() {
+					l.submit(b, 2048)
+				}
+			}
+			b.ReportMetric(float64(l.planning.Nanoseconds())/float64(b.N), "plan-ns/op")
 		})
 	}
 }
@@ -117,16 +148,16 @@ func BenchmarkPreempt(b *testing.B) {
 	for i := range prompt {
 		prompt[i] = inference.TokenID(i)
 	}
-	l := &load{s: s, token: []inference.TokenID{7}}
+	var plan Plan
 	if _, err := s.Submit(0, Request{Prompt: prompt, MaxTokens: 2, Domain: pool.Domain("a")}); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if !s.Plan(0, &l.plan) {
+		if !s.Plan(0, &plan) {
 			b.Fatal("nothing to run")
 		}
-		s.Abandon(0) // as a preemption, of 256 blocks, and a resume from the cache
+		s.Abandon(0) // gives 256 blocks back; the next plan takes them again
 	}
 }
 

@@ -349,7 +349,7 @@ func (w *world) finishes() string {
 	for _, id := range w.order {
 		all = append(all, w.jobs[id].finish...)
 	}
-	return fmt.Sprint(all)
+	return fmt.Sprintf("%v", all)
 }
 
 func TestS11PreemptionSkipsNobody(t *testing.T) {

@@ -101,7 +101,7 @@ func (w *world) act(src *source) {
 	case w.out && op == 6:
 		w.abandon()
 	case op == 7:
-		w.pin(kvcache.BlockID(src.below(int(w.pool.Usable()) + 1)))
+		w.pin(kvcache.BlockID(src.below(w.pool.Usable() + 1)))
 	case op == 8:
 		w.unpin()
 	case w.out:

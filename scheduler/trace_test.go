@@ -91,7 +91,7 @@ type args struct {
 
 func parse(line string) args {
 	a := args{values: map[string]string{}}
-	for _, f := range strings.Fields(line) {
+	for f := range strings.FieldsSeq(line) {
 		if k, v, ok := strings.Cut(f, "="); ok {
 			a.values[k] = v
 		} else {
