@@ -37,8 +37,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	fmt.Fprintf(stderr, "weir: %v\n", err)
-	var wrong *usageError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*usageError](err); ok {
 		if wrong.hint != "" {
 			fmt.Fprintln(stderr, wrong.hint)
 		}
@@ -94,15 +93,5 @@ func atMost(n int) cobra.PositionalArgs {
 			return nil
 		}
 		return &usageError{fmt.Errorf("%q is one argument too many", args[n]), "use: " + cmd.UseLine()}
-	}
-}
-
-// exactlyOne asks for one argument, called what.
-func exactlyOne(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return &usageError{fmt.Errorf("%s is missing", what), "use: " + cmd.UseLine()}
-		}
-		return atMost(1)(cmd, args)
 	}
 }

@@ -97,7 +97,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	}
 	opts.EndTokens = m.tokenizer.EOG()
 	opts.Secret = make([]byte, 32)
-	rand.Read(opts.Secret) //nolint:errcheck // crypto/rand.Read never returns an error
+	rand.Read(opts.Secret) // never returns an error
 	if hooks.options != nil {
 		hooks.options(&opts)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -77,7 +78,7 @@ func showSize(bytes int64) string {
 func showCount(n uint64) string {
 	switch {
 	case n < 1e3:
-		return fmt.Sprint(n)
+		return strconv.FormatUint(n, 10)
 	case n < 1e6:
 		return fmt.Sprintf("%.1f K", float64(n)/1e3)
 	case n < 1e9:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -102,7 +103,7 @@ func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) erro
 	if err != nil {
 		return err
 	}
-	defer m.engine.Close(context.Background()) //nolint:errcheck // nothing runs any more
+	defer m.engine.Close(context.Background())
 	if m.template == nil {
 		return fmt.Errorf("chat with %s: %w; weir serve offers /v1/completions for it", printable(m.name), m.noTemplate)
 	}
@@ -123,7 +124,7 @@ func once(talk *conversation, in io.Reader, errs io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("read prompt: %w", err)
 	case len(text) == 0:
-		return &usageError{fmt.Errorf("standard input is empty"), "write a prompt to it, or run weir run in a terminal"}
+		return &usageError{errors.New("standard input is empty"), "write a prompt to it, or run weir run in a terminal"}
 	case len(text) > maxPromptBytes:
 		return fmt.Errorf("read prompt: standard input has more than %d bytes", maxPromptBytes)
 	}
