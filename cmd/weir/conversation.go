@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
 
@@ -81,7 +82,7 @@ func (c *conversation) ask(question string, stop <-chan os.Signal) (answer, erro
 	if err != nil {
 		return answer{}, fmt.Errorf("ask: %w", err)
 	}
-	w := &answerWriter{out: c.out, decoder: c.model.tokenizer.NewDecoder(false), ends: c.model.tokenizer.IsEOG, asked: asked}
+	w := &answerWriter{out: c.out, terminal: isTerminal(c.out), decoder: c.model.tokenizer.NewDecoder(false), ends: c.model.tokenizer.IsEOG, asked: asked}
 	err = w.follow(stream, stop)
 	w.answer.promptTokens, w.answer.cachedTokens = len(prompt), stream.Progress().CachedTokens
 	c.history = append(c.history, message{"user", question}, message{"assistant", string(w.text)})
@@ -110,15 +111,13 @@ func (c *conversation) render(messages []message) ([]inference.TokenID, error) {
 
 // answerWriter follows a stream and writes its text.
 type answerWriter struct {
-	out     io.Writer
-	decoder interface {
-		Append(dst []byte, id int32) []byte
-		Flush(dst []byte) []byte
-	}
-	ends   func(id int32) bool // tokens that have no text in an answer
-	asked  time.Time
-	answer answer
-	text   []byte
+	out      io.Writer
+	terminal bool // out is one: control characters stay off it
+	decoder  *tokenizer.Decoder
+	ends     func(id int32) bool // tokens that have no text in an answer
+	asked    time.Time
+	answer   answer
+	text     []byte
 }
 
 // follow writes until the stream ends. After a stop it cancels and waits for
@@ -139,7 +138,7 @@ func (w *answerWriter) follow(stream *inference.Stream, stop <-chan os.Signal) e
 			if errors.Is(err, inference.ErrCancelled) {
 				err = nil
 			}
-			return errors.Join(err, w.write(w.decoder.Flush(nil)), w.write([]byte("\n")))
+			return errors.Join(err, w.write(w.decoder.Flush(nil)), w.endLine())
 		}
 		if n > 0 {
 			continue
@@ -173,7 +172,18 @@ func (w *answerWriter) event(e inference.Event) error {
 
 func (w *answerWriter) write(text []byte) error {
 	w.text = append(w.text, text...)
+	if w.terminal {
+		text = []byte(printableText(string(text)))
+	}
 	if _, err := w.out.Write(text); err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	return nil
+}
+
+// endLine is not part of the answer.
+func (w *answerWriter) endLine() error {
+	if _, err := io.WriteString(w.out, "\n"); err != nil {
 		return fmt.Errorf("write answer: %w", err)
 	}
 	return nil

@@ -65,7 +65,7 @@ func (p *prompter) read() (string, error) {
 		return "", err
 	}
 	defer term.Restore(int(p.in.Fd()), state) //nolint:errcheck // the terminal is gone
-	if width, height, err := term.GetSize(int(p.in.Fd())); err == nil {
+	if width, height, err := term.GetSize(int(p.in.Fd())); err == nil && width > 0 {
 		_ = p.lines.SetSize(width, height)
 	}
 	line, err := p.lines.ReadLine()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"weir/engine/llm"
 )
@@ -80,8 +82,18 @@ func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''
 // printable keeps control characters of files and names off the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
-			return '\uFFFD'
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// printableText is printable for text of several lines.
+func printableText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
 		}
 		return r
 	}, s)
