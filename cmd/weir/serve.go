@@ -180,11 +180,13 @@ func (s *server) listen() {
 func (s *server) load(f *gguf.File) error {
 	name := modelName(s.config.Model)
 	shown := newLoadProgress(s.errs, isTerminal(s.errs), printable(name))
+	progress := func(done, total int64) {
+		shown.update(done, total)
+		s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
+	}
+	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
 	m, err := loadModel(s.config, f, modelHooks{
-		progress: func(done, total int64) {
-			shown.update(done, total)
-			s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
-		},
+		progress: progress,
 		options: func(o *llm.Options) { s.observe(name, o) },
 	})
 	shown.end()

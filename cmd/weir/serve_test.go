@@ -237,6 +237,72 @@ func TestServeAsksForTheKey(t *testing.T) {
 	}
 }
 
+// longAnswer runs for many steps, whatever the model would say.
+const longAnswer = `{"messages":[{"role":"user","content":"Hello"}],"temperature":0,"stream":true,"ignore_eos":true,"max_tokens":`
+
+func TestStopLetsARunningStreamFinish(t *testing.T) {
+	s := start(t, nil)
+	body := bufio.NewReader(s.post("/v1/chat/completions", longAnswer+"300}").Body)
+	if _, err := body.ReadString('\n'); err != nil { // it runs
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.end() }()
+	rest, err := io.ReadAll(body)
+	if err != nil || !strings.Contains(string(rest), `"finish_reason":"length"`) || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
+		t.Errorf("the stream did not end as it should: %v\n%s", err, rest[max(0, len(rest)-300):])
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("serve ended with %v", err)
+	}
+}
+
+func TestStopCutsWhatOutlastsTheTimeout(t *testing.T) {
+	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = time.Millisecond })
+	body := bufio.NewReader(s.post("/v1/chat/completions", longAnswer+"900}").Body)
+	if _, err := body.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.end() }()
+	rest, _ := io.ReadAll(body) // how the connection ends is not the point; what was said before is
+	if text := string(rest); !strings.Contains(text, "server_shutting_down") || strings.Contains(text, "[DONE]") {
+		t.Errorf("a cut stream must end with an error event and without [DONE]:\n%s", rest[max(0, len(rest)-300):])
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("serve ended with %v", err)
+	}
+}
+
+func TestHangUpFreesTheCache(t *testing.T) {
+	s := start(t, nil)
+	r := s.post("/v1/chat/completions", longAnswer+"900}")
+	if _, err := bufio.NewReader(r.Body).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	for _, want := range []string{
+		`weir_client_disconnects_total{engine="0",model_name="weir-default"} 1`,
+		`vllm:num_requests_running{engine="0",model_name="weir-default"} 0`,
+		`vllm:kv_cache_usage_perc{engine="0",model_name="weir-default"} 0`,
+		`vllm:request_success_total{engine="0",finished_reason="abort",model_name="weir-default"} 1`,
+		`weir_cancel_to_free_seconds_count{engine="0",model_name="weir-default"} 1`,
+	} {
+		s.await(want)
+	}
+}
+
+// await scrapes until the metrics hold a line.
+func (s *started) await(line string) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if _, text := s.get(s.metrics + "/metrics"); strings.Contains(text, line+"\n") {
+			return
+		}
+	}
+	s.t.Errorf("the metrics never said %s", line)
+}
+
 func TestTakenPortSaysTheWayOut(t *testing.T) {
 	ln, err := listen("127.0.0.1:0", "")
 	if err != nil {
