@@ -138,10 +138,7 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 		case v == fits:
 			return s.start(&c), false
 		case v == never:
-			s.fail(r, inference.FinishError, &inference.LimitError{
-				Err: inference.ErrOutOfCache, What: "KV blocks", Need: s.blocksFor(len(r.Prompt)), Limit: s.pool.FreeNow(),
-				Remedy: "give the KV cache more memory",
-			}, failed)
+			s.fail(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
 			continue
 		case r.overtaken >= s.cfg.OvertakeLimit, s.step.pressed:
 			return false, false

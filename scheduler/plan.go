@@ -125,19 +125,27 @@ func (s *Scheduler) cover(i int) bool {
 	return true
 }
 
-// exhausted ends a choice that the whole pool cannot hold.
+// exhausted ends a choice that the whole pool cannot hold, or all choices when
+// they still share their prompt.
 func (s *Scheduler) exhausted(q *sequence) {
 	r, k := q.req, q.choice
-	e := End{
-		Request: r.id, Choice: k, User: r.User, Finish: inference.FinishError,
-		Err: &inference.LimitError{
-			Err: inference.ErrOutOfCache, What: "KV blocks", Need: s.blocksFor(len(q.ids)), Limit: s.pool.FreeNow() + len(q.table.Blocks()),
-			Remedy: "give the KV cache more memory",
-		},
+	err := s.outOfCache(len(q.ids), len(q.table.Blocks()))
+	if q.forks() {
+		s.fail(r, inference.FinishError, err, failed)
+		return
 	}
+	e := End{Request: r.id, Choice: k, User: r.User, Finish: inference.FinishError, Err: err}
 	s.drop(q)
 	e.Done = s.end(r, k, failed)
 	s.step.plan.Failed = append(s.step.plan.Failed, e)
+}
+
+// outOfCache tells of rows that do not fit although nothing else runs.
+func (s *Scheduler) outOfCache(rows, held int) error {
+	return &inference.LimitError{
+		Err: inference.ErrOutOfCache, What: "KV blocks", Need: s.blocksFor(rows), Limit: s.pool.FreeNow() + held,
+		Remedy: "give the KV cache more memory",
+	}
 }
 
 // prefills gives rows to prompts that are being prefilled. The first may take
