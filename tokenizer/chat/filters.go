@@ -233,9 +233,6 @@ func filterTruncate(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	if !v.isString() {
-		return Value{}, fmt.Errorf("truncate wants str, not %s", v.typeName())
-	}
 	length, err := p[0].or(integer(255)).count("length")
 	if err != nil {
 		return Value{}, err
@@ -254,6 +251,8 @@ func filterTruncate(x *exec, v Value, a args) (Value, error) {
 	switch {
 	case keep < 0 || leeway < 0:
 		return Value{}, errors.New("truncate: length must not be less than that of end, nor leeway negative")
+	case !v.isString():
+		return Value{}, fmt.Errorf("truncate wants str, not %s", v.typeName())
 	case runeCount(v.str) <= length+leeway:
 		return v, nil
 	}

@@ -15,7 +15,9 @@ func (x *exec) printf(format, values Value) (Value, error) {
 	case kindTuple:
 		f.values = values.items()
 	case kindDict:
-		f.named = values.dict()
+		f.named, f.unusedOK = values.dict(), true
+	case kindList, kindRange, kindUndefined: // they can be indexed, which is what Python looks at
+		f.unusedOK = true
 	}
 	return f.run()
 }
@@ -40,13 +42,14 @@ func filterFormat(x *exec, v Value, a args) (Value, error) {
 
 // formatter runs one % formatting.
 type formatter struct {
-	x      *exec
-	format Value
-	pos    int
-	values []Value
-	named  *dict // nil unless values came as a mapping
-	used   int
-	w      *builder
+	x        *exec
+	format   Value
+	pos      int
+	values   []Value
+	named    *dict // nil unless values came as a mapping
+	used     int
+	unusedOK bool
+	w        *builder
 }
 
 // conversion is one %-10.3f.
@@ -75,7 +78,7 @@ func (f *formatter) run() (Value, error) {
 		}
 	}
 	f.w.writeText(f.format.slice(f.pos, len(s)))
-	if f.named == nil && f.used < len(f.values) {
+	if !f.unusedOK && f.used < len(f.values) {
 		return Value{}, errors.New("not all arguments converted during string formatting")
 	}
 	return f.w.value()

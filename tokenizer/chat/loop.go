@@ -37,6 +37,7 @@ func iterateCount(n int, item func(int) Value) iteration {
 
 // iterateText goes through the characters of a string.
 func iterateText(v Value) iteration {
+	v.safe = false
 	pos := 0
 	return func() (Value, bool, error) {
 		if pos >= len(v.str) {

@@ -253,16 +253,25 @@ func floatArithmetic(op string, a, b float64) (Value, error) {
 	case "/":
 		return float(a / b), nil
 	case "//":
-		return float(math.Floor(a / b)), nil
+		q, _ := floorMod(a, b)
+		return float(q), nil
 	}
-	rest := math.Mod(a, b)
-	if rest != 0 && (rest < 0) != (b < 0) {
-		rest += b
-	}
-	if rest == 0 {
-		rest = math.Copysign(0, b)
-	}
+	_, rest := floorMod(a, b)
 	return float(rest), nil
+}
+
+// floorMod is divmod() of floats: the rest is exact and has the divisor's sign.
+func floorMod(a, b float64) (quotient, rest float64) {
+	rest = math.Mod(a, b)
+	quotient = (a - rest) / b
+	if rest == 0 {
+		return math.Round(quotient), math.Copysign(0, b)
+	}
+	if (rest < 0) != (b < 0) {
+		rest += b
+		quotient--
+	}
+	return math.Round(quotient), rest
 }
 
 func floatPower(a, b float64) (Value, error) {

@@ -18,6 +18,9 @@ type parser struct {
 	soft    int   // enclosing conditions: unknown filters are an error only when reached
 	unknown error // the first filter or test that does not exist
 	macros  []*macroBody
+	frames  int          // enclosing blocks that have a scope of their own
+	seen    map[int]bool // symbols mentioned outside of frames so far
+	hidden  []symbol     // of those the ones that were assigned before they were read
 }
 
 // maxNesting bounds blocks in blocks and brackets in brackets.
@@ -111,7 +114,47 @@ func (p *parser) use(name string) symbol {
 		m.useVarargs = m.useVarargs || name == "varargs"
 		m.useKwargs = m.useKwargs || name == "kwargs"
 	}
-	return p.symbol(name)
+	sym := p.symbol(name)
+	p.mention(sym, false)
+	return sym
+}
+
+// mention notes a variable of the template's outermost block. Where the first
+// mention assigns it, and not only under a condition, Jinja takes the name for
+// a local one from the beginning: inner blocks that run before the assignment
+// do not see an input of that name.
+func (p *parser) mention(sym symbol, assigned bool) {
+	if p.frames > 0 || p.seen[sym.id] {
+		return
+	}
+	p.seen[sym.id] = true
+	if assigned && p.soft == 0 {
+		p.hidden = append(p.hidden, sym)
+	}
+}
+
+// mentionTarget notes the names that an assignment sets.
+func (p *parser) mentionTarget(t target) {
+	if t.tuple == nil {
+		p.mention(t.symbol, t.attribute == "")
+	}
+	for _, part := range t.tuple {
+		p.mentionTarget(part)
+	}
+}
+
+// frame parses a block that has a scope of its own.
+func (p *parser) frame(end ...string) ([]statement, error) {
+	p.frames++
+	defer func() { p.frames-- }()
+	return p.block(end...)
+}
+
+// lastFrame is lastBlock for a block with a scope of its own.
+func (p *parser) lastFrame(end string) ([]statement, error) {
+	p.frames++
+	defer func() { p.frames-- }()
+	return p.lastBlock(end)
 }
 
 // template parses everything.
@@ -262,19 +305,22 @@ func (p *parser) forStatement(line int) (statement, error) {
 		return nil, err
 	}
 	if p.skipName("if") {
-		if s.test, err = p.expression(); err != nil {
+		p.frames++
+		s.test, err = p.expression()
+		p.frames--
+		if err != nil {
 			return nil, err
 		}
 	}
 	s.recursive = p.skipName("recursive")
 	p.loops++
-	s.body, err = p.block("endfor", "else")
+	s.body, err = p.frame("endfor", "else")
 	p.loops--
 	if err != nil {
 		return nil, err
 	}
 	if p.next().text == "else" {
-		s.otherwise, err = p.lastBlock("endfor")
+		s.otherwise, err = p.lastFrame("endfor")
 	}
 	return s, err
 }
@@ -296,15 +342,17 @@ func (p *parser) setStatement(line int) (statement, error) {
 	}
 	if p.skipOp("=") {
 		value, err := p.tuple(tupleRule{})
+		p.mentionTarget(to)
 		return &setStmt{to, value, line}, err
 	}
+	p.mentionTarget(to)
 	s := &setBlockStmt{target: to, line: line}
 	if p.isOp("|") {
 		if s.filter, err = p.filters(capturedExpr{}); err != nil {
 			return nil, err
 		}
 	}
-	s.body, err = p.lastBlock("endset")
+	s.body, err = p.lastFrame("endset")
 	return s, err
 }
 
@@ -367,10 +415,12 @@ func (p *parser) macroStatement(line int) (statement, error) {
 		return nil, err
 	}
 	m := &macroBody{name: name.text, line: line}
+	sym := p.symbol(name.text)
+	p.mention(sym, true)
 	if err := p.signature(m); err != nil {
 		return nil, err
 	}
-	return &macroStmt{p.symbol(name.text), m}, p.macroBody(m, "endmacro")
+	return &macroStmt{sym, m}, p.macroBody(m, "endmacro")
 }
 
 // signature parses (a, b=1).
@@ -390,7 +440,9 @@ func (p *parser) signature(m *macroBody) error {
 		}
 		m.params = append(m.params, p.symbol(name.text))
 		if p.skipOp("=") {
+			p.frames++
 			value, err := p.expression()
+			p.frames--
 			if err != nil {
 				return err
 			}
@@ -408,7 +460,7 @@ func (p *parser) macroBody(m *macroBody, end string) error {
 	p.loops, p.soft = 0, 0
 	p.macros = append(p.macros, m)
 	var err error
-	m.body, err = p.lastBlock(end)
+	m.body, err = p.lastFrame(end)
 	p.macros = p.macros[:len(p.macros)-1]
 	p.loops, p.soft = loops, soft
 	m.caller, m.varargs, m.kwargs = p.symbol("caller"), p.symbol("varargs"), p.symbol("kwargs")
@@ -451,7 +503,7 @@ func (p *parser) filterStatement(line int) (statement, error) {
 	if f, err = p.filters(f); err != nil {
 		return nil, err
 	}
-	body, err := p.lastBlock("endfilter")
+	body, err := p.lastFrame("endfilter")
 	return &filterStmt{f, body, line}, err
 }
 
@@ -477,7 +529,7 @@ func (p *parser) withStatement(line int) (statement, error) {
 		s.targets, s.values = append(s.targets, to), append(s.values, value)
 	}
 	var err error
-	s.body, err = p.lastBlock("endwith")
+	s.body, err = p.lastFrame("endwith")
 	return s, err
 }
 

@@ -47,7 +47,10 @@ func (x *exec) backwards(v Value) (iteration, error) {
 	case *view:
 		item = r.at
 	}
-	if v.isString() {
+	switch {
+	case v.isUndefined():
+		return iterateItems(nil), nil
+	case v.isString():
 		text, err := x.cutText(v, Value{}, Value{}, integer(-1))
 		return iterateText(text), err
 	}
@@ -468,35 +471,55 @@ func filterSum(x *exec, v Value, a args) (Value, error) {
 	}
 }
 
+// deferred is a generator whose items are computed when the first is read.
+func deferred(compute func() ([]Value, error)) Value {
+	var next iteration
+	return iteratorOf(func() (Value, bool, error) {
+		if next == nil {
+			items, err := compute()
+			if err != nil {
+				return Value{}, false, err
+			}
+			next = iterateItems(items)
+		}
+		return next()
+	})
+}
+
 func filterBatch(x *exec, v Value, a args) (Value, error) {
 	p, err := a.bind("batch", 1, "linecount", "fill_with")
 	if err != nil {
 		return Value{}, err
 	}
-	n, err := p[0].count("linecount")
-	if err != nil {
-		return Value{}, err
-	}
+	return deferred(func() ([]Value, error) { return x.batches(v, p[0], p[1]) }), nil
+}
+
+// batches cuts v into rows of a size; the last one is filled up.
+func (x *exec) batches(v, size, fill Value) ([]Value, error) {
 	items, err := x.copied(v)
+	if err != nil || len(items) == 0 {
+		return nil, err
+	}
+	n, err := size.count("linecount")
 	if err != nil {
-		return Value{}, err
+		return nil, err
 	}
 	if n <= 0 {
-		return Value{}, errors.New("linecount must be positive")
+		return nil, errors.New("linecount must be positive")
 	}
 	var out []Value
 	for len(items) > 0 {
 		row := items[:min(n, len(items)):min(n, len(items))]
 		items = items[len(row):]
-		if fill := n - len(row); isGiven(p[1]) && fill > 0 {
-			if err := x.list(fill); err != nil {
-				return Value{}, err
+		if missing := n - len(row); isGiven(fill) && missing > 0 {
+			if err := x.list(missing); err != nil {
+				return nil, err
 			}
-			row = append(row, slices.Repeat([]Value{p[1]}, fill)...)
+			row = append(row, slices.Repeat([]Value{fill}, missing)...)
 		}
 		out = append(out, listOf(row))
 	}
-	return iteratorOf(iterateItems(out)), x.list(len(out))
+	return out, x.list(len(out))
 }
 
 func filterSlice(x *exec, v Value, a args) (Value, error) {
@@ -504,22 +527,29 @@ func filterSlice(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	n, err := p[0].count("slices")
-	if err != nil {
-		return Value{}, err
-	}
-	if n <= 0 {
-		return Value{}, errors.New("slices must be positive")
-	}
+	return deferred(func() ([]Value, error) { return x.columns(v, p[0], p[1]) }), nil
+}
+
+// columns cuts v into a number of parts, the first ones longer.
+func (x *exec) columns(v, number, fill Value) ([]Value, error) {
 	items, err := x.copied(v)
-	if err == nil {
-		err = x.list(2 * min(n, 1<<40))
-	}
 	if err != nil {
-		return Value{}, err
+		return nil, err
 	}
-	size, longer := len(items)/n, len(items)%n
+	n, err := number.count("slices")
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, errDivision
+	}
+	n = max(n, 0)
+	if err := x.list(min(n, 1<<40)); err != nil {
+		return nil, err
+	}
 	out := make([]Value, n)
+	longer := len(items) % max(n, 1) // the first parts have one item more
+	size := len(items) / max(n, 1)
 	for i := range out {
 		length := size
 		if i < longer {
@@ -527,12 +557,12 @@ func filterSlice(x *exec, v Value, a args) (Value, error) {
 		}
 		row := items[:length:length]
 		items = items[length:]
-		if isGiven(p[1]) && i >= longer {
-			row = append(row, p[1])
+		if isGiven(fill) && i >= longer {
+			row = append(row, fill)
 		}
 		out[i] = listOf(row)
 	}
-	return iteratorOf(iterateItems(out)), nil
+	return out, nil
 }
 
 func filterGroupBy(x *exec, v Value, a args) (Value, error) {

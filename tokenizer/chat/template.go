@@ -14,7 +14,8 @@ type Template struct {
 	o       Options
 	body    []statement
 	symbols map[string]int
-	globals []Value // by symbol id
+	globals []Value  // by symbol id
+	hidden  []symbol // local from the beginning, not the input's
 	parts   bool
 }
 
@@ -29,11 +30,12 @@ func Parse(src string, o Options) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: tokens, lib: builtins(), symbols: map[string]int{}}
+	p := &parser{tokens: tokens, lib: builtins(), symbols: map[string]int{}, seen: map[int]bool{}}
 	t := &Template{o: o, symbols: p.symbols}
 	if t.body, err = p.template(); err != nil {
 		return nil, err
 	}
+	t.hidden = p.hidden
 	t.globals = make([]Value, len(p.names))
 	for i, name := range p.names {
 		t.globals[i] = p.lib.globals[name]
@@ -99,6 +101,9 @@ func (t *Template) start(in Input) (*exec, error) {
 		x.now = time.Now()
 	}
 	x.out = newBuilder(x.budget)
+	for _, sym := range t.hidden {
+		x.scope.set(sym, undefined(sym.name))
+	}
 	set := func(name string, v Value) {
 		if id, ok := t.symbols[name]; ok && v.kind != kindAbsent {
 			x.context[id] = v
