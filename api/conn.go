@@ -121,11 +121,6 @@ func (c *conn) aheadBytes() int {
 	return len(c.ahead)
 }
 
-func isTimeout(err error) bool {
-	t, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // net errors are not wrapped here
-	return ok && t.Timeout()
-}
-
 // stopWatch ends a running watch and puts the server's own read deadline
 // back. Afterwards the caller owns Conn.Read.
 func (c *conn) stopWatch() error {

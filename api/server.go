@@ -187,14 +187,14 @@ func refuseUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		e.Status, e.Code = fasthttp.StatusRequestEntityTooLarge, "request_too_large"
 		e.Message = "the request body is larger than this server takes"
-	case isTimeoutWrapped(err):
+	case isTimeout(err):
 		e.Status, e.Code = fasthttp.StatusRequestTimeout, "request_timeout"
 		e.Message = "the request did not arrive in time"
 	}
 	e.Write(ctx)
 }
 
-func isTimeoutWrapped(err error) bool {
+func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) && ne.Timeout()
 }

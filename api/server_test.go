@@ -276,8 +276,7 @@ func TestPanicIsAnsweredAndTheServerGoesOn(t *testing.T) {
 	h := &handlerFunc{handle: func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/panic" {
 			ctx.Response.Header.Set("X-Half", "done")
-			var m map[string]int
-			m["x"] = 1
+			panic("a bug")
 		}
 	}}
 	addr, _ := serve(t, DefaultConfig(), h)

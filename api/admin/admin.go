@@ -42,7 +42,7 @@ func New(c Config) http.Handler {
 			write(w, http.StatusOK, snapshot())
 		})
 	}
-	mux.HandleFunc("/", c.index)
+	mux.HandleFunc("GET /", c.index)
 	return mux
 }
 

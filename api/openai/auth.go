@@ -45,7 +45,7 @@ func (r *keyring) tenant(authorization []byte) (name string, ok bool) {
 	return "key-" + hex.EncodeToString(sum[:8]), true
 }
 
-func unauthorized() *api.Error {
+func invalidKey() *api.Error {
 	return &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
 		Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}
 }

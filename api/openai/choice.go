@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -76,12 +77,7 @@ func (c *choice) token(e inference.Event) (complete bool) {
 // mayEnd tells tokens that can end a choice.
 func (c *choice) mayEnd(id inference.TokenID) bool {
 	p := c.job.params
-	for _, stop := range p.stopTokens {
-		if id == stop {
-			return true
-		}
-	}
-	return !p.ignoreEOS && c.job.model.Tokenizer.IsEOG(id)
+	return slices.Contains(p.stopTokens, id) || !p.ignoreEOS && c.job.model.Tokenizer.IsEOG(id)
 }
 
 // showEnd gives out a token that did not end the choice after all.

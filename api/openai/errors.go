@@ -48,6 +48,10 @@ func internalError(message string) *api.Error {
 	return &api.Error{Status: http.StatusInternalServerError, Type: api.TypeServer, Code: "internal_error", Message: message}
 }
 
+func clientGone() *api.Error {
+	return &api.Error{Status: statusHungUp, Type: api.TypeInvalidRequest, Code: "client_closed_request", Message: "the client closed the connection"}
+}
+
 func badRequest(code, param, format string, args ...any) *api.Error {
 	return &api.Error{Status: http.StatusBadRequest, Type: api.TypeInvalidRequest, Code: code, Param: param,
 		Message: fmt.Sprintf(format, args...)}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -195,12 +196,7 @@ func (r *fakeRun) cancel(choice int) {
 func (r *fakeRun) wasCancelled(choice int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range r.choices {
-		if c == choice {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.choices, choice)
 }
 
 // token pushes one token of a choice, with logprobs where asked for.
@@ -257,7 +253,7 @@ func (r *fakeRun) sayTokens(ids []inference.TokenID, pause time.Duration) {
 	if len(ids) >= r.req.MaxTokens {
 		ids, reason = ids[:r.req.MaxTokens], inference.FinishLength
 	} else {
-		ids = append(ids[:len(ids):len(ids)], eog)
+		ids = append(slices.Clip(ids), eog)
 	}
 	for _, id := range ids {
 		for choice := range r.req.N {

@@ -127,8 +127,9 @@ func (g *generation) handle(st *stream, e inference.Event) *choice {
 	case inference.EventPrompt:
 		st.prompt = append(st.prompt, tokenRecord{id: e.Token, logprob: e.Logprob, top: e.Top})
 		return nil
-	case inference.EventEmbedding:
-		return nil // never asked for here
+	case inference.EventToken, inference.EventFinish:
+	default:
+		return nil // embeddings are never asked for here
 	}
 	if e.Choice < 0 || e.Choice >= g.job.params.n {
 		return nil
@@ -137,23 +138,31 @@ func (g *generation) handle(st *stream, e inference.Event) *choice {
 	if c.finish != inference.FinishNone {
 		return nil
 	}
-	switch {
-	case e.Kind == inference.EventToken:
+	if e.Kind == inference.EventFinish {
+		st.finished(c, e.Finish)
+	} else {
 		g.timed(st, c)
 		if c.token(e) {
 			st.Cancel(c.number)
 		}
-	case e.Finish == inference.FinishStop || e.Finish == inference.FinishLength:
-		c.finished(e.Finish)
-	case e.Finish == inference.FinishCancelled:
-		st.broken = inference.ErrCancelled
-	default:
-		st.broken = inference.ErrInternal
 	}
 	if c.finish != inference.FinishNone {
 		g.open--
 	}
 	return c
+}
+
+// finished ends a choice, or notes that its backend gave it up: then the
+// stream's end says why, and the client gets an error, not a short answer.
+func (st *stream) finished(c *choice, reason inference.FinishReason) {
+	switch reason {
+	case inference.FinishStop, inference.FinishLength:
+		c.finished(reason)
+	case inference.FinishCancelled:
+		st.broken = inference.ErrCancelled
+	default:
+		st.broken = inference.ErrInternal
+	}
 }
 
 // timed reports the moment of a token.
@@ -225,17 +234,31 @@ func receive(ch any) reflect.SelectCase {
 // run waits for the whole answer.
 func (g *generation) run() *api.Error {
 	for {
-		if fault := g.drain(); fault != nil || g.open == 0 {
+		fault := g.drain()
+		if fault == nil && g.open == 0 {
+			return nil
+		}
+		if fault == nil {
+			fault = g.pause()
+		}
+		if fault != nil {
+			g.fail(fault)
 			return fault
 		}
-		switch g.wait(nil) {
-		case wokeGone:
-			return g.hungUp()
-		case wokeAbort:
-			return g.fail(shuttingDown())
-		case wokeNews, wokeTimer:
-		}
 	}
+}
+
+// pause waits for news; anything else that happens is an error.
+func (g *generation) pause() *api.Error {
+	switch g.wait(nil) {
+	case wokeGone:
+		g.hungUp()
+		return clientGone()
+	case wokeAbort:
+		return shuttingDown()
+	case wokeNews, wokeTimer:
+	}
+	return nil
 }
 
 // drain handles what is there.
@@ -243,7 +266,7 @@ func (g *generation) drain() *api.Error {
 	for g.open > 0 {
 		_, more, err := g.step()
 		if err != nil {
-			return g.fail(fromBackend(err))
+			return fromBackend(err)
 		}
 		if !more {
 			return nil
@@ -253,17 +276,17 @@ func (g *generation) drain() *api.Error {
 }
 
 // fail notes an error as the result and cancels what runs.
-func (g *generation) fail(fault *api.Error) *api.Error {
+func (g *generation) fail(fault *api.Error) {
 	g.result.Status, g.result.Code = fault.Status, fault.Code
 	g.cancel()
-	return fault
 }
 
-func (g *generation) hungUp() *api.Error {
+// hungUp notes that nobody waits for the answer any more.
+func (g *generation) hungUp() {
 	if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != statusHungUp {
 		h(g.job.model.ID)
 	}
-	return g.fail(&api.Error{Status: statusHungUp, Type: api.TypeInvalidRequest, Code: "client_closed_request", Message: "the client closed the connection"})
+	g.fail(clientGone())
 }
 
 // cancel ends every stream that has not ended.

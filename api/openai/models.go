@@ -2,6 +2,7 @@ package openai
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,7 +58,7 @@ func newModelSet(models []*Model) (*modelSet, error) {
 func checkModel(m *Model) error {
 	switch {
 	case m.ID == "":
-		return fmt.Errorf("a model has no id")
+		return errors.New("a model has no id")
 	case m.Tokenizer == nil || m.Backend == nil:
 		return fmt.Errorf("model %q lacks a tokenizer or a backend", m.ID)
 	case m.MaxModelLen < 2:

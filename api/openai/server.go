@@ -70,7 +70,7 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx, arrived time.Time) string {
 	case found && rt.open:
 	case !ok:
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
-		unauthorized().Write(ctx)
+		invalidKey().Write(ctx)
 		return rt.pattern
 	default:
 		c.tenant = key

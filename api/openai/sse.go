@@ -94,7 +94,7 @@ func (r *eventStream) panicked(v any) {
 	}
 	r.over = true
 	r.buf, r.read = r.buf[:0], 0
-	r.fault(r.g.fail(internalError("the server hit a bug while it wrote this stream")))
+	r.fault(internalError("the server hit a bug while it wrote this stream"))
 }
 
 // Close is called by the HTTP server after the last byte, or when the
@@ -123,7 +123,7 @@ func (r *eventStream) fill() error {
 		r.g.hungUp()
 		return errHungUp
 	case wokeAbort:
-		r.fault(r.g.fail(shuttingDown()))
+		r.fault(shuttingDown())
 	case wokeTimer:
 		r.tick()
 	case wokeNews:
@@ -140,7 +140,7 @@ func (r *eventStream) news() {
 		}
 		c, more, err := r.g.step()
 		if err != nil {
-			r.fault(r.g.fail(fromBackend(err)))
+			r.fault(fromBackend(err))
 			return
 		}
 		if !more {
@@ -231,6 +231,7 @@ func (r *eventStream) finish() {
 // broken answer for a short one, so no [DONE] follows.
 func (r *eventStream) fault(e *api.Error) {
 	r.over = true
+	r.g.fail(e)
 	r.buf = append(r.buf, "data: "...)
 	r.buf = e.AppendJSON(r.buf)
 	r.buf = append(r.buf, "\n\n"...)

@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestRoutes(t *testing.T) {
+	ready := false
+	h := New(Config{
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metric 1\n")) }),
+		Ready:   func() (bool, string) { return ready, "loading" },
+		Debug:   map[string]func() any{"engine": func() any { return map[string]int{"steps": 7} }, "broken": func() any { return math.Inf(1) }},
+		Version: "1.2.3",
+	})
+	for _, tc := range []struct {
+		method, path string
+		ready        bool
+		status       int
+		body         string
+	}{
+		{"GET", "/metrics", true, 200, "metric 1"},
+		{"POST", "/metrics", true, 405, ""},
+		{"GET", "/health", false, 503, `"status": "loading"`},
+		{"GET", "/ready", true, 200, `"status": "ready"`},
+		{"GET", "/version", true, 200, `"version": "1.2.3"`},
+		{"GET", "/debug/engine", true, 200, `"steps": 7`},
+		{"GET", "/debug/broken", true, 500, "encode snapshot"},
+		{"GET", "/debug/pprof/", true, 200, "goroutine"},
+		{"GET", "/debug/pprof/cmdline", true, 200, ""},
+		{"GET", "/debug/pprof/goroutine?debug=1", true, 200, "goroutine profile"},
+		{"GET", "/", true, 200, "/debug/engine\n"},
+		{"GET", "/v1/models", true, 404, "/metrics\n"},
+	} {
+		ready = tc.ready
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(tc.method, tc.path, nil))
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.body) {
+			t.Errorf("%s %s: %d %.200s", tc.method, tc.path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestWithoutParts(t *testing.T) {
+	h := New(Config{})
+	for path, status := range map[string]int{"/ready": 200, "/metrics": 404, "/debug/engine": 404} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != status {
+			t.Errorf("%s: %d, want %d", path, w.Code, status)
+		}
+	}
+}
