@@ -187,7 +187,7 @@ func (s *server) load(f *gguf.File) error {
 	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
 	m, err := loadModel(s.config, f, modelHooks{
 		progress: progress,
-		options: func(o *llm.Options) { s.observe(name, o) },
+		options:  func(o *llm.Options) { s.observe(name, o) },
 	})
 	shown.end()
 	if err != nil {
