@@ -1,7 +1,3 @@
-// Package openai serves the OpenAI API and weir's own small extensions of it
-// over api.Server: it parses a request once, renders and tokenises, offers it
-// to a backend, and turns the backend's token events into JSON or a stream of
-// server-sent events.
 package openai
 
 import (
@@ -46,14 +42,11 @@ func New(c Config) (*Server, error) {
 // Handle answers one request.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	arrived := time.Now()
-	ctx.Response.ImmediateHeaderFlush = true // a stream's header must not wait for its first token
 	pattern := s.dispatch(ctx, arrived)
 	if s.running.isDraining() {
 		ctx.SetConnectionClose()
 	}
-	if ctx.Response.IsBodyStream() {
-		ctx.Response.Header.Set("X-Accel-Buffering", "no")
-	} else {
+	if !ctx.Response.IsBodyStream() {
 		compress(ctx, s.config.CompressMinBytes)
 	}
 	if h := s.config.Hooks.OnResponse; h != nil {
@@ -233,6 +226,8 @@ func (c *call) stream(g *generation) {
 	h := &c.ctx.Response.Header
 	h.SetContentType("text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	c.ctx.Response.ImmediateHeaderFlush = true // the header must not wait for the first token
 	c.ctx.SetBodyStream(newEventStream(g, c.server.running.leave), -1)
 }
 
