@@ -223,6 +223,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; every running sequence needs a row per step",
 			s.MaxBatchTokens, s.MaxSeqs)
 	}
+	return nil
+}
+
+// CheckExposure refuses listeners that other machines reach and that ask for
+// no key, unless that was asked for. It concerns a process that listens.
+func (c Config) CheckExposure() error {
 	if c.Server.Insecure {
 		return nil
 	}

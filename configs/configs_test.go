@@ -283,7 +283,7 @@ func TestListenersBeyondLoopbackNeedAKey(t *testing.T) {
 	} {
 		config := Default()
 		c.change(&config)
-		if err := config.Validate(); (err == nil) != c.ok {
+		if err := config.CheckExposure(); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -55,13 +55,18 @@ func New() *Sources {
 	return s
 }
 
-// Load reads a file over the defaults, without environment and flags.
+// Load reads the file of a process that listens over the defaults, without
+// environment and flags.
 func Load(path string) (Config, error) {
 	s := New()
 	if err := s.ReadFile(path); err != nil {
 		return Config{}, err
 	}
-	return s.Config()
+	c, err := s.Config()
+	if err != nil {
+		return Config{}, err
+	}
+	return c, c.CheckExposure()
 }
 
 // Config checks the tree as a whole and returns it.

@@ -40,10 +40,12 @@ func newConfigPrint() *cobra.Command {
 		if err := table.Flush(); err != nil {
 			return fmt.Errorf("print configuration: %w", err)
 		}
-		for _, w := range warnings {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+		warn(cmd.ErrOrStderr(), warnings)
+		c, err := sources.Config()
+		if err == nil {
+			err = c.CheckExposure()
 		}
-		if _, err := sources.Config(); err != nil {
+		if err != nil {
 			return configError(err)
 		}
 		return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -108,4 +109,11 @@ func (o *options) config() (configs.Config, []string, error) {
 
 func configError(err error) error {
 	return &usageError{err, "run weir config print to see every value and where it came from"}
+}
+
+// warn is for verbs that have no log.
+func warn(w io.Writer, warnings []string) {
+	for _, text := range warnings {
+		fmt.Fprintln(w, "warning:", text)
+	}
 }

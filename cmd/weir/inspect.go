@@ -19,6 +19,7 @@ import (
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/llm"
+	"weir/tokenizer"
 )
 
 func newInspect() *cobra.Command {
@@ -34,10 +35,11 @@ func newInspect() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print one JSON object")
 	tensors := cmd.Flags().Bool("tensors", false, "list every tensor")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, _, err := opts.config()
+		c, warnings, err := opts.config()
 		if err != nil {
 			return err
 		}
+		warn(cmd.ErrOrStderr(), warnings)
 		if err := choosePath(&c, args); err != nil {
 			return err
 		}
@@ -65,6 +67,9 @@ type report struct {
 	Tensors   []tensorSummary `json:"tensors"`
 	Supported bool            `json:"supported"`
 	WhyNot    string          `json:"why_not,omitempty"`
+	Tokenizer string          `json:"tokenizer,omitempty"`
+	Chats     bool            `json:"chats"`
+	WhyNoChat string          `json:"why_no_chat,omitempty"`
 	Engine    *engineReport   `json:"engine,omitempty"`
 }
 
@@ -143,13 +148,27 @@ func inspect(c configs.Config) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := llm.Describe(f, options)
-	if err != nil {
+	if info, err := llm.Describe(f, options); err != nil {
 		r.WhyNot = err.Error()
-		return r, nil
+	} else {
+		r.Engine = newEngineReport(info)
 	}
-	r.Supported, r.Engine = true, newEngineReport(info)
+	r.checkText(f)
+	r.Supported = r.WhyNot == ""
 	return r, nil
+}
+
+// checkText tells whether text can become tokens, and messages a prompt.
+func (r *report) checkText(f *gguf.File) {
+	if t, err := tokenizer.New(f.Value); err == nil {
+		r.Tokenizer = t.Kind()
+	} else if r.WhyNot == "" {
+		r.WhyNot = err.Error()
+	}
+	if _, err := readTemplate(f); err != nil {
+		r.WhyNoChat = err.Error()
+	}
+	r.Chats = r.WhyNoChat == ""
 }
 
 // shownItems is how many items of an array are reported.
@@ -247,6 +266,12 @@ func (r *report) printEngine(row func(...string)) {
 	}
 	e := r.Engine
 	row("runs", "yes, as "+e.Architecture)
+	if r.Chats {
+		row("chats", "yes, with its own template")
+	} else {
+		row("chats", "no: "+printable(r.WhyNoChat))
+	}
+	row("tokenizer", r.Tokenizer)
 	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",
 		e.Layers, e.Width, e.Heads, e.HeadDim, e.KVHeads, e.FeedForward, e.VocabSize))
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))

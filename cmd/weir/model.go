@@ -52,6 +52,23 @@ func openModel(path string) (*gguf.File, error) {
 	return f, err
 }
 
+// openRunnable is openModel, and refuses what the engine could not run; no
+// weights are read.
+func openRunnable(c configs.Config) (*gguf.File, error) {
+	f, err := openModel(c.Model.Path)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := engineOptions(c)
+	if err == nil {
+		_, err = llm.Describe(f, opts)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("load %s: %w", modelName(c.Model), err), f.Close())
+	}
+	return f, nil
+}
+
 // modelName is the id that a model is served under: the first configured one,
 // or the file's name without ending and split number.
 func modelName(c configs.Model) string {
@@ -88,7 +105,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	m := &model{name: modelName(c.Model)}
 	var err error
 	if m.tokenizer, err = tokenizer.New(f.Value); err != nil {
-		return nil, fmt.Errorf("read tokenizer of %s: %w", m.name, err)
+		return nil, fmt.Errorf("load %s: %w", m.name, err)
 	}
 	m.template, m.noTemplate = readTemplate(f)
 	opts, err := engineOptions(c)

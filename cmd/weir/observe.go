@@ -13,8 +13,9 @@ import (
 )
 
 // hooks joins what the edge reports to metrics and log. The log carries ids,
-// counts and durations, never text of a request.
-func hooks(m *telemetry.Metrics, log *zap.Logger) openai.Hooks {
+// counts and durations, never text of a request. fault tells what the engine
+// recovered from last.
+func hooks(m *telemetry.Metrics, log *zap.Logger, fault func() string) openai.Hooks {
 	return openai.Hooks{
 		OnFirstToken: func(model string, since time.Duration) {
 			m.Model(model).ObserveFirstToken(since.Seconds())
@@ -24,7 +25,7 @@ func hooks(m *telemetry.Metrics, log *zap.Logger) openai.Hooks {
 		},
 		OnRequestFinish: func(f openai.RequestFinish) {
 			observeFinish(m.Model(f.Model), f)
-			logFinish(log, f)
+			logFinish(log, f, fault)
 		},
 		OnResponse: func(route, method string, status int, took time.Duration) {
 			m.ObserveHTTP(route, method, status, took.Seconds())
@@ -71,19 +72,20 @@ func finishLabel(r inference.FinishReason) string {
 	return "abort"
 }
 
-func logFinish(log *zap.Logger, f openai.RequestFinish) {
-	level := zap.DebugLevel
-	if f.Status >= http.StatusInternalServerError && f.Status != http.StatusServiceUnavailable {
-		level = zap.ErrorLevel
+// logFinish writes finished requests at level debug, and those that a bug
+// ended at level error with the engine's account of it.
+func logFinish(log *zap.Logger, f openai.RequestFinish, fault func() string) {
+	fields := []zap.Field{
+		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model),
+		zap.Int("status", f.Status), zap.String("code", f.Code),
+		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
+		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
 	}
-	if entry := log.Check(level, "request finished"); entry != nil {
-		entry.Write(
-			zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model),
-			zap.Int("status", f.Status), zap.String("code", f.Code),
-			zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
-			zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
-		)
+	if f.Code == "internal_error" {
+		log.Error("a bug ended a request", append(fields, zap.String("engine_fault", fault()))...)
+		return
 	}
+	log.Debug("request finished", fields...)
 }
 
 // snapshot reads the engine's counters for one scrape. Preempted sequences

@@ -51,10 +51,11 @@ func newRun() *cobra.Command {
 		if err := o.check(); err != nil {
 			return err
 		}
-		c, _, err := opts.config()
+		c, warnings, err := opts.config()
 		if err != nil {
 			return err
 		}
+		warn(cmd.ErrOrStderr(), warnings)
 		if err := choosePath(&c, args); err != nil {
 			return err
 		}
@@ -91,12 +92,12 @@ func (o runOptions) sampling() inference.Sampling {
 
 // run loads a model, chats, and releases it.
 func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) error {
-	f, err := openModel(c.Model.Path)
+	c.Scheduler.MaxSeqs = 1 // one person talks; the cache need not hold more
+	f, err := openRunnable(c)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	c.Scheduler.MaxSeqs = 1 // one person talks; the cache need not hold more
 	shown := newLoadProgress(errs, isTerminal(errs), printable(modelName(c.Model)))
 	m, err := loadModel(c, f, modelHooks{progress: shown.update})
 	shown.end()

@@ -46,6 +46,9 @@ func newServe() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := c.CheckExposure(); err != nil {
+			return configError(err)
+		}
 		if err := choosePath(&c, args); err != nil {
 			return err
 		}
@@ -80,7 +83,7 @@ type server struct {
 
 // serve runs until a signal, or until something it needs fails.
 func serve(ctx context.Context, c configs.Config, warnings []string, out, errs io.Writer) error {
-	f, err := openModel(c.Model.Path) // a wrong path should fail before a port is bound
+	f, err := openRunnable(c) // what cannot run should fail before a port is bound
 	if err != nil {
 		return err
 	}
@@ -125,7 +128,7 @@ func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
 		return nil, err
 	}
 	edge := c.API
-	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log)
+	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log, s.lastFault)
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if s.edge, err = openai.New(edge); err != nil {
 		return nil, err
@@ -246,6 +249,14 @@ func (s *server) ready() (ready bool, why string) {
 		return false, "the engine is closing"
 	}
 	return true, ""
+}
+
+// lastFault is what the engine recovered from last, with its stack.
+func (s *server) lastFault() string {
+	if e := s.engine.Load(); e != nil {
+		return e.Stats().LastFault
+	}
+	return ""
 }
 
 func (s *server) debugEngine() any {

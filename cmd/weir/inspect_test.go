@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/engine/gguf"
+)
+
+// strangeModel is a file that weir reads and cannot run, with metadata that
+// neither JSON nor a terminal takes as they are.
+func strangeModel(t *testing.T) string {
+	t.Helper()
+	var b gguf.Builder
+	b.Set("general.architecture", "mamba")
+	b.Set("strange.number", math.Inf(1))
+	b.Set("strange.numbers", []float32{1, float32(math.NaN())})
+	b.Set("strange.text", "red \x1b[31m text\a")
+	b.TensorF32("weights\x1b[2J", []uint64{4}, []float32{1, 2, 3, 4})
+	path := filepath.Join(t.TempDir(), "strange.gguf")
+	if err := b.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestInspectReportsWhatItCannotRun(t *testing.T) {
+	var out, errs strings.Builder
+	if status := execute([]string{"inspect", "--tensors", strangeModel(t)}, &out, &errs); status != exitOK {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+	for _, want := range []string{"strange\n", `runs  no: `, `architecture "mamba"`, "strange.number", "F32"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+	if strings.ContainsAny(out.String(), "\x1b\a") {
+		t.Errorf("control characters of the file reach the terminal: %q", out.String())
+	}
+}
+
+func TestInspectJSONHoldsEveryValue(t *testing.T) {
+	var out, errs strings.Builder
+	if status := execute([]string{"inspect", "--json", strangeModel(t)}, &out, &errs); status != exitOK {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+	var r report
+	if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if r.Supported || !strings.Contains(r.WhyNot, "mamba") || len(r.Metadata) != 4 || len(r.Tensors) != 1 {
+		t.Errorf("report %+v", r)
+	}
+	if r.Metadata[1].Value != "+Inf" || r.Metadata[2].Items != 2 {
+		t.Errorf("numbers that JSON lacks: %+v", r.Metadata[1:3])
+	}
+}
+
+func TestServeAndRunRefuseWhatTheyCannotRun(t *testing.T) {
+	path := strangeModel(t)
+	for _, args := range [][]string{
+		{"serve", path, "--port", "0", "--admin-address", "off"},
+		{"run", path},
+	} {
+		var out, errs strings.Builder
+		if status := execute(args, &out, &errs); status != exitFailure {
+			t.Errorf("%s: exit status %d, want %d", args[0], status, exitFailure)
+		}
+		if said := errs.String(); !strings.HasPrefix(said, "weir: load strange: ") || strings.Count(said, "\n") != 1 || out.Len() > 0 {
+			t.Errorf("%s says %q and %q", args[0], said, out.String())
+		}
+	}
+}
