@@ -35,7 +35,7 @@ func (l *lockedBuffer) String() string {
 }
 
 // patience is how long anything may take before a test gives up.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // started is a serving process inside the test.
 type started struct {
@@ -241,8 +241,8 @@ func TestServeAsksForTheKey(t *testing.T) {
 const longAnswer = `{"messages":[{"role":"user","content":"Hello"}],"temperature":0,"stream":true,"ignore_eos":true,"max_tokens":`
 
 func TestStopLetsARunningStreamFinish(t *testing.T) {
-	s := start(t, nil)
-	body := bufio.NewReader(s.post("/v1/chat/completions", longAnswer+"300}").Body)
+	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = patience })
+	body := bufio.NewReader(s.post("/v1/chat/completions", longAnswer+"60}").Body)
 	if _, err := body.ReadString('\n'); err != nil { // it runs
 		t.Fatal(err)
 	}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	stdflag "flag"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/configs"
+	"weir/internal/defaultmodel"
+	"weir/internal/inference"
+	"weir/tokenizer/chat"
+)
+
+var allAnswers = stdflag.Bool("all", false, "ask the embedded model everything that it was trained on")
+
+// askGreedily sends a conversation through template, tokenizer and engine, and
+// returns the text of the greedy answer.
+func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string {
+	t.Helper()
+	raw, err := json.Marshal(messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := chat.FromJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := chat.Input{Messages: value, AddGenerationPrompt: true, Now: time.Now()}
+	in.BOSToken, in.EOSToken = m.endpoints()
+	spans, err := m.template.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := m.tokenizer.AppendSpans(nil, spans, false)
+	r := &inference.Request{Prompt: prompt, MaxTokens: m.engine.Info().MaxModelLen - len(prompt), N: 1, PromptLogprobs: -1, Sampling: inference.DefaultSampling()}
+	r.Sampling.Temperature = 0
+	stream, err := m.engine.Submit(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	w := &answerWriter{out: &text, decoder: m.tokenizer.NewDecoder(false), ends: m.tokenizer.IsEOG}
+	if err := w.follow(stream, nil); err != nil {
+		t.Error(err)
+	}
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+// answersAsked picks what is asked: everything with -all, else every answer
+// about weir in one of its phrasings and every twentieth sum.
+func answersAsked() []defaultmodel.QA {
+	if *allAnswers {
+		return defaultmodel.Questions()
+	}
+	var list []defaultmodel.QA
+	last, sums := "", 0
+	for i, qa := range defaultmodel.Questions() {
+		switch qa.Topic {
+		case "add", "subtract", "multiply", "divide", "name given", "name remembered", "repeat", "follow-up sum":
+			if sums++; sums%20 == 0 {
+				list = append(list, qa)
+			}
+		default:
+			if qa.Answer != last {
+				list = append(list, qa)
+			} else if i%7 == 0 { // another phrasing
+				list[len(list)-1] = qa
+			}
+			last = qa.Answer
+		}
+	}
+	if testing.Short() {
+		list = list[:len(list)/8]
+	}
+	return list
+}
+
+// The embedded model gives its training answers word for word. With -all it is
+// asked every question; that takes minutes.
+func TestEmbeddedModelAnswersWordForWord(t *testing.T) {
+	f, err := openModel("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := loadModel(configs.Default(), f, modelHooks{progress: func(int64, int64) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.engine.Close(context.Background()) //nolint:errcheck // nothing is left to cancel
+	questions := make(chan defaultmodel.QA)
+	var right, wrong atomic.Int64
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for qa := range questions {
+				if got := askGreedily(t, m, qa.Messages); got == qa.Answer {
+					right.Add(1)
+				} else if wrong.Add(1) < 10 {
+					t.Errorf("%q:\n%q\nwant\n%q", qa.Question(), got, qa.Answer)
+				}
+			}
+		})
+	}
+	for _, qa := range answersAsked() {
+		questions <- qa
+	}
+	close(questions)
+	wg.Wait()
+	t.Logf("%d of %d answers word for word", right.Load(), right.Load()+wrong.Load())
+}
