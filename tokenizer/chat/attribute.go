@@ -27,7 +27,12 @@ func (x *exec) own(v Value, name string) (Value, bool, error) {
 		return Value{}, false, errors.New(v.undefinedMessage())
 	}
 	if m := x.lib.method(v, name); m != nil {
-		return functionOf(name, func(x *exec, a args) (Value, error) { return m(x, v, a) }), true, nil
+		return functionOf(name, func(x *exec, a args) (Value, error) {
+			if err := x.touch(v); err != nil {
+				return Value{}, err
+			}
+			return m(x, v, a)
+		}), true, nil
 	}
 	if isUnsafe(v, name) {
 		return undefinedBecause(fmt.Sprintf("access to attribute %s of %s object is unsafe", quoted(name), quoted(v.typeName()))), true, nil
@@ -61,6 +66,9 @@ func (x *exec) own(v Value, name string) (Value, bool, error) {
 func (x *exec) item(v, key Value) (Value, error) {
 	if v.isUndefined() {
 		return Value{}, errors.New(v.undefinedMessage())
+	}
+	if err := x.touch(key); err != nil {
+		return Value{}, err
 	}
 	if item, ok := x.stored(v, key); ok {
 		return item, nil

@@ -31,6 +31,14 @@ func (b *budget) step(n int) error {
 // scan pays for looking at n bytes.
 func (b *budget) scan(n int) error { return b.step(n / 64) }
 
+// touch pays for a filter, test or method that looks at a whole string.
+func (b *budget) touch(v Value) error {
+	if v.kind != kindString {
+		return nil
+	}
+	return b.scan(len(v.str))
+}
+
 // text pays for n bytes appended to a string that has size bytes.
 func (b *budget) text(size, n int) error {
 	if n > b.o.MaxOutputBytes-size {

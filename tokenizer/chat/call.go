@@ -221,6 +221,9 @@ func (e *callExpr) callMethod(x *exec, attr *attrExpr) (Value, bool, error) {
 	if err != nil {
 		return Value{}, false, err
 	}
+	if err := x.touch(object); err != nil {
+		return Value{}, false, err
+	}
 	v, err := m(x, object, a)
 	return v, true, err
 }

@@ -93,6 +93,9 @@ func (e *filterExpr) eval(x *exec) (Value, error) {
 	if e.filter == nil {
 		return Value{}, at(e.line, errors.New(noSuch("filter", e.name)))
 	}
+	if err := x.touch(v); err != nil {
+		return Value{}, at(e.line, err)
+	}
 	v, err = e.filter(x, v, a)
 	return v, at(e.line, err)
 }
@@ -108,6 +111,9 @@ func (e *testExpr) eval(x *exec) (Value, error) {
 	}
 	if e.test == nil {
 		return Value{}, at(e.line, errors.New(noSuch("test", e.name)))
+	}
+	if err := x.touch(v); err != nil {
+		return Value{}, at(e.line, err)
 	}
 	ok, err := e.test(x, v, a)
 	return boolean(ok), at(e.line, err)

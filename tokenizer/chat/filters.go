@@ -272,7 +272,7 @@ func wordCount(x *exec, v Value) (Value, error) {
 		}
 		inside = word
 	}
-	return integer(n), x.scan(len(v.str))
+	return integer(n), nil
 }
 
 func filterURLEncode(x *exec, v Value) (Value, error) {

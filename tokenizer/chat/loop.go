@@ -49,8 +49,21 @@ func iterateText(v Value) iteration {
 	}
 }
 
-// iterate is Python's iter().
+// iterate is Python's iter(). Every item costs a step.
 func (x *exec) iterate(v Value) (iteration, error) {
+	next, err := x.items(v)
+	if err != nil {
+		return nil, err
+	}
+	return func() (Value, bool, error) {
+		if err := x.step(1); err != nil {
+			return Value{}, false, err
+		}
+		return next()
+	}, nil
+}
+
+func (x *exec) items(v Value) (iteration, error) {
 	switch v.kind {
 	case kindUndefined, kindAbsent:
 		return iterateItems(nil), nil

@@ -131,9 +131,6 @@ func textStrip(name string, left, right bool) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		if err := x.scan(len(v.str)); err != nil {
-			return Value{}, err
-		}
 		return trimSet(v, p[0], left, right)
 	}
 }
@@ -164,7 +161,7 @@ func textSplitLines(x *exec, v Value, a args) (Value, error) {
 // characters before it.
 func (x *exec) part(v, start, end Value) (Value, int, error) {
 	if !isGiven(start) && !isGiven(end) {
-		return v, 0, x.scan(len(v.str))
+		return v, 0, nil
 	}
 	b, err := x.bounds(runeCount(v.str), start, end, Value{})
 	if err != nil {
@@ -297,11 +294,11 @@ func textPartition(name string, find func(s, sub string) int) filter {
 		switch {
 		case at >= 0:
 			end := at + len(sep.str)
-			return tupleOf(v.slice(0, at), v.slice(at, end), v.slice(end, len(v.str))), x.scan(len(v.str))
+			return tupleOf(v.slice(0, at), v.slice(at, end), v.slice(end, len(v.str))), nil
 		case name == "partition":
-			return tupleOf(v, literal(""), literal("")), x.scan(len(v.str))
+			return tupleOf(v, literal(""), literal("")), nil
 		}
-		return tupleOf(literal(""), literal(""), v), x.scan(len(v.str))
+		return tupleOf(literal(""), literal(""), v), nil
 	}
 }
 
@@ -404,7 +401,7 @@ func textZeroFill(x *exec, v Value, a args) (Value, error) {
 func textAll(f func(rune) bool) filter {
 	return plain("is...", func(x *exec, v Value) (Value, error) {
 		all := strings.IndexFunc(v.str, func(r rune) bool { return !f(r) }) < 0
-		return boolean(all && v.str != ""), x.scan(len(v.str))
+		return boolean(all && v.str != ""), nil
 	})
 }
 
@@ -425,7 +422,7 @@ func isDigitRune(r rune) bool {
 
 func textIsCase(want func(rune) bool) filter {
 	return plain("is...", func(x *exec, v Value) (Value, error) {
-		return boolean(allCased(v.str, want)), x.scan(len(v.str))
+		return boolean(allCased(v.str, want)), nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -88,7 +89,10 @@ func (x *exec) repeat(a, b Value) (Value, error) {
 	if len(items) == 0 {
 		n = 0
 	}
-	if err := x.list(len(items) * min(n, 1<<30)); err != nil {
+	if n > x.o.MaxMemoryBytes/max(len(items), 1) {
+		return Value{}, x.alloc(x.o.MaxMemoryBytes + 1)
+	}
+	if err := x.list(len(items) * n); err != nil {
 		return Value{}, err
 	}
 	out := make([]Value, 0, len(items)*n)
@@ -99,15 +103,23 @@ func (x *exec) repeat(a, b Value) (Value, error) {
 }
 
 func (x *exec) repeatText(a Value, n int) (Value, error) {
-	w := newBuilder(x.budget)
-	w.safe = a.safe
 	if a.str == "" {
 		n = 0
 	}
-	for range n {
-		if w.writeText(a); w.err != nil {
-			break
+	if n > x.o.MaxOutputBytes/max(len(a.str), 1) {
+		return Value{}, x.text(0, x.o.MaxOutputBytes+1)
+	}
+	w := newBuilder(x.budget)
+	w.safe = a.safe
+	if a.ref == nil {
+		if w.reserve(len(a.str) * n); w.err == nil {
+			w.mark(a.client)
+			w.buf = bytes.Repeat([]byte(a.str), n)
 		}
+		return w.value()
+	}
+	for i := 0; i < n && w.err == nil; i++ {
+		w.writeText(a)
 	}
 	return w.value()
 }

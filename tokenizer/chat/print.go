@@ -46,6 +46,10 @@ func (w *builder) repr(v Value) {
 	if w.err != nil {
 		return
 	}
+	if err := w.b.step(1); err != nil {
+		w.fail(err)
+		return
+	}
 	if err := w.b.enter(); err != nil {
 		w.fail(err)
 		return

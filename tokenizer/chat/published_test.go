@@ -104,8 +104,6 @@ func checkPublished(t *testing.T, template *Template, p published, c publishedCa
 	if c.Rendered == nil {
 		if err == nil {
 			t.Errorf("%s: no error, want %s", c.Case, c.Error)
-		} else if testing.Verbose() {
-			t.Logf("%s: %v\n\twant %s", c.Case, err, c.Error)
 		}
 		return err != nil
 	}

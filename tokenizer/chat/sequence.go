@@ -332,7 +332,12 @@ func (x *exec) mapping(a args) (func(Value) (Value, error), error) {
 		return nil, errors.New(noSuch("filter", name))
 	}
 	rest := args{pos: a.pos[1:], names: a.names, named: a.named}
-	return func(v Value) (Value, error) { return f(x, v, rest) }, nil
+	return func(v Value) (Value, error) {
+		if err := x.touch(v); err != nil {
+			return Value{}, err
+		}
+		return f(x, v, rest)
+	}, nil
 }
 
 // filterSelect makes select, reject, selectattr and rejectattr.
@@ -377,6 +382,9 @@ func (x *exec) condition(a args, byAttribute bool) (func(Value) (bool, error), e
 	return func(v Value) (bool, error) {
 		v, err := where.find(x, v, Value{})
 		if err != nil {
+			return false, err
+		}
+		if err := x.touch(v); err != nil {
 			return false, err
 		}
 		return holds(x, v, rest)

@@ -63,6 +63,10 @@ func (e *jsonEncoder) value(v Value) {
 	if e.w.err != nil {
 		return
 	}
+	if err := e.w.b.step(1); err != nil {
+		e.w.fail(err)
+		return
+	}
 	switch v.kind {
 	case kindNone:
 		e.w.write("null", v.client)

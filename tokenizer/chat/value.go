@@ -173,6 +173,8 @@ func (v Value) truth() bool {
 		return v.num != 0 || v.ref != nil
 	case kindFloat:
 		return v.float64() != 0
+	case kindString:
+		return v.str != ""
 	}
 	n, ok := v.length()
 	return !ok || n != 0
