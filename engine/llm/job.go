@@ -49,14 +49,14 @@ func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *jo
 	return j
 }
 
-// ringSlack is how many unread token events a slow reader may leave before its
-// request is cancelled.
-const ringSlack = 1024
+// ringSlack is how many unread tokens of a choice a slow reader may leave
+// before its request is cancelled.
+const ringSlack = 4096
 
-// ringEvents sizes a request's ring: prompt logprobs come in bursts and must
-// all fit, tokens may pile up to ringSlack.
+// ringEvents is the most events of a request that may lie unread: prompt
+// logprobs come in bursts and must all fit.
 func ringEvents(r *inference.Request) int {
-	n := min(r.N*(r.MaxTokens+1), ringSlack+r.N) + 1
+	n := r.N*(min(r.MaxTokens, ringSlack)+1) + 1
 	if r.PromptLogprobs >= 0 {
 		n += len(r.Prompt)
 	}

@@ -15,6 +15,7 @@ type Stream struct {
 	cancel func(choice int) // asks the producer to end a choice, or all with -1
 
 	mu     sync.Mutex
+	limit  int // most unread events
 	ring   []Event
 	head   int
 	count  int
@@ -30,22 +31,38 @@ type Stream struct {
 // cancel is called by the consumer's Cancel, from its goroutine; it must be
 // safe to call at any time, also after the end.
 func NewStream(capacity int, cancel func(choice int)) *Stream {
-	return &Stream{wake: make(chan struct{}, 1), cancel: cancel, ring: make([]Event, max(capacity, 1))}
+	capacity = max(capacity, 1)
+	return &Stream{wake: make(chan struct{}, 1), cancel: cancel, limit: capacity, ring: make([]Event, min(capacity, ringEvents))}
 }
+
+// ringEvents is the size a ring starts with; it grows only while its reader
+// lags.
+const ringEvents = 16
 
 // Push appends an event; false means the ring is full or closed and the event
 // is lost.
 func (s *Stream) Push(e Event) bool {
 	s.mu.Lock()
-	if s.closed || s.count == len(s.ring) {
+	if s.closed || s.count == s.limit {
 		s.mu.Unlock()
 		return false
+	}
+	if s.count == len(s.ring) {
+		s.grow()
 	}
 	s.ring[(s.head+s.count)%len(s.ring)] = e
 	s.count++
 	s.mu.Unlock()
 	s.signal()
 	return true
+}
+
+// grow doubles the ring, up to the limit, with mu held.
+func (s *Stream) grow() {
+	ring := make([]Event, min(2*len(s.ring), s.limit))
+	n := copy(ring, s.ring[s.head:])
+	copy(ring[n:], s.ring[:s.head])
+	s.ring, s.head = ring, 0
 }
 
 // Close ends the stream after the events already pushed; err is nil after a
