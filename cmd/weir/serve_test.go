@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"weir/configs"
 )
 
@@ -290,6 +292,24 @@ func TestHangUpFreesTheCache(t *testing.T) {
 	} {
 		s.await(want)
 	}
+}
+
+func TestStoppedServerLeavesNoGoroutine(t *testing.T) {
+	serveOnce := func() {
+		s := start(t, nil)
+		s.stream(longAnswer + "4}")
+		r := s.post("/v1/chat/completions", longAnswer+"900}")
+		r.Body.Close() // a hang-up, too
+		if err := s.end(); err != nil {
+			t.Errorf("serve ended with %v", err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	}
+	serveOnce() // starts what libraries keep for the life of the process
+	before := goleak.IgnoreCurrent()
+	serveOnce()
+	// fasthttp's cleaner sleeps up to ten seconds before it sees the end.
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
 // await scrapes until the metrics hold a line.
