@@ -177,14 +177,6 @@ func (d *dict) clone() *dict {
 	return c
 }
 
-func (d *dict) keys() []Value {
-	keys := make([]Value, len(d.entries))
-	for i, e := range d.entries {
-		keys[i] = e.key
-	}
-	return keys
-}
-
 // view is what keys(), values() and items() of a dict give.
 type view struct {
 	d    *dict

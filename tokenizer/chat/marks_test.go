@@ -139,3 +139,50 @@ func TestSlicesKeepMarks(t *testing.T) {
 		}
 	}
 }
+
+// TestMarksNeverLeak renders everything there is three times: as it is, with
+// unmarked input, and with the client's strings in a script that no template
+// writes.
+func TestMarksNeverLeak(t *testing.T) {
+	g := readGolden(t)
+	client, plain := g.input(t, true), g.input(t, false)
+	hidden := client
+	hidden.Messages, hidden.Extra = private(client.Messages), private(client.Extra)
+	checked := 0
+	for _, c := range g.Cases {
+		template, err := Parse(c.Template, Options{})
+		if err == nil && checkMarks(t, c.Name, template, client, plain, hidden) {
+			checked++
+		}
+	}
+	for _, p := range readPublished(t) {
+		template := mustParse(t, p.Template)
+		for _, c := range p.Cases {
+			in := inputOf(t, c.Context, p.Now)
+			hidden := in
+			hidden.Messages, hidden.Tools = private(in.Messages), private(in.Tools)
+			if checkMarks(t, p.Name+" "+c.Case, template, in, in, hidden) {
+				checked++
+			}
+		}
+	}
+	if checked < 300 {
+		t.Errorf("%d templates rendered hidden text", checked)
+	}
+}
+
+func checkMarks(t *testing.T, name string, template *Template, client, plain, hidden Input) bool {
+	t.Helper()
+	got, err := template.Render(client)
+	want, wantErr := template.Render(plain)
+	if (err == nil) != (wantErr == nil) || Text(got) != Text(want) {
+		t.Errorf("%s: marking changes %q %v to %q %v", name, Text(want), wantErr, Text(got), err)
+	}
+	spans, err := template.Render(hidden)
+	for _, s := range spans {
+		if s.Control && (strings.ContainsFunc(s.Text, isPrivate) || strings.Contains(s.Text, `\ue`) || strings.Contains(s.Text, "%EE")) {
+			t.Errorf("%s: client text in control text: %s", name, marked(spans))
+		}
+	}
+	return err == nil
+}

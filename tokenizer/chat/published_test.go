@@ -138,3 +138,28 @@ func quoteLine(s string) string {
 	data, _ := json.Marshal(s)
 	return string(data)
 }
+
+func TestPublishedTemplatesTakePartsAsProbed(t *testing.T) {
+	for _, p := range readPublished(t) {
+		template := mustParse(t, p.Template)
+		for _, c := range p.Cases {
+			if c.Case != "content_parts" {
+				continue
+			}
+			reads := c.Rendered != nil && strings.Contains(*c.Rendered, "part one") && !strings.Contains(*c.Rendered, "'part one'") &&
+				!strings.Contains(*c.Rendered, `"part one"`)
+			if template.TakesParts() != reads {
+				t.Errorf("%s: TakesParts is %v, but a list of parts %v", p.Name, template.TakesParts(), reads)
+			}
+			in := inputOf(t, c.Context, p.Now)
+			joined, err := JoinParts(in.Messages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Messages = joined
+			if spans, err := template.Render(in); err == nil && !strings.Contains(Text(spans), "part one\npart two") {
+				t.Errorf("%s: joined parts give %q", p.Name, Text(spans))
+			}
+		}
+	}
+}
