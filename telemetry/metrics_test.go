@@ -63,6 +63,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.ObserveStep(17, 0.004)
 	model.ObserveCancel(0.002)
 	model.CountRejection("queue_full")
+	model.ObservePhases(0.4, 0.9, 3)
 	model.ObserveRequest(Request{
 		PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, Choices: 1,
 		EndToEndSeconds: 1.25, DecodeSeconds: 0.5,
@@ -105,6 +106,9 @@ var vllmSeries = map[string]string{
 	"vllm:inter_token_latency_seconds":           "histogram",
 	"vllm:request_time_per_output_token_seconds": "histogram",
 	"vllm:e2e_request_latency_seconds":           "histogram",
+	"vllm:request_queue_time_seconds":            "histogram",
+	"vllm:request_inference_time_seconds":        "histogram",
+	"vllm:request_prefill_time_seconds":          "histogram",
 	"vllm:request_decode_time_seconds":           "histogram",
 	"vllm:request_prompt_tokens":                 "histogram",
 	"vllm:request_generation_tokens":             "histogram",
@@ -149,6 +153,9 @@ func TestBucketBoundsAreThoseOfVLLM(t *testing.T) {
 		"vllm:inter_token_latency_seconds":           token,
 		"vllm:request_time_per_output_token_seconds": token,
 		"vllm:e2e_request_latency_seconds":           request,
+		"vllm:request_queue_time_seconds":            request,
+		"vllm:request_prefill_time_seconds":          request,
+		"vllm:request_inference_time_seconds":        request,
 		"vllm:request_decode_time_seconds":           request,
 		"vllm:request_prompt_tokens":                 "1 2 5 10 20 50 100 +Inf",
 		"vllm:request_params_n":                      "1 2 5 10 20 +Inf",
@@ -203,9 +210,13 @@ func TestRequestsWithoutATokenHaveNoDecodeTime(t *testing.T) {
 		PromptTokens: 4, MaxTokens: 8, Choices: 1,
 		EndToEndSeconds: 2, DecodeSeconds: -1,
 	})
+	model.ObservePhases(1, -1, -1)
 	text := scrape(t, m)
 	for series, want := range map[string]string{
 		"vllm:e2e_request_latency_seconds_count":           "1",
+		"vllm:request_queue_time_seconds_count":            "1",
+		"vllm:request_prefill_time_seconds_count":          "0",
+		"vllm:request_inference_time_seconds_count":        "0",
 		"vllm:request_decode_time_seconds_count":           "0",
 		"vllm:request_time_per_output_token_seconds_count": "0",
 	} {
@@ -251,6 +262,7 @@ func TestNilModelIgnoresObservations(t *testing.T) {
 	absent.CountFinish("stop")
 	absent.CountDisconnect()
 	absent.ObserveRequest(Request{})
+	absent.ObservePhases(1, 1, 1)
 }
 
 func TestTokenObservationsAllocateNothing(t *testing.T) {

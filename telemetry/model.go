@@ -27,6 +27,9 @@ type Model struct {
 	interToken   prometheus.Histogram
 	perToken     prometheus.Histogram
 	endToEnd     prometheus.Histogram
+	queue        prometheus.Histogram
+	inference    prometheus.Histogram
+	prefill      prometheus.Histogram
 	decode       prometheus.Histogram
 	promptTokens prometheus.Histogram
 	outputTokens prometheus.Histogram
@@ -70,6 +73,9 @@ func newModel(maxModelLen int) *Model {
 		interToken:   histogram("vllm:inter_token_latency_seconds", "Gap between successive tokens of a choice.", perTokenBuckets()),
 		perToken:     histogram("vllm:request_time_per_output_token_seconds", "Mean time per token after the first, per request.", perTokenBuckets()),
 		endToEnd:     histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
+		queue:        histogram("vllm:request_queue_time_seconds", "Time in the waiting queue.", requestBuckets()),
+		inference:    histogram("vllm:request_inference_time_seconds", "Time from admission to the last token.", requestBuckets()),
+		prefill:      histogram("vllm:request_prefill_time_seconds", "Time from admission to the first token.", requestBuckets()),
 		decode:       histogram("vllm:request_decode_time_seconds", "Time from the first token to the last.", requestBuckets()),
 		promptTokens: histogram("vllm:request_prompt_tokens", "Prompt tokens per request.", sizes),
 		outputTokens: histogram("vllm:request_generation_tokens", "Generated tokens per request.", sizes),
@@ -97,7 +103,7 @@ func newModel(maxModelLen int) *Model {
 
 func (m *Model) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.decode,
+		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
 		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.stepTokens, m.stepSeconds, m.cancelToFree,
 		m.success, m.rejections, m.disconnects,
 	}
@@ -133,6 +139,23 @@ func (m *Model) ObserveStep(rows int, seconds float64) {
 func (m *Model) ObserveCancel(seconds float64) {
 	if m != nil {
 		m.cancelToFree.Observe(seconds)
+	}
+}
+
+// ObservePhases records where an admitted request's time in the engine went.
+// Negative times never were, and are not recorded.
+func (m *Model) ObservePhases(queueSeconds, prefillSeconds, inferenceSeconds float64) {
+	if m == nil {
+		return
+	}
+	observePast(m.queue, queueSeconds)
+	observePast(m.prefill, prefillSeconds)
+	observePast(m.inference, inferenceSeconds)
+}
+
+func observePast(h prometheus.Histogram, seconds float64) {
+	if seconds >= 0 {
+		h.Observe(seconds)
 	}
 }
 

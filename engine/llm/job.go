@@ -30,12 +30,15 @@ type job struct {
 	pooled     []float32 // running sum or chosen row
 	pooledRows int       // prompt rows [0,pooledRows) are in it
 	ended      []bool    // per choice
-	admitted   bool      // it has left the queue once
+	queued     time.Time
+	admitted   time.Time // zero while it waits for the first time
+	first      time.Time // token
+	last       time.Time // token
 	lost       bool      // an event did not fit the ring
 }
 
 func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *job {
-	j := &job{req: r, domain: d, stop: r.StopTokens, ended: make([]bool, r.N)}
+	j := &job{req: r, domain: d, stop: r.StopTokens, ended: make([]bool, r.N), queued: time.Now()}
 	if !r.IgnoreEOS {
 		j.stop = slices.Concat(end, r.StopTokens)
 	}
@@ -61,6 +64,16 @@ func ringEvents(r *inference.Request) int {
 		n += len(r.Prompt)
 	}
 	return n
+}
+
+// phases are known once the job has ended.
+func (j *job) phases() Phases {
+	p := Phases{Queue: j.admitted.Sub(j.queued), Prefill: -1, Inference: -1}
+	if j.last.After(j.admitted) {
+		p.Inference = j.last.Sub(j.admitted)
+		p.Prefill = max(0, j.first.Sub(j.admitted))
+	}
+	return p
 }
 
 func (j *job) push(e inference.Event) {

@@ -80,8 +80,15 @@ func (l *loop) check() {
 	}
 	if err != nil {
 		l.faults++
-		l.lastFault = err.Error()
+		l.fault(err.Error())
 		l.e.publish()
+	}
+}
+
+func (l *loop) fault(text string) {
+	l.lastFault = text
+	if f := l.e.opts.OnFault; f != nil {
+		f(text)
 	}
 }
 
@@ -183,6 +190,9 @@ func (l *loop) finish(end scheduler.End) {
 		end.Err = nil
 	}
 	delete(l.live, j)
+	if f := l.e.opts.OnFinish; f != nil && !j.admitted.IsZero() {
+		f(j.phases())
+	}
 	j.stream.Close(end.Err)
 }
 
@@ -197,11 +207,12 @@ func (l *loop) step() (ran bool) {
 		return len(l.plan.Failed) > 0
 	}
 	planned := time.Now()
+	l.admit(planned)
 	if err := l.compute(); err != nil {
 		l.abandon(err)
 		return true
 	}
-	l.emit()
+	l.emit(time.Now())
 	for _, end := range e.sched.Commit(time.Now().UnixNano(), l.results) {
 		l.finish(end)
 	}
@@ -210,13 +221,24 @@ func (l *loop) step() (ran bool) {
 	return true
 }
 
+// admit notes when a request first left the queue, and when a preempted one
+// last ran again.
+func (l *loop) admit(now time.Time) {
+	for i := range l.plan.Chunks {
+		c := &l.plan.Chunks[i]
+		if j := c.User.(*job); j.admitted.IsZero() || slices.Contains(l.plan.Resumed, c.Request) {
+			j.admitted = now
+		}
+	}
+}
+
 // compute runs the plan's copies and rows and fills results. A panic in it is
 // the step's error.
 func (l *loop) compute() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.panics++
-			l.lastFault = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			l.fault(fmt.Sprintf("a step panicked: %v\n%s", v, debug.Stack()))
 			err = fmt.Errorf("%w: a step panicked: %v", inference.ErrInternal, v)
 		}
 	}()
@@ -288,7 +310,7 @@ func (l *loop) report(start, planned time.Time) {
 	l.checked = false
 	if len(l.plan.Admitted) > 0 {
 		for j := range l.live {
-			if !j.admitted {
+			if j.admitted.IsZero() {
 				l.progress(j, 0)
 			}
 		}
@@ -309,6 +331,5 @@ func (l *loop) progress(j *job, rows int) {
 	if p, ok := l.e.sched.Progress(j.id); ok {
 		p.PrefillTokens = min(max(p.PrefillTokens, rows), len(j.req.Prompt))
 		j.stream.SetProgress(p)
-		j.admitted = j.admitted || rows > 0
 	}
 }

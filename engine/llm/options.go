@@ -35,6 +35,13 @@ type Options struct {
 	// quick and must not call the engine.
 	OnStep func(StepStats)
 
+	// OnFinish, if set, is called likewise when an admitted request has ended.
+	OnFinish func(Phases)
+
+	// OnFault, if set, is called likewise with a bug that was caught: a panic in
+	// a step, with its stack, or a broken invariant found by the idle check.
+	OnFault func(string)
+
 	// OnCancel, if set, is called likewise after a cancel freed its blocks, with
 	// the time since the cancel was asked for.
 	OnCancel func(time.Duration)
@@ -48,6 +55,14 @@ type StepStats struct {
 	Preempted     int
 	PlanTime      time.Duration // scheduling, before the forward pass
 	StepTime      time.Duration // from plan to commit
+}
+
+// Phases are where a request's time in the engine went, as vLLM divides it: a
+// preempted request counts as admitted when it last ran again.
+type Phases struct {
+	Queue     time.Duration // submitted to admitted
+	Prefill   time.Duration // admitted to first token; negative where none came
+	Inference time.Duration // admitted to last token; negative where none came
 }
 
 // defaultKVShare is the part of free memory (after the weights) that the cache

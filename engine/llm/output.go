@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"weir/engine/sample"
 	"weir/internal/inference"
@@ -128,7 +129,7 @@ func (o *outputs) sample(worker int, r *outputRow, c *scheduler.Chunk, logits []
 }
 
 // emit pushes the step's events and fills the scheduler's results.
-func (l *loop) emit() {
+func (l *loop) emit(now time.Time) {
 	o := &l.out
 	l.results = l.results[:0]
 	total := 0
@@ -141,11 +142,11 @@ func (l *loop) emit() {
 		o.tokens, o.stop = make([]inference.TokenID, 0, 2*total), make([]bool, 0, 2*total)
 	}
 	for i := range o.rows {
-		l.emitRow(&o.rows[i])
+		l.emitRow(&o.rows[i], now)
 	}
 }
 
-func (l *loop) emitRow(r *outputRow) {
+func (l *loop) emitRow(r *outputRow, now time.Time) {
 	o, c, res := &l.out, &l.plan.Chunks[r.chunk], &l.results[r.chunk]
 	j := c.User.(*job)
 	if r.err != nil {
@@ -161,6 +162,9 @@ func (l *loop) emitRow(r *outputRow) {
 	}
 	if len(r.samples) == 0 {
 		return
+	}
+	if j.last = now; j.first.IsZero() {
+		j.first = now
 	}
 	lo := len(o.tokens)
 	for i := range r.samples {
