@@ -205,7 +205,9 @@ func (s *server) observe(name string, o *llm.Options) {
 	o.OnStep = func(t llm.StepStats) {
 		s.metrics.Model(name).ObserveStep(t.PrefillTokens+t.DecodeTokens, t.StepTime.Seconds())
 	}
-	o.OnFault = func(text string) { s.log.Error("a bug was caught in the engine", zap.String("model", name), zap.String("fault", text)) }
+	o.OnFault = func(text string) {
+		s.log.Error("a bug was caught in the engine", zap.String("model", name), zap.String("fault", text))
+	}
 	o.OnFinish = func(p llm.Phases) {
 		s.metrics.Model(name).ObservePhases(p.Queue.Seconds(), p.Prefill.Seconds(), p.Inference.Seconds())
 	}

@@ -144,7 +144,7 @@ DEFINITIONS = [
     ("system-prompt", ["a system prompt", "a system message"],
      "A system prompt is a first message with the role system that tells a model how to behave. I am too small to follow it."),
     ("eos", ["the EOS token", "EOS"],
-     "The EOS token marks the end of an answer. Mine is written <|im_end|>."),
+     "The EOS token marks the end of an answer. The model writes it, weir stops there and does not show it."),
     ("embedding", ["an embedding", "embeddings"],
      "An embedding is a list of numbers that stands for a token or a text. Texts of similar meaning get similar embeddings."),
     ("prometheus", ["Prometheus"],

@@ -44,6 +44,8 @@ class Encoder:
         ids = self._cache.get(s)
         if ids is None:
             ids = self.tok.encode(s, add_special_tokens=False).ids
+            if min(ids, default=3) < 3:
+                raise ValueError(f"text {s!r} contains a special token")
             if len(self._cache) < 200_000:
                 self._cache[s] = ids
         return ids
