@@ -13,9 +13,8 @@ import (
 )
 
 // hooks joins what the edge reports to metrics and log. The log carries ids,
-// counts and durations, never text of a request. fault tells what the engine
-// recovered from last.
-func hooks(m *telemetry.Metrics, log *zap.Logger, fault func() string) openai.Hooks {
+// counts and durations, never text of a request.
+func hooks(m *telemetry.Metrics, log *zap.Logger) openai.Hooks {
 	return openai.Hooks{
 		OnFirstToken: func(model string, since time.Duration) {
 			m.Model(model).ObserveFirstToken(since.Seconds())
@@ -25,7 +24,7 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, fault func() string) openai.Ho
 		},
 		OnRequestFinish: func(f openai.RequestFinish) {
 			observeFinish(m.Model(f.Model), f)
-			logFinish(log, f, fault)
+			logFinish(log, f)
 		},
 		OnResponse: func(route, method string, status int, took time.Duration) {
 			m.ObserveHTTP(route, method, status, took.Seconds())
@@ -73,8 +72,8 @@ func finishLabel(r inference.FinishReason) string {
 }
 
 // logFinish writes finished requests at level debug, and those that a bug
-// ended at level error with the engine's account of it.
-func logFinish(log *zap.Logger, f openai.RequestFinish, fault func() string) {
+// ended at level error.
+func logFinish(log *zap.Logger, f openai.RequestFinish) {
 	fields := []zap.Field{
 		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model),
 		zap.Int("status", f.Status), zap.String("code", f.Code),
@@ -82,7 +81,7 @@ func logFinish(log *zap.Logger, f openai.RequestFinish, fault func() string) {
 		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
 	}
 	if f.Code == "internal_error" {
-		log.Error("a bug ended a request", append(fields, zap.String("engine_fault", fault()))...)
+		log.Error("a bug ended a request", fields...)
 		return
 	}
 	log.Debug("request finished", fields...)

@@ -128,7 +128,7 @@ func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
 		return nil, err
 	}
 	edge := c.API
-	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log, s.lastFault)
+	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log)
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if s.edge, err = openai.New(edge); err != nil {
 		return nil, err
@@ -255,14 +255,6 @@ func (s *server) ready() (ready bool, why string) {
 		return false, "the engine is closing"
 	}
 	return true, ""
-}
-
-// lastFault is what the engine recovered from last, with its stack.
-func (s *server) lastFault() string {
-	if e := s.engine.Load(); e != nil {
-		return e.Stats().LastFault
-	}
-	return ""
 }
 
 func (s *server) debugEngine() any {
