@@ -361,7 +361,11 @@ func TestS11PreemptionSkipsNobody(t *testing.T) {
 		}
 		return nil
 	})
-	if preemptions < 100 {
+	wanted := 100
+	if testing.Short() {
+		wanted = 5 // of fewer worlds
+	}
+	if preemptions < wanted {
 		t.Errorf("only %d preemptions were seen", preemptions)
 	}
 }
