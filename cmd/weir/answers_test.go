@@ -91,7 +91,7 @@ func TestEmbeddedModelAnswersWordForWord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.engine.Close(context.Background()) //nolint:errcheck // nothing is left to cancel
+	defer m.engine.Close(context.Background())
 	questions := make(chan defaultmodel.QA)
 	var right, wrong atomic.Int64
 	var wg sync.WaitGroup

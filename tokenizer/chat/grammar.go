@@ -198,11 +198,12 @@ func (p *parser) primary() (expression, error) {
 		return p.name(t.text), nil
 	case tokenString:
 		p.next()
-		text := t.text
+		var text strings.Builder // neighbouring literals are one
+		text.WriteString(t.text)
 		for p.tok().kind == tokenString {
-			text += p.next().text
+			text.WriteString(p.next().text)
 		}
-		return &constExpr{literal(text)}, nil
+		return &constExpr{literal(text.String())}, nil
 	case tokenInteger, tokenFloat:
 		v, ok := t.constant()
 		if !ok {

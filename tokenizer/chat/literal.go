@@ -114,7 +114,8 @@ func unescape(s string) (string, bool) {
 			i++
 			continue
 		}
-		n, ok := 0, true
+		var n int
+		var ok bool
 		if buf, n, ok = appendUnescaped(buf, s[i:]); !ok {
 			return "", false
 		}

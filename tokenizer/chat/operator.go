@@ -11,7 +11,7 @@ import (
 // binary applies an arithmetic operator as Python does.
 func (x *exec) binary(op string, a, b Value) (Value, error) {
 	for _, v := range []Value{a, b} {
-		if v.isUndefined() && !(op == "%" && a.isString()) {
+		if v.isUndefined() && (op != "%" || !a.isString()) {
 			return Value{}, errors.New(v.undefinedMessage())
 		}
 	}

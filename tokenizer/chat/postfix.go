@@ -182,13 +182,13 @@ func (p *parser) filter(object expression) (expression, error) {
 
 func (p *parser) dottedName() (name string, line int, err error) {
 	t, err := p.expectKind(tokenName)
-	name = t.text
+	parts := []string{t.text}
 	for err == nil && p.skipOp(".") {
 		var part token
 		part, err = p.expectKind(tokenName)
-		name += "." + part.text
+		parts = append(parts, part.text)
 	}
-	return name, t.line, err
+	return strings.Join(parts, "."), t.line, err
 }
 
 func (p *parser) test(object expression) (expression, error) {
