@@ -1,6 +1,9 @@
 package chat
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // The grammar of expressions, from the weakest binding to the strongest:
 // a if b else c, or, and, not, comparisons, + -, ~, * / // %, **, signs,

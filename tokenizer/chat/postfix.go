@@ -1,6 +1,9 @@
 package chat
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 func (p *parser) postfix(e expression) (expression, error) {
 	var err error
