@@ -62,15 +62,17 @@ def add_tensor(w, name, values):
 
 def main():
     ap = argparse.ArgumentParser()
-    ap.add_argument("--run", default="out", help="folder that train.py wrote")
+    ap.add_argument("--run", default=["out"], nargs="+", help="folders of train.py and drill.py; weights of several are averaged")
+    ap.add_argument("--shares", nargs="+", type=float, help="of the runs in the average; default equal")
     ap.add_argument("--gguf", default="../weir-default.gguf")
     args = ap.parse_args()
-    params = dict(np.load(f"{args.run}/weights.npz"))
+    runs = [np.load(f"{run}/weights.npz") for run in args.run]
+    params = {k: np.average([run[k] for run in runs], axis=0, weights=args.shares) for k in runs[0]}
     cfg = model.Config()
 
     w = gguf.GGUFWriter(args.gguf, "llama")
     add_metadata(w, cfg, model.count(params))
-    add_vocabulary(w, f"{args.run}/tokenizer.json")
+    add_vocabulary(w, f"{args.run[0]}/tokenizer.json")
     add_tensor(w, "token_embd.weight", params["embed"])  # also the output matrix
     for i in range(cfg.layers):
         for ours, theirs in LAYER_TENSORS.items():

@@ -101,6 +101,41 @@ def train_step(cfg, quant, params, m, v, batch, step, lr):
     return params, m, v, answer, wrong
 
 
+@partial(jax.jit, static_argnums=0)
+def lead(cfg, params, tokens, segments):
+    """By how much each next token's logit leads all others [rows, length-1]."""
+    x = model.hidden(cfg, params, tokens[:, :-1], segments[:, :-1], True)
+    logits = x @ model.fake_quant(params["embed"]).T
+    target = tokens[:, 1:, None]
+    reached = jnp.take_along_axis(logits, target, -1)[..., 0]
+    others = jnp.where(jnp.arange(cfg.vocab) == target, -jnp.inf, logits)
+    return reached - jnp.max(others, -1)
+
+
+def weak_questions(cfg, params, encoder, least=1.0, rows=32, length=128):
+    """The (item, question) pairs of the exam that the model gets wrong, or
+    right with a lead of less than `least` logits."""
+    asked = [(it, q, *encoder.conversation(it.history + [("user", q), ("assistant", it.answer)])) for it in corpus.check_items() for q in it.questions]
+    asked.sort(key=lambda a: len(a[2]))
+    out = []
+    while asked:
+        tokens, segments, places = np.zeros((rows, length), np.int32), np.full((rows, length), -1, np.int32), []
+        for r in range(rows):
+            at, part = 0, 0
+            while asked and at + len(asked[-1][2]) <= length:
+                it, q, ids, _ = asked.pop()
+                span = slice(at, at + len(ids))
+                tokens[r, span], segments[r, span] = ids, part
+                answer = len(encoder.text(it.answer)) + 1  # and the end token, before the last newline
+                places.append((it, q, r, slice(at + len(ids) - 2 - answer, at + len(ids) - 2)))
+                at, part = at + len(ids), part + 1
+            if asked and len(asked[-1][2]) > length:
+                asked.pop()  # longer than any row: only conversations that repeat a long answer
+        leads = np.asarray(lead(cfg, params, tokens, segments))
+        out += [(it, q) for it, q, r, span in places if leads[r, span].min() < least]
+    return out
+
+
 def learning_rate(step, steps, peak):
     """Warm-up over 40 steps, flat, then straight to zero over the last half."""
     return peak * min(1.0, (step + 1) / 40, 2 * (steps - step) / steps)
