@@ -54,13 +54,17 @@ type SoakReport struct {
 
 // Err is nil if nothing failed and nothing was left behind.
 func (r *SoakReport) Err() error {
-	for name, v := range r.Gauges {
-		if v != 0 {
-			return fmt.Errorf("%s is %v after the run, must be 0", name, v)
-		}
-	}
 	if n := r.Failed + r.Truncated; n > 0 {
 		return fmt.Errorf("%d requests failed or were cut silently: %s", n, strings.Join(r.Errors, "; "))
+	}
+	return r.leak()
+}
+
+func (r *SoakReport) leak() error {
+	for _, name := range leakGauges {
+		if v := r.Gauges[name]; v != 0 {
+			return fmt.Errorf("%s is %v after the run, must be 0", name, v)
+		}
 	}
 	return nil
 }
@@ -331,7 +335,7 @@ func (s *soak) settle(ctx context.Context) error {
 			return err
 		}
 		s.report.Gauges = gauges
-		if s.report.Err() == nil || time.Now().After(deadline) || s.report.Failed+s.report.Truncated > 0 {
+		if s.report.leak() == nil || time.Now().After(deadline) {
 			return nil
 		}
 		select {
