@@ -55,6 +55,9 @@ func TestEmptySpecialMatcherFindsNothing(t *testing.T) {
 func checkClientText(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
 	ids := tok.AppendSpans(nil, []Span{{"x", true}, {text, false}, {"y", true}}, false)
+	ids = slices.DeleteFunc(ids, func(id int32) bool { // what the template's own text may be
+		return tok.TokenText(id) == "x" || tok.TokenText(id) == "y"
+	})
 	for _, id := range append(ids, tok.AppendEncode(nil, text, EncodeOptions{})...) {
 		if tok.IsControl(id) && id != tok.vocabulary.unknown {
 			t.Fatalf("%s: client text %q became the control token %q", tok.Kind(), text, tok.TokenText(id))
