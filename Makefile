@@ -42,10 +42,11 @@ vet: ## go vet for both architectures
 	GOARCH=arm64 $(GO) vet ./...
 
 generate: ## rewrite generated files
+	cd engine/kernel/asm && $(GO) run .
 	$(GO) test ./configs -run TestExampleFile -rewrite
 
 check-generate: generate ## fail where generated files are out of date
-	git diff --exit-code -- configs/weir.example.yml
+	git diff --exit-code -- configs/weir.example.yml engine/kernel internal/roofline
 
 vectors: ## tests against the reference data in ../shared/testdata
 	@test -d ../shared/testdata || { echo 'no ../shared/testdata beside this checkout'; exit 1; }

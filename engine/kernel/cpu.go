@@ -4,6 +4,7 @@ package kernel
 // it: the operations are not safe for concurrent use, and none allocates
 // after the first call of its size.
 type CPU struct {
+	level   Level
 	pool    *Pool
 	scratch [][]float32 // per worker, grown to the widest use
 
@@ -15,12 +16,19 @@ type CPU struct {
 	attend  attendJob
 }
 
-// NewCPU starts a pool of threads workers. Close ends it.
-func NewCPU(threads int) *CPU {
-	c := &CPU{pool: NewPool(threads)}
+// NewCPU starts a pool of threads workers that compute at a level, which the
+// machine must have. Close ends it.
+func NewCPU(threads int, level Level) *CPU {
+	if level == AutoLevel {
+		level = BestLevel()
+	}
+	c := &CPU{level: level, pool: NewPool(threads)}
 	c.scratch = make([][]float32, c.pool.Workers())
 	return c
 }
+
+// Level is the instruction set in use.
+func (c *CPU) Level() Level { return c.level }
 
 // Threads is the number of workers.
 func (c *CPU) Threads() int { return c.pool.Workers() }

@@ -51,7 +51,7 @@ func near(a, b []float32) float64 {
 func TestMatMulEqualsTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, threads := range []int{1, 3} {
-		c := NewCPU(threads)
+		c := NewCPU(threads, AutoLevel)
 		defer c.Close()
 		for _, typ := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ8_0} {
 			for _, s := range [][3]int{{1, 32, 1}, {7, 96, 3}, {300, 64, 33}, {5, 160, 130}} {
@@ -84,7 +84,7 @@ func TestMatMulEqualsTheDefinition(t *testing.T) {
 
 func TestARowsProductDoesNotDependOnItsCompany(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
-	one, many := NewCPU(1), NewCPU(4)
+	one, many := NewCPU(1, AutoLevel), NewCPU(4, AutoLevel)
 	defer one.Close()
 	defer many.Close()
 	const rows, cols, n = 130, 96, 41
@@ -133,7 +133,7 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 	limits := map[KVType]float64{KVF32: 1e-5, KVF16: 2e-3, KVQ8: 2e-2}
 	for typ, limit := range limits {
 		r := rand.New(rand.NewPCG(3, uint64(typ)))
-		c := NewCPU(3)
+		c := NewCPU(3, AutoLevel)
 		defer c.Close()
 		kv := newKV(t, typ, 16, 8, kvHeads, dim)
 		s := context{randoms(r, length*kvHeads*dim), randoms(r, length*kvHeads*dim), []kvcache.BlockID{5, 2, 7}}
@@ -186,7 +186,7 @@ func TestAttentionIsTheSameHoweverItIsCut(t *testing.T) {
 	for _, threads := range []int{1, 4} {
 		for _, blockTokens := range []int{1, 5, 16, 64} {
 			for _, chunk := range []int{1, 3, 16, length} {
-				c := NewCPU(threads)
+				c := NewCPU(threads, AutoLevel)
 				blocks := make([]kvcache.BlockID, (length+blockTokens-1)/blockTokens)
 				for i := range blocks { // in reverse
 					blocks[i] = kvcache.BlockID(len(blocks) - i)
@@ -235,7 +235,7 @@ func TestCopyRowsCopiesEveryLayer(t *testing.T) {
 }
 
 func TestRopeKeepsLengthAndRelativeAngle(t *testing.T) {
-	c := NewCPU(2)
+	c := NewCPU(2, AutoLevel)
 	defer c.Close()
 	const dim, half = 8, 3 // the last two elements are not rotated
 	r := rand.New(rand.NewPCG(5, 5))
@@ -267,7 +267,7 @@ func TestRopeKeepsLengthAndRelativeAngle(t *testing.T) {
 }
 
 func TestRMSNormAndSwiGLU(t *testing.T) {
-	c := NewCPU(1)
+	c := NewCPU(1, AutoLevel)
 	defer c.Close()
 	x := []float32{3, 4, 0, 0, 1, 1, 1, 1}
 	c.RMSNorm(x, x, []float32{1, 2, 1, 1}, 2, 0)
@@ -355,7 +355,7 @@ func TestPoolCarriesPanicsToTheCaller(t *testing.T) {
 }
 
 func TestOperationsAllocateNothing(t *testing.T) {
-	c := NewCPU(2)
+	c := NewCPU(2, AutoLevel)
 	defer c.Close()
 	r := rand.New(rand.NewPCG(6, 6))
 	m, err := NewMatrix(gguf.TypeQ8_0, 128, 128, bytesOf(t, gguf.TypeQ8_0, randoms(r, 128*128)))
@@ -378,7 +378,7 @@ func TestOperationsAllocateNothing(t *testing.T) {
 
 func BenchmarkMatMul(b *testing.B) {
 	r := rand.New(rand.NewPCG(7, 7))
-	c := NewCPU(2)
+	c := NewCPU(2, AutoLevel)
 	defer c.Close()
 	const rows, cols = 1024, 1024
 	raw := make([]byte, rows*cols/32*34)

@@ -292,7 +292,7 @@ func TestPoolingLeavesTheSamePass(t *testing.T) {
 	f := families[2]
 	p := prompt(4, 33)
 	m := load(t, f.file(t))
-	c := kernel.NewCPU(1)
+	c := kernel.NewCPU(1, kernel.AutoLevel)
 	defer c.Close()
 	hidden := hiddenStates(t, m, c, p)
 	mean := make([]float32, m.width)

@@ -30,7 +30,7 @@ func needShared(t *testing.T, part string) string {
 // allLogits runs tokens through the model in chunks and returns [len][vocab].
 func allLogits(t *testing.T, m *model, tokens []int32, kvType kernel.KVType, blockTokens, chunk, threads int) []float32 {
 	t.Helper()
-	c := kernel.NewCPU(threads)
+	c := kernel.NewCPU(threads, kernel.AutoLevel)
 	defer c.Close()
 	n := (len(tokens) + blockTokens - 1) / blockTokens
 	kv, err := kernel.NewKV(kernel.KVShape{Type: kvType, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: n + 1})

@@ -13,6 +13,7 @@ import (
 // Options say how to run a model. The zero value of a field means its default.
 type Options struct {
 	Threads     int           // compute threads; 0 is one per core
+	Level       kernel.Level  // instruction set; AutoLevel is the best of the machine
 	KVType      kernel.KVType // of the cache
 	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int           // blocks for the cache, null block included; overrides KVBytes

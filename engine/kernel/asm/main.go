@@ -1,0 +1,70 @@
+// Command asm writes the amd64 kernels of weir. Each family is one file of Go
+// assembly and one of stubs; `make generate` runs it and CI compares. It is a
+// module of its own, so that weir does not depend on the generator.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+// family is one generated pair of files, NAME_amd64.s and NAME_amd64.go, in
+// package pkg at dir below the repository's root.
+type family struct {
+	dir, pkg, name string
+	build          func(*build.Context)
+}
+
+var families = []family{
+	{"engine/kernel", "kernel", "block_product", blockProducts},
+}
+
+func main() {
+	root := flag.String("root", "../../..", "the repository's root")
+	only := flag.String("only", "", "write this family alone")
+	flag.Parse()
+	for _, f := range families {
+		if *only != "" && *only != f.name {
+			continue
+		}
+		if err := f.write(*root); err != nil {
+			fmt.Fprintln(os.Stderr, "asm:", f.name+":", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func (f family) write(root string) error {
+	ctx := build.NewContext()
+	ctx.ConstraintExpr("!purego")
+	ctx.ConstraintExpr("!noasm")
+	f.build(ctx)
+	file, err := ctx.Result()
+	if err != nil {
+		return err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return err
+	}
+	cfg := printer.Config{Argv: []string{"make", "generate"}, Pkg: f.pkg}
+	out := filepath.Join(root, f.dir, f.name+"_amd64")
+	if err := print(out+".s", printer.NewGoAsm(cfg), file); err != nil {
+		return err
+	}
+	return print(out+".go", printer.NewStubs(cfg), file)
+}
+
+func print(path string, p printer.Printer, file *ir.File) error {
+	text, err := p.Print(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
