@@ -1,7 +1,12 @@
 package main
 
 import (
+	"runtime/debug"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"weir/bench"
 )
 
 // newBench joins the measuring verbs; each has a file of its own.
@@ -16,4 +21,28 @@ func newBench() *cobra.Command {
 		newBenchSoak(),
 	)
 	return cmd
+}
+
+// secretFlags must not reach a result file.
+var secretFlags = map[string]bool{"api-key": true, "header": true}
+
+// newResult begins the result of a measuring verb: this build, this machine,
+// and every flag with its value.
+func newResult(cmd *cobra.Command, kind string) *bench.Result {
+	r := bench.NewResult(kind)
+	b := build()
+	r.Version, r.Commit = b.Version, b.Commit
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.modified" && s.Value == "true" {
+				r.Commit += "+dirty"
+			}
+		}
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && !secretFlags[f.Name] {
+			r.Flags[f.Name] = f.Value.String()
+		}
+	})
+	return r
 }
