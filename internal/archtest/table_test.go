@@ -36,6 +36,7 @@ var table = []folder{
 	{path: "internal/inference"},
 	{path: "internal/invariants"},
 	{path: "internal/cpu", third: []string{xsys}},
+	{path: "internal/roofline", own: []string{"internal/cpu"}, third: []string{xsys}},
 	{path: "internal/defaultmodel"},
 	{path: "internal/archtest"},
 }

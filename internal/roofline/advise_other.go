@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package roofline
+
+func adviseHuge([]byte) {}
