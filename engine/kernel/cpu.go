@@ -12,6 +12,7 @@ type CPU struct {
 	norm    normJob
 	rotate  rotateJob
 	gate    gateJob
+	sum     addJob
 	store   storeJob
 	attend  attendJob
 }

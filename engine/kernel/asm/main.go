@@ -24,6 +24,8 @@ type family struct {
 
 var families = []family{
 	{"engine/kernel", "kernel", "block_product", blockProducts},
+	{"engine/kernel", "kernel", "vector", vectors},
+	{"internal/roofline", "roofline", "limit", rooflines},
 }
 
 func main() {

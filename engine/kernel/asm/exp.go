@@ -1,0 +1,87 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// exponential holds the constants of exp, which engine/kernel/vector.go
+// explains: x = n*ln2 + r, exp(x) = 2^n * (1 + r + r^2*q(r)).
+type exponential struct {
+	l            *lanes
+	low, high    operand.Op // beyond them 0 and infinity
+	log2e        operand.Op
+	ln2hi, ln2lo operand.Op
+	q            []operand.Op // from the highest power
+	one, bias    operand.Op
+}
+
+func (l *lanes) exponential() *exponential {
+	e := &exponential{
+		l:     l,
+		low:   l.float(-104),
+		high:  l.float(89),
+		log2e: l.float(math.Log2E),
+		ln2hi: l.float(0.693359375),
+		ln2lo: l.float(-2.12194440e-4),
+		one:   l.float(1),
+	}
+	for _, bits := range []uint32{0x3ab5112b, 0x3c091d81, 0x3d2aac7c, 0x3e2aaa48, 0x3efffffe} {
+		e.q = append(e.q, l.constant(bits))
+	}
+	if !l.wide {
+		e.bias = l.constant(127)
+	}
+	return e
+}
+
+func (l *lanes) float(f float32) operand.Op { return l.constant(math.Float32bits(f)) }
+
+// of overwrites x by exp(x). A NaN stays one: MIN and MAX give their second
+// source where either is NaN.
+func (e *exponential) of(x reg.VecVirtual) reg.VecVirtual {
+	l := e.l
+	limit, n, square, p := l.vec(), l.vec(), l.vec(), l.vec()
+	l.VMOVUPS(e.high, limit)
+	l.VMINPS(x, limit, x)
+	l.VMOVUPS(e.low, limit)
+	l.VMAXPS(x, limit, x)
+	l.VMULPS(e.log2e, x, n)
+	if l.wide {
+		l.VRNDSCALEPS(operand.U8(8), n, n)
+	} else {
+		l.VROUNDPS(operand.U8(8), n, n)
+	}
+	l.VFNMADD231PS(e.ln2hi, n, x)
+	l.VFNMADD231PS(e.ln2lo, n, x)
+	l.VMOVUPS(e.q[0], p)
+	for _, q := range e.q[1:] {
+		l.VFMADD213PS(q, x, p)
+	}
+	l.VMULPS(x, x, square)
+	l.VFMADD213PS(x, square, p)
+	l.VADDPS(e.one, p, p)
+	if l.wide {
+		l.VSCALEFPS(n, p, p)
+	} else {
+		e.raise(p, n)
+	}
+	return p
+}
+
+// raise multiplies p by 2^n in two steps, so that neither factor leaves the
+// range of exponents where the product is within it.
+func (e *exponential) raise(p, n reg.VecVirtual) {
+	l := e.l
+	part := l.vec()
+	l.VCVTPS2DQ(n, n)
+	l.VPSRAD(operand.U8(1), n, part)
+	l.VPSUBD(part, n, n)
+	for _, power := range []reg.VecVirtual{part, n} {
+		l.VPADDD(e.bias, power, power)
+		l.VPSLLD(operand.U8(23), power, power)
+		l.VMULPS(power, p, p)
+	}
+}

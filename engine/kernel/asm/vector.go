@@ -1,0 +1,222 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// vectors writes the row operations. Callers check lengths: every slice has at
+// least as many elements as the one that a kernel's comment counts by.
+func vectors(ctx *build.Context) {
+	data := make(map[string]bool)
+	for _, wide := range []bool{true, false} {
+		l := &lanes{Context: ctx, wide: wide, family: "vector", data: data}
+		l.sumSquares()
+		l.scaleBy()
+		l.add()
+		l.absMax()
+		l.maximum()
+		l.swiglu()
+		l.expSum()
+		l.ropeNeox()
+		l.ropeNorm()
+	}
+}
+
+// accumulators is how many registers a sum or maximum runs in.
+const accumulators = 4
+
+func (l *lanes) sumSquares() {
+	l.function("sumSquares", "(x []float32) float32", "%s returns the sum of x[i]*x[i].")
+	x, n := l.base("x"), l.len("x")
+	acc := l.zeros(accumulators)
+	l.walk(n, accumulators, false, func(p place) {
+		v := l.load(x, p)
+		l.VFMADD231PS(v, v, acc[p.turn])
+	})
+	l.Store(l.fold(l.VADDPS, acc), l.ReturnIndex(0))
+	l.end()
+}
+
+func (l *lanes) scaleBy() {
+	l.function("scaleBy", "(dst, x, w []float32, f float32)", "%s computes dst[i] = x[i]*f*w[i] over dst.")
+	dst, n, x, w := l.base("dst"), l.len("dst"), l.base("x"), l.base("w")
+	f := l.broadcast("f")
+	l.walk(n, accumulators, false, func(p place) {
+		v := l.load(x, p)
+		l.VMULPS(f, v, v)
+		l.VMULPS(l.load(w, p), v, v)
+		l.store(v, dst, p)
+	})
+	l.end()
+}
+
+func (l *lanes) add() {
+	l.function("add", "(x, y []float32)", "%s computes x[i] += y[i] over x.")
+	x, n, y := l.base("x"), l.len("x"), l.base("y")
+	l.walk(n, accumulators, false, func(p place) {
+		v := l.load(x, p)
+		l.VADDPS(l.load(y, p), v, v)
+		l.store(v, x, p)
+	})
+	l.end()
+}
+
+// absMax compares as integers, where a NaN is above infinity and is kept.
+func (l *lanes) absMax() {
+	l.function("absMax", "(x []float32) float32", "%s returns the largest |x[i]|, 0 of none, NaN if one is NaN.")
+	x, n := l.base("x"), l.len("x")
+	magnitude := l.fill(l.static("7fffffff", repeat(0x7fffffff)...))
+	acc := l.zeros(accumulators)
+	l.walk(n, accumulators, false, func(p place) {
+		v := l.load(x, p)
+		l.VANDPS(magnitude, v, v)
+		l.VPMAXSD(v, acc[p.turn], acc[p.turn])
+	})
+	l.Store(l.fold(l.VPMAXSD, acc), l.ReturnIndex(0))
+	l.end()
+}
+
+func (l *lanes) maximum() {
+	l.function("maximum", "(x []float32) float32", "%s returns the largest x[i], -Inf of none; a NaN may be passed over.")
+	x, n := l.base("x"), l.len("x")
+	low := l.fill(l.static("ff800000", repeat(math.Float32bits(float32(math.Inf(-1))))...))
+	acc := make([]reg.VecVirtual, accumulators)
+	for i := range acc {
+		acc[i] = l.vec()
+		l.VMOVUPS(low, acc[i])
+	}
+	l.walk(n, accumulators, false, func(p place) {
+		v := l.load(x, p)
+		l.pad(v, low, p)
+		l.VMAXPS(v, acc[p.turn], acc[p.turn])
+	})
+	l.Store(l.fold(l.VMAXPS, acc), l.ReturnIndex(0))
+	l.end()
+}
+
+func (l *lanes) swiglu() {
+	l.function("swiglu", "(dst, gate, up []float32)", "%s computes dst[i] = gate[i]/(1+exp(-gate[i]))*up[i] over dst.")
+	dst, n, gate, up := l.base("dst"), l.len("dst"), l.base("gate"), l.base("up")
+	exp := l.exponential()
+	sign := l.constant(1 << 31)
+	unroll := 1
+	if l.wide {
+		unroll = 2
+	}
+	l.walk(n, unroll, false, func(p place) {
+		g, e := l.load(gate, p), l.vec()
+		l.VXORPS(sign, g, e)
+		e = exp.of(e)
+		l.VADDPS(exp.one, e, e)
+		l.VDIVPS(e, g, g)
+		l.VMULPS(l.load(up, p), g, g)
+		l.store(g, dst, p)
+	})
+	l.end()
+}
+
+func (l *lanes) expSum() {
+	l.function("expSum", "(x []float32, top float32) float32", "%s replaces x[i] by exp(x[i]-top) and returns the sum.")
+	x, n := l.base("x"), l.len("x")
+	top := l.broadcast("top")
+	exp := l.exponential()
+	turns := 1
+	if l.wide {
+		turns = 2
+	}
+	acc, zero := l.zeros(turns), l.zero()
+	l.walk(n, turns, false, func(p place) {
+		v := l.load(x, p)
+		l.VSUBPS(top, v, v)
+		v = exp.of(v)
+		l.pad(v, zero, p)
+		l.VADDPS(v, acc[p.turn], acc[p.turn])
+		l.store(v, x, p)
+	})
+	l.Store(l.fold(l.VADDPS, acc), l.ReturnIndex(0))
+	l.end()
+}
+
+func (l *lanes) ropeNeox() {
+	l.function("ropeNeox", "(x, cos, sin []float32, heads, headDim int)",
+		"%s rotates the pairs (i, i+len(cos)) of each head of x.")
+	l.perHead(func(x, cos, sin, half reg.Register) {
+		far := l.GP64()
+		l.LEAQ(operand.Mem{Base: x, Index: half, Scale: 4}, far)
+		l.walk(half, 1, false, func(p place) {
+			c, s, u, v := l.load(cos, p), l.load(sin, p), l.load(x, p), l.load(far, p)
+			a, b := l.vec(), l.vec()
+			l.VMULPS(s, v, a)
+			l.VFMSUB231PS(c, u, a)
+			l.VMULPS(s, u, b)
+			l.VFMADD231PS(c, v, b)
+			l.store(a, x, p)
+			l.store(b, far, p)
+		})
+	})
+}
+
+func (l *lanes) ropeNorm() {
+	l.function("ropeNorm", "(x, cos, sin []float32, heads, headDim int)",
+		"%s rotates the pairs (2i, 2i+1), i < len(cos), of each head of x.")
+	l.perHead(func(x, cos, sin, half reg.Register) {
+		count := l.GP64()
+		l.LEAQ(operand.Mem{Base: half, Index: half, Scale: 1}, count)
+		l.walk(count, 1, true, func(p place) {
+			v, other := l.load(x, p), l.vec()
+			c, s := l.pairs(cos, p), l.pairs(sin, p)
+			l.VPERMILPS(operand.U8(0xb1), v, other)
+			l.VMULPS(other, s, s)
+			l.VFMADDSUB213PS(s, c, v)
+			l.store(v, x, p)
+		})
+	})
+}
+
+// perHead runs body for each head, x moving on by headDim.
+func (l *lanes) perHead(body func(x, cos, sin, half reg.Register)) {
+	x, cos, half, sin := l.base("x"), l.base("cos"), l.len("cos"), l.base("sin")
+	heads := l.Load(l.Param("heads"), l.GP64())
+	stride := l.Load(l.Param("headDim"), l.GP64())
+	l.Label("head")
+	l.DECQ(heads)
+	l.JL(operand.LabelRef("end"))
+	body(x, cos, sin, half)
+	l.LEAQ(operand.Mem{Base: x, Index: stride, Scale: 4}, x)
+	l.JMP(operand.LabelRef("head"))
+	l.Label("end")
+	l.end()
+}
+
+// pairs loads an angle's value for each pair of lanes at p, in both of them.
+func (l *lanes) pairs(base reg.Register, p place) reg.VecVirtual {
+	from := operand.Mem{Base: base, Index: p.index, Scale: 2, Disp: 2 * p.disp}
+	v := l.vec()
+	switch {
+	case p.mask == nil:
+		l.VPMOVZXDQ(from, v)
+	case l.wide:
+		l.VPMOVZXDQ_Z(from, p.half, v)
+	default:
+		l.VMASKMOVPS(from, p.half.(reg.VecVirtual).AsX(), v.AsX())
+		l.VPMOVZXDQ(v.AsX(), v)
+	}
+	l.VMOVSLDUP(v, v)
+	return v
+}
+
+func (l *lanes) broadcast(param string) reg.VecVirtual {
+	x := l.XMM()
+	l.Load(l.Param(param), x)
+	v := l.vec()
+	l.VBROADCASTSS(x, v)
+	return v
+}
+
+func repeat(bits uint32) []uint32 {
+	return []uint32{bits, bits, bits, bits, bits, bits, bits, bits}
+}
