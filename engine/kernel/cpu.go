@@ -8,7 +8,9 @@ type CPU struct {
 	pool    *Pool
 	scratch [][]float32 // per worker, grown to the widest use
 
-	product product
+	input   inputJob
+	product productJob
+	apart   []float32 // a gated product's second half, where it cannot be fused
 	norm    normJob
 	rotate  rotateJob
 	gate    gateJob

@@ -74,7 +74,11 @@ func TestMatMulEqualsTheDefinition(t *testing.T) {
 						want[i*rows+o] = float32(sum)
 					}
 				}
-				if e := near(got, want); e > 1e-6 {
+				limit := 1e-6
+				if typ == gguf.TypeQ8_0 {
+					limit = 0.02 // activations are rounded to int8; TestProductsMatchTheReference is exact about it
+				}
+				if e := near(got, want); e > limit {
 					t.Errorf("%v %dx%d, %d rows, %d threads: relative error %g", typ, rows, cols, n, threads, e)
 				}
 			}

@@ -1,41 +1,311 @@
 package kernel
 
-// grainMACs is the least work, in multiply-adds, that is worth a claim on the
-// pool's counter (some 10 us of portable code).
-const grainMACs = 32 << 10
+// Norm is a root-mean-square norm that is applied to activations on their way
+// into a product; the zero Norm is none.
+type Norm struct {
+	Weight []float32
+	Eps    float32
+}
 
-// MatMul computes dst[i][o] = sum_c x[i][c]*m[o][c] + bias[o] for rows rows:
-// x is [rows][m.Cols], dst [rows][m.Rows], bias [m.Rows] or nil. Weights are
-// decoded once per call and used for all rows; each sum runs in the same
-// order whatever rows is.
+// Product is one of several matrix products of the same activations:
+// Dst[i][o] = sum_c x[i][c]*W[o][c] + Bias[o], Dst being [rows][W.Rows]; Bias may
+// be nil. With Add the result is added to Dst.
+type Product struct {
+	Dst  []float32
+	W    *Matrix
+	Bias []float32
+	Add  bool
+}
+
+// MatMul computes dst = x W^T + bias for rows rows of x, [rows][m.Cols].
 func (c *CPU) MatMul(dst []float32, m *Matrix, x []float32, rows int, bias []float32) {
+	c.Products(x, rows, Norm{}, Product{Dst: dst, W: m, Bias: bias})
+}
+
+// Products computes up to three products of the rows of x, [rows][Cols], in one
+// round of the pool. Activations of quantised weights are rounded to int8 once
+// for all of them. Each output's sum runs in the same order whatever rows is.
+func (c *CPU) Products(x []float32, rows int, norm Norm, products ...Product) {
 	if rows == 0 {
 		return
 	}
-	c.reserve(m.Cols)
-	c.product = product{cpu: c, dst: dst, x: x, m: m, rows: rows, bias: bias}
-	c.pool.Run(&c.product, m.Rows, grainMACs/(m.Cols*rows)+1)
+	j := &c.product
+	j.products = append(j.products[:0], products...)
+	c.multiply(x, rows, norm)
 }
 
-type product struct {
-	cpu  *CPU
-	dst  []float32
-	x    []float32
-	m    *Matrix
-	rows int
-	bias []float32
-}
-
-// Do computes output o of every row.
-func (j *product) Do(worker, o int) {
-	w := j.m.row(o, j.cpu.scratch[worker])
-	bias := float32(0)
-	if j.bias != nil {
-		bias = j.bias[o]
+// Gated computes dst = silu(x gate^T) * (x up^T), dst being [rows][gate.W.Rows];
+// gate and up have the same shape, and their Dst is not used.
+func (c *CPU) Gated(dst, x []float32, rows int, norm Norm, gate, up Product) {
+	if rows == 0 {
+		return
 	}
-	for i := range j.rows {
-		x := j.x[i*j.m.Cols : (i+1)*j.m.Cols]
-		j.dst[i*j.m.Rows+o] = dot(w, x) + bias
+	if gate.W.format == nil || up.W.format == nil || c.product.skewed(gate.W, up.W) {
+		c.gateApart(dst, x, rows, norm, gate, up)
+		return
+	}
+	gate.Dst, up.Dst = dst, nil
+	j := &c.product
+	j.products = append(j.products[:0], gate)
+	j.up = up
+	c.multiply(x, rows, norm)
+	j.up = Product{}
+}
+
+// gateApart is Gated for weights that cannot be walked side by side.
+func (c *CPU) gateApart(dst, x []float32, rows int, norm Norm, gate, up Product) {
+	n := rows * up.W.Rows
+	if len(c.apart) < n {
+		c.apart = make([]float32, n)
+	}
+	gate.Dst, up.Dst = dst, c.apart[:n]
+	c.Products(x, rows, norm, gate, up)
+	c.SwiGLU(dst, up.Dst, rows, up.W.Rows)
+}
+
+// input is a step's activations as products want them.
+type input struct {
+	x    []float32
+	norm Norm
+	rows int
+	cols int
+	cut  cut
+	want [kinds]bool
+	raw  bool // rows of floats, for weights that lie row after row
+
+	panels [kinds][]byte
+	floats []float32 // normalised rows, where wanted
+}
+
+// inputJob prepares one row.
+type inputJob struct {
+	cpu *CPU
+	input
+}
+
+func (j *inputJob) Do(worker, row int) {
+	x := j.x[row*j.cols : (row+1)*j.cols]
+	if j.norm.Weight != nil {
+		y := j.cpu.scratch[worker][:j.cols]
+		if j.raw {
+			y = j.floats[row*j.cols : (row+1)*j.cols]
+		}
+		normRow(j.cpu.level, y, x, j.norm.Weight, j.norm.Eps)
+		x = y
+	}
+	p := j.cut.locate(row)
+	first, m := j.cut.panel(p)
+	for k := range kinds {
+		if j.want[k] {
+			panel := j.panels[k][first*k.rowBytes(j.cols):]
+			fillPanel(j.cpu.level, k, panel, m, row-first, x)
+		}
+	}
+}
+
+// row returns a row of the activations as floats.
+func (j *inputJob) row(r int) []float32 {
+	if j.norm.Weight != nil {
+		return j.floats[r*j.cols : (r+1)*j.cols]
+	}
+	return j.x[r*j.cols : (r+1)*j.cols]
+}
+
+// prepare brings the rows of x into the forms that the products want.
+func (c *CPU) prepare(x []float32, rows int, norm Norm) {
+	j, p := &c.input, &c.product
+	j.cpu, j.x, j.norm, j.rows, j.cols, j.cut = c, x, norm, rows, p.products[0].W.Cols, cutRows(rows)
+	j.want, j.raw = [kinds]bool{}, false
+	for i := range p.products {
+		j.ask(p.products[i].W)
+	}
+	if p.up.W != nil {
+		j.ask(p.up.W)
+	}
+	if j.raw = j.raw && norm.Weight != nil; j.raw && len(j.floats) < rows*j.cols {
+		j.floats = make([]float32, rows*j.cols)
+	}
+	c.reserve(j.cols)
+	if j.want != [kinds]bool{} || j.raw {
+		c.pool.Run(j, rows, grainMACs/(4*j.cols)+1)
+	}
+}
+
+func (j *inputJob) ask(m *Matrix) {
+	if m.format == nil {
+		j.raw = true
+		return
+	}
+	k := m.format.kind
+	j.want[k] = true
+	if n := j.rows * k.rowBytes(j.cols); len(j.panels[k]) < n {
+		j.panels[k] = make([]byte, n+n/4)
+	}
+}
+
+// groupBytes is how much of a matrix a worker multiplies with all panels before
+// it goes on: it stays in the second-level cache meanwhile.
+const groupBytes = 256 << 10
+
+// grainMACs is the least work, in multiply-adds, that is worth a claim on the
+// pool's counter.
+const grainMACs = 32 << 10
+
+// productJob multiplies groups of tiles (or single rows, where a matrix lies
+// row after row) by all panels.
+type productJob struct {
+	cpu      *CPU
+	products []Product
+	up       Product // the second matrix of a gated product
+	group    []int   // tiles (or rows) per item, by product
+	items    []int   // items before the product
+	fast     []*productFuncs
+	fastUp   *productFuncs
+}
+
+// multiply runs c.product over the rows of x.
+func (c *CPU) multiply(x []float32, rows int, norm Norm) {
+	c.prepare(x, rows, norm)
+	j := &c.product
+	j.cpu = c
+	j.group, j.items, j.fast = j.group[:0], j.items[:0], j.fast[:0]
+	total := 0
+	for i := range j.products {
+		n, size := j.split(&j.products[i], rows)
+		j.items = append(j.items, total)
+		j.group = append(j.group, size)
+		j.fast = append(j.fast, productsFor(c.level, j.products[i].W.Type))
+		total += (n + size - 1) / size
+	}
+	if j.up.W != nil {
+		j.fastUp = productsFor(c.level, j.up.W.Type)
+		c.reserve(panelRows * j.group[0] * tileLanes)
+	}
+	c.pool.Run(j, total, 1)
+}
+
+// split says how many tiles (or rows) a product has and how many an item takes:
+// few enough to share the work evenly and to stay in cache, many enough to be
+// worth a claim.
+func (j *productJob) split(p *Product, rows int) (n, size int) {
+	m := p.W
+	n, one, macs := m.Rows, m.rowBytes, m.Cols*rows
+	if m.format != nil {
+		n = m.tiles()
+		one, macs = len(m.data)/n, macs*tileLanes
+	}
+	even := n / (8 * j.cpu.pool.Workers())
+	return n, max(1, grainMACs/macs, min(even, groupBytes/one))
+}
+
+// skewed reports whether two matrices cannot be walked side by side.
+func (*productJob) skewed(a, b *Matrix) bool {
+	return a.Rows != b.Rows || a.Cols != b.Cols || a.Rows%tileLanes != 0
+}
+
+func (j *productJob) Do(worker, item int) {
+	i := len(j.items) - 1
+	for j.items[i] > item {
+		i--
+	}
+	p := &j.products[i]
+	lo := (item - j.items[i]) * j.group[i]
+	switch {
+	case p.W.format == nil:
+		j.decoded(worker, p, lo, min(lo+j.group[i], p.W.Rows))
+	case j.up.W != nil:
+		j.gated(worker, p, lo, min(lo+j.group[i], p.W.tiles()))
+	default:
+		j.tiled(p, j.fast[i], lo, min(lo+j.group[i], p.W.tiles()))
+	}
+}
+
+// tiled multiplies tiles lo to hi.
+func (j *productJob) tiled(p *Product, fast *productFuncs, lo, hi int) {
+	in, m := &j.cpu.input, p.W
+	for n := range in.cut.panels {
+		first, rows := in.cut.panel(n)
+		panel := in.panels[m.format.kind][first*m.format.kind.rowBytes(m.Cols):]
+		for t := lo; t < hi; t++ {
+			o := t * tileLanes
+			if o+tileLanes > m.Rows {
+				j.ragged(p, fast, t, first, rows, panel)
+				continue
+			}
+			var bias []float32
+			if p.Bias != nil {
+				bias = p.Bias[o:]
+			}
+			tileProduct(fast, m.Type, m.format, p.Dst[first*m.Rows+o:], m.Rows, m.tile(t), panel, rows, m.Cols/m.format.values, bias, p.Add)
+		}
+	}
+}
+
+// ragged multiplies the last tile of a matrix whose rows do not fill it.
+func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int, panel []byte) {
+	var sums [panelRows * tileLanes]float32
+	m := p.W
+	tileProduct(fast, m.Type, m.format, sums[:], tileLanes, m.tile(t), panel, rows, m.Cols/m.format.values, nil, false)
+	for r := range rows {
+		for o := t * tileLanes; o < m.Rows; o++ {
+			v := sums[r*tileLanes+o%tileLanes]
+			if p.Bias != nil {
+				v += p.Bias[o]
+			}
+			dst := &p.Dst[(first+r)*m.Rows+o]
+			if p.Add {
+				v += *dst
+			}
+			*dst = v
+		}
+	}
+}
+
+// gated multiplies tiles lo to hi of gate and up and joins them.
+func (j *productJob) gated(worker int, p *Product, lo, hi int) {
+	in, width := &j.cpu.input, (hi-lo)*tileLanes
+	ups := j.cpu.scratch[worker]
+	for n := range in.cut.panels {
+		first, rows := in.cut.panel(n)
+		for t := lo; t < hi; t++ {
+			j.half(p, j.fast[0], p.Dst[first*p.W.Rows+t*tileLanes:], p.W.Rows, t, first, rows)
+			j.half(&j.up, j.fastUp, ups[(t-lo)*tileLanes:], width, t, first, rows)
+		}
+		for r := range rows {
+			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
+			swigluRow(j.cpu.level, gate, gate, ups[r*width:(r+1)*width])
+		}
+	}
+}
+
+func (j *productJob) half(p *Product, fast *productFuncs, dst []float32, stride, t, first, rows int) {
+	m := p.W
+	k := m.format.kind
+	var bias []float32
+	if p.Bias != nil {
+		bias = p.Bias[t*tileLanes:]
+	}
+	panel := j.cpu.input.panels[k][first*k.rowBytes(m.Cols):]
+	tileProduct(fast, m.Type, m.format, dst, stride, m.tile(t), panel, rows, m.Cols/m.format.values, bias, false)
+}
+
+// decoded multiplies rows lo to hi of a matrix that lies row after row.
+func (j *productJob) decoded(worker int, p *Product, lo, hi int) {
+	in, m := &j.cpu.input, p.W
+	w := j.cpu.scratch[worker][:m.Cols]
+	for o := lo; o < hi; o++ {
+		m.DecodeRow(w, o)
+		for r := range in.rows {
+			v := dot(w, in.row(r))
+			if p.Bias != nil {
+				v += p.Bias[o]
+			}
+			dst := &p.Dst[r*m.Rows+o]
+			if p.Add {
+				v += *dst
+			}
+			*dst = v
+		}
 	}
 }
 

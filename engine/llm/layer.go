@@ -25,9 +25,9 @@ type batch struct {
 	spans  []kernel.Span
 	output []int // rows whose hidden state is wanted
 
-	x, norm, q, k, v, att, gate, up []float32 // [rows][...]
-	cos, sin                        []float32 // [rows][half]
-	hidden                          []float32 // [len(output)][width]
+	x, q, k, v, att, gate []float32 // [rows][...]
+	cos, sin              []float32 // [rows][half]
+	hidden                []float32 // [len(output)][width]
 }
 
 func (b *batch) reset() {
@@ -52,13 +52,11 @@ func (b *batch) add(tokens []int32, start int, blocks []kvcache.BlockID, blockTo
 func (b *batch) reserve(h *hyper, rows, outputs int) {
 	q, kv := h.heads*h.headDim, h.kvHeads*h.headDim
 	grow(&b.x, rows*h.width)
-	grow(&b.norm, rows*h.width)
 	grow(&b.q, rows*q)
 	grow(&b.att, rows*q)
 	grow(&b.k, rows*kv)
 	grow(&b.v, rows*kv)
 	grow(&b.gate, rows*h.ffn)
-	grow(&b.up, rows*h.ffn)
 	grow(&b.cos, rows*h.rope.half)
 	grow(&b.sin, rows*h.rope.half)
 	grow(&b.hidden, outputs*h.width)
@@ -71,13 +69,11 @@ func grow(s *[]float32, n int) {
 	*s = (*s)[:n]
 }
 
-// attention reads b.norm, leaves its output in b.att and stores the rows' keys
-// and values.
+// attention reads b.x, leaves its output in b.att and stores the rows' keys and
+// values.
 func (m *model) attention(c *kernel.CPU, kv *kernel.KV, i int, b *batch) {
 	h, y, rows := &m.hyper, &m.layers[i], len(b.tokens)
-	c.MatMul(b.q, y.q.w, b.norm, rows, y.q.bias)
-	c.MatMul(b.k, y.k.w, b.norm, rows, y.k.bias)
-	c.MatMul(b.v, y.v.w, b.norm, rows, y.v.bias)
+	c.Products(b.x, rows, m.norm(y.attnNorm), y.q.into(b.q, false), y.k.into(b.k, false), y.v.into(b.v, false))
 	if y.qNorm != nil {
 		c.RMSNorm(b.q, b.q, y.qNorm, rows*h.heads, h.eps)
 		c.RMSNorm(b.k, b.k, y.kNorm, rows*h.kvHeads, h.eps)
@@ -86,12 +82,4 @@ func (m *model) attention(c *kernel.CPU, kv *kernel.KV, i int, b *batch) {
 	c.Rope(b.k, rows, h.kvHeads, h.headDim, b.cos, b.sin, h.rope.half, h.arch.style)
 	c.StoreKV(kv, i, b.k, b.v, b.places)
 	c.Attention(b.att, b.q, kv, i, h.heads, b.spans, h.scale)
-}
-
-// feed reads b.norm and leaves gate*up in b.gate.
-func (m *model) feed(c *kernel.CPU, i int, b *batch) {
-	y, rows := &m.layers[i], len(b.tokens)
-	c.MatMul(b.gate, y.gate.w, b.norm, rows, y.gate.bias)
-	c.MatMul(b.up, y.up.w, b.norm, rows, y.up.bias)
-	c.SwiGLU(b.gate, b.up, rows, m.ffn)
 }

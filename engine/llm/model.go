@@ -43,19 +43,20 @@ func (m *model) forward(c *kernel.CPU, kv *kernel.KV, b *batch) {
 	}
 	for i := range m.layers {
 		y := &m.layers[i]
-		c.RMSNorm(b.norm, b.x, y.attnNorm, rows, m.eps)
 		m.attention(c, kv, i, b)
-		c.MatMul(b.norm, y.o.w, b.att, rows, y.o.bias)
-		kernel.Add(b.x, b.norm)
-		c.RMSNorm(b.norm, b.x, y.ffnNorm, rows, m.eps)
-		m.feed(c, i, b)
-		c.MatMul(b.norm, y.down.w, b.gate, rows, y.down.bias)
-		kernel.Add(b.x, b.norm)
+		c.Products(b.att, rows, kernel.Norm{}, y.o.into(b.x, true))
+		c.Gated(b.gate, b.x, rows, m.norm(y.ffnNorm), y.gate.into(nil, false), y.up.into(nil, false))
+		c.Products(b.gate, rows, kernel.Norm{}, y.down.into(b.x, true))
 	}
 	for i, r := range b.output {
 		copy(b.hidden[i*m.width:(i+1)*m.width], b.x[r*m.width:])
 	}
 	c.RMSNorm(b.hidden, b.hidden, m.outputNorm, len(b.output), m.eps)
+}
+
+// norm is a norm of this model's with the given weight.
+func (m *model) norm(weight []float32) kernel.Norm {
+	return kernel.Norm{Weight: weight, Eps: m.eps}
 }
 
 // logits multiplies rows hidden states, [rows][width], by the output matrix:

@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"weir/engine/gguf"
@@ -13,6 +14,11 @@ import (
 type linear struct {
 	w    *kernel.Matrix
 	bias []float32
+}
+
+// into is the product with this matrix, written or added to dst.
+func (l *linear) into(dst []float32, add bool) kernel.Product {
+	return kernel.Product{Dst: dst, W: l.w, Bias: l.bias, Add: add}
 }
 
 // weights are a model's tensors. All memory lies in one arena outside the
@@ -36,6 +42,7 @@ type loader struct {
 	f       *gguf.File
 	wants   []want
 	claimed map[string]bool
+	chunk   []byte // of the file, on its way into a layout
 	err     error
 }
 
@@ -216,15 +223,32 @@ func (l *loader) read(w *want, arena *gguf.Arena, advance func(int)) error {
 		defer advance(n)
 		return l.readVector(w, kernel.Floats(mem))
 	}
-	for lo := 0; lo < n; lo += readChunk {
-		part := mem[lo:min(lo+readChunk, n)]
-		if err := l.f.ReadTensorAt(w.tensor, part, int64(lo)); err != nil {
+	p, err := kernel.NewPacker(w.tensor.Type, w.rows, w.cols, mem)
+	if err != nil {
+		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
+	}
+	if err := l.pack(w, p, advance); err != nil {
+		return err
+	}
+	*w.matrix, err = p.Matrix()
+	return err
+}
+
+// pack reads a tensor and lays it out, some rows at a time.
+func (l *loader) pack(w *want, p *kernel.Packer, advance func(int)) error {
+	rows := max(readChunk/p.RowBytes()/kernel.PackRows, 1) * kernel.PackRows
+	l.chunk = slices.Grow(l.chunk[:0], rows*p.RowBytes())
+	for r := 0; r < w.rows; r += rows {
+		part := l.chunk[:min(rows, w.rows-r)*p.RowBytes()]
+		if err := l.f.ReadTensorAt(w.tensor, part, int64(r*p.RowBytes())); err != nil {
 			return err
+		}
+		if err := p.Add(part); err != nil {
+			return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 		}
 		advance(len(part))
 	}
-	*w.matrix, err = kernel.NewMatrix(w.tensor.Type, w.rows, w.cols, mem)
-	return err
+	return nil
 }
 
 func (l *loader) readVector(w *want, dst []float32) error {

@@ -1,0 +1,229 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"weir/engine/gguf"
+)
+
+// factorsAt says where a block's float16 factors are, by type.
+var factorsAt = map[gguf.Type][]int{
+	gguf.TypeQ4K: {0, 2}, gguf.TypeQ5K: {0, 2}, gguf.TypeQ6K: {208},
+	gguf.TypeQ8_0: {0}, gguf.TypeQ4_0: {0}, gguf.TypeQ5_0: {0}, gguf.TypeIQ4NL: {0},
+	gguf.TypeF16: {0}, gguf.TypeF32: nil, gguf.TypeBF16: nil,
+}
+
+func tiledTypes() []gguf.Type {
+	all := make([]gguf.Type, 0, len(formats))
+	for t := range formats {
+		all = append(all, t)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// randomRows makes rows of random blocks as a file has them, with factors near
+// one hundredth.
+func randomRows(rng *rand.Rand, t gguf.Type, rows, cols int) []byte {
+	f := formats[t]
+	src := make([]byte, rows*cols/f.values*f.rowBytes)
+	for i := range src {
+		src[i] = byte(rng.Uint32())
+	}
+	for b := 0; b < len(src); b += f.rowBytes {
+		switch t {
+		case gguf.TypeF32:
+			putQuad(src, b, math.Float32bits(rng.Float32()-0.5))
+		case gguf.TypeBF16:
+			binary.LittleEndian.PutUint16(src[b:], uint16(math.Float32bits(rng.Float32()-0.5)>>16))
+		}
+		for _, at := range factorsAt[t] {
+			binary.LittleEndian.PutUint16(src[b+at:], F32ToF16(0.02*(rng.Float32()-0.5)))
+		}
+	}
+	return src
+}
+
+func randomFloats(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// TestTilesKeepEveryBit packs rows and takes them out again.
+func TestTilesKeepEveryBit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, typ := range tiledTypes() {
+		f := formats[typ]
+		for range 50 {
+			src := randomRows(rng, typ, tileLanes, f.values)
+			tile, block := make([]byte, f.tileBytes), make([]byte, f.rowBytes)
+			f.pack(tile, src, f.rowBytes)
+			for lane := range tileLanes {
+				f.unpack(block, tile, lane)
+				if want := src[lane*f.rowBytes : (lane+1)*f.rowBytes]; !bytes.Equal(block, want) {
+					t.Fatalf("%v lane %d: packed and unpacked\n%x, want\n%x", typ, lane, block, want)
+				}
+			}
+		}
+	}
+}
+
+// rounded is what a product sees of an activation row: int8 with a scale for
+// each of its format's blocks.
+func rounded(f *format, x []float32) []float64 {
+	y := make([]float64, len(x))
+	for lo := 0; lo < len(x); lo += f.values {
+		scale, inverse := int8Scale(x[lo : lo+f.values])
+		for i := lo; i < lo+f.values; i++ {
+			if y[i] = float64(x[i]); f.kind != kindFloat {
+				y[i] = math.RoundToEven(float64(x[i]*inverse)) * float64(scale)
+			}
+		}
+	}
+	return y
+}
+
+// TestProductsMatchTheReference compares every level's products with sums in
+// float64 over decoded weights and the same rounded activations.
+func TestProductsMatchTheReference(t *testing.T) {
+	for _, level := range Levels() {
+		for _, typ := range tiledTypes() {
+			t.Run(fmt.Sprintf("%v/%v", level, typ), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(3, uint64(typ)))
+				f := formats[typ]
+				c := NewCPU(2, level)
+				defer c.Close()
+				for _, shape := range [][3]int{{16, 1, 1}, {1, 2, 3}, {33, 3, 2}, {40, 1, 8}, {17, 5, 9}, {160, 2, 21}} {
+					rows, blocks, n := shape[0], shape[1], shape[2]
+					if f.kind == kindFloat {
+						blocks *= 37
+					}
+					checkProduct(t, c, rng, typ, rows, blocks*f.values, n)
+				}
+			})
+		}
+	}
+}
+
+func checkProduct(t *testing.T, c *CPU, rng *rand.Rand, typ gguf.Type, rows, cols, n int) {
+	t.Helper()
+	m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, bias, before := randomFloats(rng, n*cols), randomFloats(rng, rows), randomFloats(rng, n*rows)
+	got := slices.Clone(before)
+	c.Products(x, n, Norm{}, Product{Dst: got, W: m, Bias: bias, Add: true})
+	w, seen := make([]float32, cols), rounded(m.format, x)
+	for o := range rows {
+		m.DecodeRow(w, o)
+		for r := range n {
+			sum, size := float64(bias[o])+float64(before[r*rows+o]), 1.0
+			for i, v := range seen[r*cols : (r+1)*cols] {
+				sum += v * float64(w[i])
+				size += math.Abs(v * float64(w[i]))
+			}
+			if off := math.Abs(float64(got[r*rows+o]) - sum); !(off <= 2e-6*size) {
+				t.Fatalf("%d x %d by %d rows: output %d of row %d is %v, want %v", rows, cols, n, o, r, got[r*rows+o], sum)
+			}
+		}
+	}
+}
+
+// TestProductsDoNotDependOnTheBatch computes rows together and one by one, with
+// other numbers of workers, and compares bits.
+func TestProductsDoNotDependOnTheBatch(t *testing.T) {
+	for _, level := range Levels() {
+		one, three := NewCPU(1, level), NewCPU(3, level)
+		for _, typ := range tiledTypes() {
+			rng := rand.New(rand.NewPCG(5, uint64(typ)))
+			rows, cols, n := 70, 2*formats[typ].values, 27
+			m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, weight := randomFloats(rng, n*cols), randomFloats(rng, cols)
+			norm := Norm{Weight: weight, Eps: 1e-5}
+			together, alone := make([]float32, n*rows), make([]float32, n*rows)
+			three.Products(x, n, norm, Product{Dst: together, W: m})
+			for r := range n {
+				one.Products(x[r*cols:(r+1)*cols], 1, norm, Product{Dst: alone[r*rows : (r+1)*rows], W: m})
+			}
+			for i := range alone {
+				if math.Float32bits(alone[i]) != math.Float32bits(together[i]) {
+					t.Fatalf("%v %v: output %d of row %d is %v alone and %v among %d rows", level, typ, i%rows, i/rows, alone[i], together[i], n)
+				}
+			}
+		}
+		one.Close()
+		three.Close()
+	}
+}
+
+// TestGatedIsTwoProductsAndSwiGLU compares the fused form with its parts.
+func TestGatedIsTwoProductsAndSwiGLU(t *testing.T) {
+	for _, level := range Levels() {
+		c := NewCPU(2, level)
+		for _, rows := range []int{16, 48, 50} { // 50: the form that is not fused
+			rng := rand.New(rand.NewPCG(7, uint64(rows)))
+			cols, n := 512, 11
+			gate, err := NewMatrix(gguf.TypeQ4K, rows, cols, randomRows(rng, gguf.TypeQ4K, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			up, err := NewMatrix(gguf.TypeQ6K, rows, cols, randomRows(rng, gguf.TypeQ6K, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, bias := randomFloats(rng, n*cols), randomFloats(rng, rows)
+			g, u, got := make([]float32, n*rows), make([]float32, n*rows), make([]float32, n*rows)
+			c.Products(x, n, Norm{}, Product{Dst: g, W: gate, Bias: bias}, Product{Dst: u, W: up})
+			c.SwiGLU(g, u, n, rows)
+			c.Gated(got, x, n, Norm{}, Product{W: gate, Bias: bias}, Product{W: up})
+			for i := range got {
+				if math.Float32bits(got[i]) != math.Float32bits(g[i]) {
+					t.Fatalf("%v, %d rows: output %d is %v fused, %v in parts", level, rows, i, got[i], g[i])
+				}
+			}
+		}
+		c.Close()
+	}
+}
+
+func TestPackerWantsWholeGroupsInOrder(t *testing.T) {
+	n, err := MatrixBytes(gguf.TypeQ8_0, 20, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPacker(gguf.TypeQ8_0, 20, 32, make([]byte, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Add(make([]byte, 4*q80Bytes)); err == nil {
+		t.Error("4 of 20 rows were taken, a group is 16")
+	}
+	if err := p.Add(make([]byte, 16*q80Bytes)); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Matrix(); err == nil {
+		t.Error("a matrix without its last rows was handed out")
+	}
+	if err := p.Add(make([]byte, 5*q80Bytes)); err == nil {
+		t.Error("21 of 20 rows were taken")
+	}
+	if err := p.Add(make([]byte, 4*q80Bytes)); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Matrix(); err != nil {
+		t.Error(err)
+	}
+}
