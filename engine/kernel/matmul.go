@@ -73,7 +73,7 @@ type input struct {
 	want [kinds]bool
 	raw  bool // rows of floats, for weights that lie row after row
 
-	panels [kinds][]byte
+	panels [kinds][]float32 // dwords of several types
 	floats []float32 // normalised rows, where wanted
 }
 
@@ -85,8 +85,9 @@ type inputJob struct {
 
 func (j *inputJob) Do(worker, row int) {
 	x := j.x[row*j.cols : (row+1)*j.cols]
+	scratch := j.cpu.scratch[worker]
 	if j.norm.Weight != nil {
-		y := j.cpu.scratch[worker][:j.cols]
+		y := scratch[:j.cols]
 		if j.raw {
 			y = j.floats[row*j.cols : (row+1)*j.cols]
 		}
@@ -97,10 +98,16 @@ func (j *inputJob) Do(worker, row int) {
 	first, m := j.cut.panel(p)
 	for k := range kinds {
 		if j.want[k] {
-			panel := j.panels[k][first*k.rowBytes(j.cols):]
-			fillPanel(j.cpu.level, k, panel, m, row-first, x)
+			panel := j.panels[k][first*k.words(j.cols):]
+			fillPanel(j.cpu.level, k, panel, m, row-first, x, scratch[j.cols:])
 		}
 	}
+}
+
+// panel returns the panel that begins with row first, as m wants it.
+func (j *inputJob) panel(m *Matrix, first int) []byte {
+	k := m.format.kind
+	return viewBytes(j.panels[k][first*k.words(m.Cols):])
 }
 
 // row returns a row of the activations as floats.
@@ -125,7 +132,7 @@ func (c *CPU) prepare(x []float32, rows int, norm Norm) {
 	if j.raw = j.raw && norm.Weight != nil; j.raw && len(j.floats) < rows*j.cols {
 		j.floats = make([]float32, rows*j.cols)
 	}
-	c.reserve(j.cols)
+	c.reserve(3 * j.cols)
 	if j.want != [kinds]bool{} || j.raw {
 		c.pool.Run(j, rows, grainMACs/(4*j.cols)+1)
 	}
@@ -138,8 +145,8 @@ func (j *inputJob) ask(m *Matrix) {
 	}
 	k := m.format.kind
 	j.want[k] = true
-	if n := j.rows * k.rowBytes(j.cols); len(j.panels[k]) < n {
-		j.panels[k] = make([]byte, n+n/4)
+	if n := j.rows * k.words(j.cols); len(j.panels[k]) < n {
+		j.panels[k] = make([]float32, n+n/4)
 	}
 }
 
@@ -225,7 +232,7 @@ func (j *productJob) tiled(p *Product, fast *productFuncs, lo, hi int) {
 	in, m := &j.cpu.input, p.W
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
-		panel := in.panels[m.format.kind][first*m.format.kind.rowBytes(m.Cols):]
+		panel := in.panel(m, first)
 		for t := lo; t < hi; t++ {
 			o := t * tileLanes
 			if o+tileLanes > m.Rows {
@@ -280,13 +287,11 @@ func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 
 func (j *productJob) half(p *Product, fast *productFuncs, dst []float32, stride, t, first, rows int) {
 	m := p.W
-	k := m.format.kind
 	var bias []float32
 	if p.Bias != nil {
 		bias = p.Bias[t*tileLanes:]
 	}
-	panel := j.cpu.input.panels[k][first*k.rowBytes(m.Cols):]
-	tileProduct(fast, m.Type, m.format, dst, stride, m.tile(t), panel, rows, m.Cols/m.format.values, bias, false)
+	tileProduct(fast, m.Type, m.format, dst, stride, m.tile(t), j.cpu.input.panel(m, first), rows, m.Cols/m.format.values, bias, false)
 }
 
 // decoded multiplies rows lo to hi of a matrix that lies row after row.

@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 )
 
 // A panel holds up to panelRows activation rows side by side, so that a product
@@ -66,50 +67,93 @@ func (c cut) locate(r int) int {
 	return r / (c.size + 1)
 }
 
-// fillPanel writes x as row lane of m to a panel.
-func fillPanel(level Level, k kind, panel []byte, m, lane int, x []float32) {
-	switch {
-	case k == kindFloat:
-		for i, v := range x {
-			binary.LittleEndian.PutUint32(panel[4*(i*m+lane):], math.Float32bits(v))
+// words is how many dwords of a panel a row's block takes; its dword i lies at
+// index i*m+lane.
+func (k kind) words(cols int) int { return k.rowBytes(cols) / 4 }
+
+// fillPanel writes x as row lane of m to a panel. scratch holds at least
+// words(len(x)) floats.
+func fillPanel(level Level, k kind, panel []float32, m, lane int, x, scratch []float32) {
+	row := x
+	if k != kindFloat {
+		if row = scratch[:k.words(len(x))]; m == 1 {
+			row = panel[:len(row)]
 		}
-	case fillPanelFast(level, k, panel, m, lane, x):
-	case k == kindSuper:
-		for b := 0; len(x) > 0; b++ {
-			fillSuper(panel[b*m*superPanelBytes:], m, lane, (*[superBlockValues]float32)(x))
-			x = x[superBlockValues:]
-		}
-	case k == kindBlock:
-		for b := 0; len(x) > 0; b++ {
-			fillBlock(panel[b*m*blockPanelBytes:], m, lane, (*[blockValues]float32)(x))
-			x = x[blockValues:]
-		}
+		quantizeRow(level, k, row, x)
+	}
+	if m > 1 || k == kindFloat {
+		placeRow(level, panel[lane:], m, row)
 	}
 }
 
-func fillSuper(panel []byte, m, lane int, x *[superBlockValues]float32) {
-	scale, inverse := int8Scale(x[:])
-	bias, sums := panel[256*m:], panel[320*m:]
+// quantizeRow writes what a panel of this row alone holds. dst is memory for
+// dwords of several types, seen as floats.
+func quantizeRow(level Level, k kind, dst, x []float32) {
+	if quantizeRowFast(level, k, dst, x) {
+		return
+	}
+	size, one := superBlockValues, quantizeSuper
+	if k == kindBlock {
+		size, one = blockValues, quantizeBlock
+	}
+	for ; len(x) > 0; x = x[size:] {
+		one(viewBytes(dst[:k.words(size)]), x[:size])
+		dst = dst[k.words(size):]
+	}
+}
+
+// placeRow copies the words of row to every m-th word of panel.
+func placeRow(level Level, panel []float32, m int, row []float32) {
+	if placeRowFast(level, panel, m, row) {
+		return
+	}
+	for i, v := range row {
+		panel[i*m] = v
+	}
+}
+
+func quantizeSuper(dst []byte, x []float32) {
+	scale, inverse := int8Scale(x)
 	for i := range 16 {
-		sum := fillQuads(panel[16*i*m:], m, lane, x[16*i:16*i+16], inverse)
-		binary.LittleEndian.PutUint32(bias[4*(i*m+lane):], uint32(-32*sum))
-		at := 4*(i/4*m+lane) + i%4/2*2
-		if i%2 == 0 {
-			binary.LittleEndian.PutUint16(sums[at:], uint16(sum))
+		sum := int32(0)
+		for j, v := range x[16*i : 16*i+16] {
+			q := roundInt8(v * inverse)
+			dst[16*i+j] = byte(q)
+			sum += q
+		}
+		putQuad(dst, 256+4*i, uint32(-32*sum))
+		if at := 320 + i/2*2; i%2 == 0 {
+			binary.LittleEndian.PutUint16(dst[at:], uint16(sum))
 		} else {
-			sum += int32(int16(binary.LittleEndian.Uint16(sums[at:])))
-			binary.LittleEndian.PutUint16(sums[at:], uint16(sum))
+			sum += int32(int16(binary.LittleEndian.Uint16(dst[at:])))
+			binary.LittleEndian.PutUint16(dst[at:], uint16(sum))
 		}
 	}
-	binary.LittleEndian.PutUint32(panel[4*(84*m+lane):], math.Float32bits(scale))
+	putQuad(dst, 336, math.Float32bits(scale))
 }
 
-func fillBlock(panel []byte, m, lane int, x *[blockValues]float32) {
-	scale, inverse := int8Scale(x[:])
-	sum := fillQuads(panel, m, lane, x[:], inverse)
-	binary.LittleEndian.PutUint32(panel[4*(8*m+lane):], uint32(-128*sum))
-	binary.LittleEndian.PutUint32(panel[4*(9*m+lane):], math.Float32bits(scale))
+// quantizeBlock takes as scale the one that fits the rounded values best, by
+// least squares: a block is short enough for that to matter.
+func quantizeBlock(dst []byte, x []float32) {
+	_, inverse := int8Scale(x)
+	var sum, square int32
+	fit := float32(0)
+	for i, v := range x {
+		q := roundInt8(v * inverse)
+		dst[i] = byte(q)
+		sum += q
+		square += q * q
+		fit += v * float32(q)
+	}
+	putQuad(dst, 32, uint32(-128*sum))
+	scale := float32(0)
+	if square > 0 {
+		scale = fit / float32(square)
+	}
+	putQuad(dst, 36, math.Float32bits(scale))
 }
+
+func roundInt8(v float32) int32 { return int32(math.RoundToEven(float64(v))) }
 
 // int8Scale is the scale that maps x to [-127,127], and its inverse; both are 0
 // where all values are.
@@ -124,12 +168,7 @@ func int8Scale(x []float32) (scale, inverse float32) {
 	return top / 127, 127 / top
 }
 
-// fillQuads rounds x to int8, ties to even, and returns their sum.
-func fillQuads(quads []byte, m, lane int, x []float32, inverse float32) (sum int32) {
-	for i, v := range x {
-		q := int32(math.RoundToEven(float64(v * inverse)))
-		quads[4*(i/4*m+lane)+i%4] = byte(q)
-		sum += q
-	}
-	return sum
+// viewBytes views floats as memory.
+func viewBytes(f []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }

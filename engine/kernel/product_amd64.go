@@ -27,4 +27,23 @@ func productsFor(level Level, t gguf.Type) *productFuncs {
 	return nil
 }
 
-func fillPanelFast(Level, kind, []byte, int, int, []float32) bool { return false }
+func quantizeRowFast(level Level, k kind, dst, x []float32) bool {
+	switch {
+	case level != AVX512:
+		return false
+	case k == kindSuper:
+		quantizeSuperAVX512(&dst[0], &x[0], len(x)/superBlockValues)
+	default:
+		quantizeBlockAVX512(&dst[0], &x[0], len(x)/blockValues)
+	}
+	return true
+}
+
+func placeRowFast(level Level, panel []float32, m int, row []float32) bool {
+	if level == Portable {
+		return false
+	}
+	_ = panel[(len(row)-1)*m]
+	placeWords(&panel[0], 4*m, &row[0], len(row))
+	return true
+}

@@ -6,4 +6,6 @@ import "weir/engine/gguf"
 
 func productsFor(Level, gguf.Type) *productFuncs { return nil }
 
-func fillPanelFast(Level, kind, []byte, int, int, []float32) bool { return false }
+func quantizeRowFast(Level, kind, []float32, []float32) bool { return false }
+
+func placeRowFast(Level, []float32, int, []float32) bool { return false }

@@ -82,11 +82,14 @@ func TestTilesKeepEveryBit(t *testing.T) {
 func rounded(f *format, x []float32) []float64 {
 	y := make([]float64, len(x))
 	for lo := 0; lo < len(x); lo += f.values {
-		scale, inverse := int8Scale(x[lo : lo+f.values])
-		for i := lo; i < lo+f.values; i++ {
-			if y[i] = float64(x[i]); f.kind != kindFloat {
-				y[i] = math.RoundToEven(float64(x[i]*inverse)) * float64(scale)
-			}
+		if f.kind == kindFloat {
+			y[lo] = float64(x[lo])
+			continue
+		}
+		words := make([]float32, f.kind.words(f.values))
+		quantizeRow(Portable, f.kind, words, x[lo:lo+f.values])
+		for i := range f.values {
+			y[lo+i] = float64(int8(viewBytes(words)[i])) * float64(words[len(words)-1])
 		}
 	}
 	return y
@@ -225,5 +228,34 @@ func TestPackerWantsWholeGroupsInOrder(t *testing.T) {
 	}
 	if _, err := p.Matrix(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestQuantizedRowsAreTheSameAtEveryLevel: codes and sums bit for bit, scales
+// within a rounding or two; also for zeros and for one large value among small.
+func TestQuantizedRowsAreTheSameAtEveryLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	for _, k := range []kind{kindSuper, kindBlock} {
+		x := randomFloats(rng, 5*superBlockValues)
+		clear(x[256:600])
+		x[700] = 1e20
+		want, got := make([]float32, k.words(len(x))), make([]float32, k.words(len(x)))
+		quantizeRow(Portable, k, want, x)
+		per := k.words(superBlockValues)
+		if k == kindBlock {
+			per = k.words(blockValues)
+		}
+		for _, level := range Levels() {
+			quantizeRow(level, k, got, x)
+			for i := range want {
+				same := math.Float32bits(want[i]) == math.Float32bits(got[i])
+				if i%per == per-1 {
+					same = math.Abs(float64(want[i]-got[i])) <= 1e-6*math.Abs(float64(want[i]))
+				}
+				if !same {
+					t.Fatalf("%v kind %d: dword %d is %08x, want %08x", level, k, i, math.Float32bits(got[i]), math.Float32bits(want[i]))
+				}
+			}
+		}
 	}
 }
