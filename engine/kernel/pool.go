@@ -5,6 +5,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
+
+	"weir/internal/cpu"
 )
 
 // Job is work that splits into independent items. Do is called once for each
@@ -17,26 +20,34 @@ type Job interface {
 // the others wait between rounds, spinning first and parked on a channel
 // after that. Run is called from one goroutine at a time and allocates
 // nothing.
+//
+// A round waits only for workers that entered it: one that the system has not
+// scheduled in time finds the gate closed, and the others have done its share.
+// More workers than cores are slower than as many, but not by much.
 type Pool struct {
 	workers int
+	spin    time.Duration // how long to wait awake; 0 where workers share cores
 
-	// The round in progress; written by Run before epoch is advanced.
+	// The round; Run writes it while the gate is closed, workers inside read it.
 	job          Job
 	items, grain int64
-	next         atomic.Int64 // first unclaimed item
-	busy         atomic.Int64 // workers other than 0 still in the round
-	epoch        atomic.Uint64
-	closed       atomic.Bool
 	fault        atomic.Pointer[Fault]
+	closed       atomic.Bool
 
-	parked []parking // index by worker; 0 is the caller of Run
+	_     [64]byte
+	gate  atomic.Uint64 // odd while a round is open; Run alone advances it
+	_     [56]byte
+	next  atomic.Int64 // first unclaimed item
+	_     [56]byte
+	seats []seat // index by worker; 0 is the caller of Run
 }
 
-// parking is one worker's bed, padded to a cache line of its own.
-type parking struct {
+// seat is what one worker tells the others, padded to cache lines of its own.
+type seat struct {
+	inside atomic.Bool // between entering a round and leaving it
 	asleep atomic.Bool
 	wake   chan struct{}
-	_      [48]byte
+	_      [112]byte
 }
 
 // Fault is a panic in a Job, carried from a worker to the caller of Run.
@@ -53,9 +64,12 @@ func (f *Fault) Error() string {
 // them.
 func NewPool(workers int) *Pool {
 	p := &Pool{workers: max(workers, 1)}
-	p.parked = make([]parking, p.workers)
-	for i := range p.parked {
-		p.parked[i].wake = make(chan struct{}, 1)
+	if p.workers <= min(cpu.Threads(), runtime.GOMAXPROCS(0)) {
+		p.spin = spinTime
+	}
+	p.seats = make([]seat, p.workers)
+	for i := range p.seats {
+		p.seats[i].wake = make(chan struct{}, 1)
 	}
 	for i := 1; i < p.workers; i++ {
 		go p.loop(i)
@@ -72,21 +86,19 @@ func (p *Pool) Workers() int { return p.workers }
 // here as a panic with a *Fault, after every worker has left the job.
 func (p *Pool) Run(job Job, items, grain int) {
 	grain = max(grain, 1)
-	if items <= grain || p.workers == 1 {
-		for i := range items {
-			job.Do(0, i)
-		}
-		return
-	}
 	p.job, p.items, p.grain = job, int64(items), int64(grain)
 	p.next.Store(0)
-	p.busy.Store(int64(p.workers - 1))
-	p.epoch.Add(1)
-	for i := 1; i < p.workers; i++ {
-		p.rouse(i)
+	if items <= grain || p.workers == 1 {
+		p.claim(0)
+	} else {
+		p.gate.Add(1)
+		for i := range min(p.workers-1, (items-1)/grain) {
+			p.rouse(i + 1)
+		}
+		p.claim(0)
+		p.gate.Add(1)
+		p.wait(0, 0)
 	}
-	p.claim(0)
-	p.wait(0, func() bool { return p.busy.Load() == 0 })
 	p.job = nil
 	if f := p.fault.Swap(nil); f != nil {
 		panic(f)
@@ -98,26 +110,35 @@ func (p *Pool) Close() {
 	if p.closed.Swap(true) {
 		return
 	}
-	p.epoch.Add(1)
 	for i := 1; i < p.workers; i++ {
 		p.rouse(i)
 	}
 }
 
 func (p *Pool) loop(worker int) {
-	seen := uint64(0)
-	moved := func() bool { return p.epoch.Load() != seen }
+	last := uint64(0)
 	for {
-		p.wait(worker, moved)
-		seen = p.epoch.Load()
+		p.wait(worker, last)
 		if p.closed.Load() {
 			return
 		}
-		p.claim(worker)
-		if p.busy.Add(-1) == 0 {
-			p.rouse(0)
-		}
+		last = p.enter(worker)
+		p.rouse(0)
 	}
+}
+
+// enter takes part in the round that is open, if it still is once the worker
+// has said that it is inside: Run closes the gate before it looks who is. It
+// returns the gate that it saw.
+func (p *Pool) enter(worker int) uint64 {
+	round := p.gate.Load()
+	me := &p.seats[worker]
+	me.inside.Store(true)
+	if round%2 == 1 && p.gate.Load() == round {
+		p.claim(worker)
+	}
+	me.inside.Store(false)
+	return round
 }
 
 // claim takes runs of items until none is left. A panic empties the round, so
@@ -141,29 +162,57 @@ func (p *Pool) claim(worker int) {
 	}
 }
 
-// wait returns once ready reports true: it spins, then parks until roused.
-func (p *Pool) wait(worker int, ready func() bool) {
-	bed := &p.parked[worker]
-	for {
-		for range spinLoads {
-			if ready() {
-				return
-			}
+// ready says whether a worker may go on: worker 0 when nobody else is inside,
+// the others when a round other than their last is open or the pool is closed.
+func (p *Pool) ready(worker int, last uint64) bool {
+	if worker > 0 {
+		g := p.gate.Load()
+		return g%2 == 1 && g != last || p.closed.Load()
+	}
+	for i := 1; i < p.workers; i++ {
+		if p.seats[i].inside.Load() {
+			return false
 		}
-		runtime.Gosched()
-		bed.asleep.Store(true)
-		if ready() && bed.asleep.CompareAndSwap(true, false) {
+	}
+	return true
+}
+
+// wait returns once the worker is ready: it spins, then parks until roused.
+func (p *Pool) wait(worker int, last uint64) {
+	me := &p.seats[worker]
+	for !p.spun(worker, last) {
+		me.asleep.Store(true)
+		if p.ready(worker, last) && me.asleep.CompareAndSwap(true, false) {
 			return
 		}
-		<-bed.wake
+		<-me.wake
 	}
+}
+
+// spun waits awake for a while and says whether the worker is ready.
+func (p *Pool) spun(worker int, last uint64) bool {
+	if p.ready(worker, last) {
+		return true
+	}
+	if p.spin == 0 {
+		return false
+	}
+	for begin := time.Now(); time.Since(begin) < p.spin; {
+		for range spinPolls {
+			pause()
+			if p.ready(worker, last) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // rouse wakes a worker if it is parked. The flag is cleared by exactly one
 // side, so a wake-up is neither lost nor left behind.
 func (p *Pool) rouse(worker int) {
-	bed := &p.parked[worker]
-	if bed.asleep.CompareAndSwap(true, false) {
-		bed.wake <- struct{}{}
+	me := &p.seats[worker]
+	if me.asleep.Load() && me.asleep.CompareAndSwap(true, false) {
+		me.wake <- struct{}{}
 	}
 }

@@ -2,7 +2,12 @@
 
 package kernel
 
-// spinLoads is how many loads of the epoch a waiting worker does before it
-// parks: some tens of microseconds, about the gap between two products of one
-// step. Longer spinning steals the core from whoever else wants it.
-const spinLoads = 20000
+import "time"
+
+// spinTime is how long a waiting worker stays awake: more than the gaps between
+// two products of one step, and little next to a step.
+const spinTime = 100 * time.Microsecond
+
+// spinPolls is how often a spinning worker looks before it asks for the time,
+// about once in a microsecond or two.
+const spinPolls = 32

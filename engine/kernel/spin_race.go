@@ -2,6 +2,10 @@
 
 package kernel
 
-// spinLoads is short under the race detector, where a load costs fifty times
-// as much.
-const spinLoads = 200
+import "time"
+
+// Under the race detector parking is what the tests are to see more of.
+const (
+	spinTime  = 10 * time.Microsecond
+	spinPolls = 4
+)

@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A worker that parks between any two rounds must hear of the next one. Rounds
+// end only when all items are done, so a wake-up lost by the caller hangs the
+// test, and one lost by a worker shows in who did the items.
+func TestPoolLosesNoWakeUp(t *testing.T) {
+	for _, workers := range []int{2, 3, 4 * runtime.NumCPU()} {
+		p := NewPool(workers)
+		p.spin = 0 // park at every wait
+		for round := range 500 {
+			j := &countJob{seen: make([]atomic.Int32, 1+round%50), bad: -1}
+			p.Run(j, len(j.seen), 1)
+			for i := range j.seen {
+				if n := j.seen[i].Load(); n != 1 {
+					t.Fatalf("%d workers, round %d: item %d done %d times", workers, round, i, n)
+				}
+			}
+		}
+		p.Close()
+	}
+}
+
+// meeting is a job whose items wait for each other: it ends only if as many
+// workers as items take part.
+type meeting struct {
+	here atomic.Int32
+	all  int32
+}
+
+func (m *meeting) Do(_, _ int) {
+	m.here.Add(1)
+	for m.here.Load() < m.all {
+		runtime.Gosched()
+	}
+}
+
+func TestPoolRousesAsManyWorkersAsThereAreClaims(t *testing.T) {
+	const workers = 5
+	p := NewPool(workers)
+	defer p.Close()
+	for round := range 200 {
+		if round%2 == 0 { // some of them are parked by now, or still awake
+			runtime.Gosched()
+		}
+		items := 2 + round%(workers-1)
+		p.Run(&meeting{all: int32(items)}, items, 1)
+	}
+}
+
+func TestPoolSpinsOnlyWithACoreForEachWorker(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	many := NewPool(cores + 1)
+	defer many.Close()
+	if many.spin != 0 {
+		t.Errorf("%d workers on %d cores spin for %v", cores+1, cores, many.spin)
+	}
+	one := NewPool(1)
+	defer one.Close()
+	if one.spin == 0 {
+		t.Error("one worker does not spin")
+	}
+}
+
+// A worker that comes late must find the gate closed: Run no longer waits for
+// it and may change the job under its hands.
+func TestLateWorkersDoNotEnter(t *testing.T) {
+	p := &Pool{workers: 2, seats: make([]seat, 2)}
+	j := &countJob{seen: make([]atomic.Int32, 1), bad: -1}
+	p.job, p.items, p.grain = j, 1, 1
+	if p.ready(1, 0) {
+		t.Error("ready before the first round")
+	}
+	p.enter(1)
+	if j.seen[0].Load() != 0 {
+		t.Error("worked at a closed gate")
+	}
+	p.gate.Add(1)
+	if !p.ready(1, 0) {
+		t.Error("not ready for an open round")
+	}
+	p.seats[1].inside.Store(true)
+	if p.ready(0, 0) {
+		t.Error("the caller does not wait for a worker inside")
+	}
+	last := p.enter(1)
+	if j.seen[0].Load() != 1 || !p.ready(0, 0) {
+		t.Error("an open round was not worked at, or not left")
+	}
+	if p.ready(1, last) {
+		t.Error("ready for the same round again")
+	}
+	p.gate.Add(1)
+	if p.ready(1, last) {
+		t.Error("ready for a round that is closed")
+	}
+}
+
+func TestPoolPanicsAreFaultsWithTheirStack(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := NewPool(workers)
+		defer p.Close()
+		for _, items := range []int{1, 100} { // on the caller alone, and shared
+			func() {
+				defer func() {
+					var f *Fault
+					err, _ := recover().(error)
+					if !errors.As(err, &f) || f.Value != "item 0" || !strings.Contains(err.Error(), "countJob") {
+						t.Errorf("%d workers, %d items: %v", workers, items, err)
+					}
+				}()
+				p.Run(&countJob{seen: make([]atomic.Int32, items)}, items, 1)
+			}()
+		}
+	}
+}
+
+func TestPoolCloseEndsItsWorkers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		p := NewPool(4)
+		p.Run(&countJob{seen: make([]atomic.Int32, 9), bad: -1}, 9, 1)
+		p.Close()
+		p.Close()
+	}
+	for runtime.NumGoroutine() > before { // or until the test's own deadline
+		runtime.Gosched()
+	}
+}
+
+func TestPoolAllocatesNothing(t *testing.T) {
+	for _, workers := range []int{1, 2, 2 * runtime.NumCPU()} {
+		p := NewPool(workers)
+		defer p.Close()
+		j := &countJob{seen: make([]atomic.Int32, 16), bad: -1}
+		if n := testing.AllocsPerRun(100, func() { p.Run(j, 16, 1) }); n > 0 {
+			t.Errorf("%d workers: %v allocations per round", workers, n)
+		}
+	}
+}
