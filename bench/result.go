@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -124,7 +125,11 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &r.extra)
 }
 
-// Write prints the result as indented JSON.
+// numberLists are arrays of numbers over several lines; a string of JSON has no
+// line ends.
+var numberLists = regexp.MustCompile(`\[\n[-+0-9.eE,\s]+\]`)
+
+// Write prints the result as indented JSON, lists of numbers in a line.
 func (r *Result) Write(w io.Writer) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -134,8 +139,10 @@ func (r *Result) Write(w io.Writer) error {
 	if err := json.Indent(&out, raw, "", "  "); err != nil {
 		return fmt.Errorf("encode result: %w", err)
 	}
-	out.WriteByte('\n')
-	_, err = out.WriteTo(w)
+	text := numberLists.ReplaceAllFunc(out.Bytes(), func(list []byte) []byte {
+		return bytes.ReplaceAll(bytes.Join(bytes.Fields(list), nil), []byte(","), []byte(", "))
+	})
+	_, err = w.Write(append(text, '\n'))
 	return err
 }
 
@@ -187,7 +194,7 @@ func decodeResult(from io.Reader) (*Result, error) {
 		return nil, err
 	}
 	if len(r.Rows) == 0 {
-		r.Rows = rowsOfFields(r.extra)
+		r.adopt()
 	}
 	if len(r.Rows) == 0 {
 		return nil, errNoRows
@@ -198,6 +205,39 @@ func decodeResult(from io.Reader) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// adopt takes a foreign result's flat figures as rows.
+func (r *Result) adopt() {
+	if r.Rows = rowsOfFields(r.extra); len(r.Rows) == 0 || r.Tool != "" {
+		return
+	}
+	r.Tool, r.Kind = "vllm bench", "serve"
+	if json.Unmarshal(r.extra["model_id"], &r.Model.Name) != nil {
+		r.Model.Name = ""
+	}
+}
+
+// ParseMetadata reads "key=value", a further member of a result. Names that a
+// result has itself are refused.
+func ParseMetadata(s string) ([2]string, error) {
+	key, value, ok := strings.Cut(s, "=")
+	key = strings.TrimSpace(key)
+	if !ok || key == "" {
+		return [2]string{}, fmt.Errorf("metadata %q must be KEY=VALUE", s)
+	}
+	raw, err := json.Marshal((*plainResult)(&Result{Notes: []string{""}}))
+	if err != nil {
+		return [2]string{}, err
+	}
+	var own map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &own); err != nil {
+		return [2]string{}, err
+	}
+	if _, taken := own[key]; taken {
+		return [2]string{}, fmt.Errorf("metadata %q: every result has a %s of its own; choose another name", s, key)
+	}
+	return [2]string{key, strings.TrimSpace(value)}, nil
 }
 
 // cpuName finds the processor's name in Linux's list of processors; elsewhere

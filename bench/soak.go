@@ -1,8 +1,3 @@
-// Package bench measures and torments servers from outside, through HTTP and
-// their published metrics only, so that it works on any OpenAI-compatible one.
-//
-// Soak is the leak check: requests that are cut off at every stage, after
-// which nothing of them may be left.
 package bench
 
 import (

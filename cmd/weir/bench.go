@@ -18,6 +18,8 @@ func newBench() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
+		newBenchServe(),
+		newBenchCompare(),
 		newBenchSoak(),
 	)
 	return cmd

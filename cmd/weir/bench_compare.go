@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"weir/bench"
+)
+
+func newBenchCompare() *cobra.Command {
+	var o bench.CompareOptions
+	var plot string
+	cmd := &cobra.Command{
+		Use:   "compare A.json B.json [more.json]",
+		Short: "Set results side by side, as ratios to the first",
+		Long: "Set the results of two or more measurements side by side. Every figure of the others is\n" +
+			"given as a ratio to the first's, with a word: better or worse by its unit, same within\n" +
+			"the threshold. Where both have four samples or more, a rank sum test decides whether the\n" +
+			"difference is more than noise; unclear means that it could be. What else differs (model,\n" +
+			"CPU, flags) is warned of first. Results of vllm bench serve can be read, too.",
+		Example: "  weir bench compare before.json after.json\n" +
+			"  weir bench compare a.json b.json c.json --only ttft --plot ttft.svg",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return &usageError{fmt.Errorf("compare needs two results or more, got %d", len(args)), "use: weir bench compare A.json B.json"}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Float64Var(&o.Threshold, "threshold", 0.03, "ratios within 1±this are the same")
+	f.StringVar(&o.Only, "only", "", "only figures whose name contains this")
+	f.StringVar(&plot, "plot", "", "draw the results into this SVG file")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names := bench.ShortNames(len(args))
+		results := make([]*bench.Result, len(args))
+		for i, path := range args {
+			var err error
+			if results[i], err = bench.ReadResult(path); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s = %s\n", names[i], printable(path))
+		}
+		c, err := bench.Compare(results, names, o)
+		if err != nil {
+			return err
+		}
+		if err := c.Print(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+		return writePlot(plot, results, names)
+	}
+	return cmd
+}
+
+// writePlot draws results into a file; no path draws nothing.
+func writePlot(path string, results []*bench.Result, names []string) error {
+	if path == "" {
+		return nil
+	}
+	var out bytes.Buffer
+	if err := bench.Plot(&out, results, names); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("save plot: %w", err)
+	}
+	return nil
+}
+
+// parseObject reads a JSON object of the command line; "" is none.
+func parseObject(flag, s string) (map[string]any, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var out map[string]any
+	if err := json.Unmarshal([]byte(s), &out); err != nil {
+		return nil, &usageError{fmt.Errorf("--%s %q: %w", flag, s, err), `it takes a JSON object: '{"top_p":0.9}'`}
+	}
+	return out, nil
+}
