@@ -20,6 +20,7 @@ func newBench() *cobra.Command {
 	cmd.AddCommand(
 		newBenchServe(),
 		newBenchCompare(),
+		newBenchEngine(), newBenchBatched(),
 		newBenchSoak(),
 	)
 	return cmd

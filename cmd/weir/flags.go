@@ -26,6 +26,9 @@ type options struct {
 
 type flag struct{ name, value string }
 
+// shorthands are the one-letter names of flags, as llama.cpp's tools have them.
+var shorthands = map[string]string{"model": "m", "threads": "t"}
+
 // addOptions gives a verb the flags of some sections, and --config.
 func addOptions(cmd *cobra.Command, sections []string) *options {
 	o := new(options)
@@ -40,7 +43,7 @@ func addOptions(cmd *cobra.Command, sections []string) *options {
 		if value := setting.Value(); value != "" && value != "false" {
 			usage += " (default " + value + ")"
 		}
-		f := cmd.Flags().VarPF(&flagValue{options: o, setting: setting}, setting.Flag, "", usage)
+		f := cmd.Flags().VarPF(&flagValue{options: o, setting: setting}, setting.Flag, shorthands[setting.Flag], usage)
 		if setting.IsBool() {
 			f.NoOptDefVal = "true"
 		}

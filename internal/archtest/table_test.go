@@ -14,7 +14,7 @@ var table = []folder{
 	{path: "cmd/weir", own: []string{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus}},
-	{path: "bench"},
+	{path: "bench", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "configs", own: []string{"api", "engine/llm", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 
