@@ -8,238 +8,328 @@ package kernel
 func productQ4Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
 func productQ4Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productQ4Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
 func productQ4Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productQ4Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
 func productQ4Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productQ4Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
 func productQ4Kx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ4Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ4Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ4Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productQ5Kx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productQ5Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ5Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productQ6Kx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ6Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productQ80x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productQ80x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ80x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productQ40x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ40x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productQ50x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productQ50x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ50x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productIQ4NLx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productIQ4NLx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)

@@ -28,7 +28,7 @@ TEXT ·productQ4Kx1AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z2
 	MOVL         $0xf0f0f0f0, BX
@@ -45,45 +45,45 @@ loop1:
 
 loop2:
 	VPXORD           Z4, Z4, Z4
-	VPANDD           (SI), Z2, Z1
-	VPDPBUSD.BCST    (R8), Z1, Z4
-	VPANDD           64(SI), Z2, Z1
-	VPDPBUSD.BCST    4(R8), Z1, Z4
-	VPANDD           128(SI), Z2, Z1
-	VPDPBUSD.BCST    8(R8), Z1, Z4
-	VPANDD           192(SI), Z2, Z1
-	VPDPBUSD.BCST    12(R8), Z1, Z4
-	VPANDD           256(SI), Z2, Z1
-	VPDPBUSD.BCST    16(R8), Z1, Z4
-	VPANDD           320(SI), Z2, Z1
-	VPDPBUSD.BCST    20(R8), Z1, Z4
-	VPANDD           384(SI), Z2, Z1
-	VPDPBUSD.BCST    24(R8), Z1, Z4
-	VPANDD           448(SI), Z2, Z1
-	VPDPBUSD.BCST    28(R8), Z1, Z4
-	VPMOVZXBD        (DI), Z1
-	VPSLLD           $0x04, Z1, Z1
-	VPMULLD          Z1, Z4, Z4
+	VPANDD           (SI), Z2, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z4
+	VPANDD           64(SI), Z2, Z0
+	VPDPBUSD.BCST    4(R8), Z0, Z4
+	VPANDD           128(SI), Z2, Z0
+	VPDPBUSD.BCST    8(R8), Z0, Z4
+	VPANDD           192(SI), Z2, Z0
+	VPDPBUSD.BCST    12(R8), Z0, Z4
+	VPANDD           256(SI), Z2, Z0
+	VPDPBUSD.BCST    16(R8), Z0, Z4
+	VPANDD           320(SI), Z2, Z0
+	VPDPBUSD.BCST    20(R8), Z0, Z4
+	VPANDD           384(SI), Z2, Z0
+	VPDPBUSD.BCST    24(R8), Z0, Z4
+	VPANDD           448(SI), Z2, Z0
+	VPDPBUSD.BCST    28(R8), Z0, Z4
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z4, Z4
 	VPADDD           Z4, Z5, Z5
 	VPXORD           Z4, Z4, Z4
-	VPANDD           (SI), Z3, Z1
-	VPDPBUSD.BCST    32(R8), Z1, Z4
-	VPANDD           64(SI), Z3, Z1
-	VPDPBUSD.BCST    36(R8), Z1, Z4
-	VPANDD           128(SI), Z3, Z1
-	VPDPBUSD.BCST    40(R8), Z1, Z4
-	VPANDD           192(SI), Z3, Z1
-	VPDPBUSD.BCST    44(R8), Z1, Z4
-	VPANDD           256(SI), Z3, Z1
-	VPDPBUSD.BCST    48(R8), Z1, Z4
-	VPANDD           320(SI), Z3, Z1
-	VPDPBUSD.BCST    52(R8), Z1, Z4
-	VPANDD           384(SI), Z3, Z1
-	VPDPBUSD.BCST    56(R8), Z1, Z4
-	VPANDD           448(SI), Z3, Z1
-	VPDPBUSD.BCST    60(R8), Z1, Z4
-	VPMOVZXBD        16(DI), Z1
-	VPMULLD          Z1, Z4, Z4
+	VPANDD           (SI), Z3, Z0
+	VPDPBUSD.BCST    32(R8), Z0, Z4
+	VPANDD           64(SI), Z3, Z0
+	VPDPBUSD.BCST    36(R8), Z0, Z4
+	VPANDD           128(SI), Z3, Z0
+	VPDPBUSD.BCST    40(R8), Z0, Z4
+	VPANDD           192(SI), Z3, Z0
+	VPDPBUSD.BCST    44(R8), Z0, Z4
+	VPANDD           256(SI), Z3, Z0
+	VPDPBUSD.BCST    48(R8), Z0, Z4
+	VPANDD           320(SI), Z3, Z0
+	VPDPBUSD.BCST    52(R8), Z0, Z4
+	VPANDD           384(SI), Z3, Z0
+	VPDPBUSD.BCST    56(R8), Z0, Z4
+	VPANDD           448(SI), Z3, Z0
+	VPDPBUSD.BCST    60(R8), Z0, Z4
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z4, Z4
 	VPADDD           Z4, Z5, Z5
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -91,22 +91,22 @@ loop2:
 	DECQ             BX
 	JNZ              loop2
 	VPXORD           Z4, Z4, Z4
-	VPMOVZXBW        2176(AX), Z1
-	VPDPWSSD.BCST    320(CX), Z1, Z4
-	VPMOVZXBW        2208(AX), Z1
-	VPDPWSSD.BCST    324(CX), Z1, Z4
-	VPMOVZXBW        2240(AX), Z1
-	VPDPWSSD.BCST    328(CX), Z1, Z4
-	VPMOVZXBW        2272(AX), Z1
-	VPDPWSSD.BCST    332(CX), Z1, Z4
-	VCVTPH2PS        2304(AX), Z1
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    320(CX), Z0, Z4
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    324(CX), Z0, Z4
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    328(CX), Z0, Z4
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    332(CX), Z0, Z4
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z7
-	VMULPS           Z6, Z1, Z1
+	VMULPS           Z6, Z0, Z0
 	VCVTDQ2PS        Z5, Z5
 	VCVTDQ2PS        Z4, Z4
-	VMULPS           Z1, Z5, Z5
+	VMULPS           Z0, Z5, Z5
 	VFNMADD231PS     Z4, Z7, Z5
-	VFMADD231PS.BCST 336(CX), Z5, Z0
+	VFMADD231PS.BCST 336(CX), Z5, Z1
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x00000154, CX
 	DECQ             DX
@@ -117,685 +117,17 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
+	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ5Kx1AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z3
-
-loop1:
-	VPXORD Z5, Z5, Z5
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   2560(AX), R8
-	MOVQ   CX, R9
-
-loop2:
-	VPXORD           Z4, Z4, Z4
-	VPANDD           (SI), Z2, Z1
-	VPSLLW           $0x04, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    (R9), Z1, Z4
-	VPANDD           64(SI), Z2, Z1
-	VPSLLW           $0x03, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    4(R9), Z1, Z4
-	VPANDD           128(SI), Z2, Z1
-	VPSLLW           $0x02, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    8(R9), Z1, Z4
-	VPANDD           192(SI), Z2, Z1
-	VPSLLW           $0x01, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    12(R9), Z1, Z4
-	VPANDD           256(SI), Z2, Z1
-	VMOVDQU32        (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    16(R9), Z1, Z4
-	VPANDD           320(SI), Z2, Z1
-	VPSRLW           $0x01, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    20(R9), Z1, Z4
-	VPANDD           384(SI), Z2, Z1
-	VPSRLW           $0x02, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    24(R9), Z1, Z4
-	VPANDD           448(SI), Z2, Z1
-	VPSRLW           $0x03, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    28(R9), Z1, Z4
-	VPMOVZXBD        (R8), Z1
-	VPMULLD          Z1, Z4, Z4
-	VPADDD           Z4, Z5, Z5
-	VPXORD           Z4, Z4, Z4
-	VPSRLW           $0x04, (SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSLLW           $0x04, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    32(R9), Z1, Z4
-	VPSRLW           $0x04, 64(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSLLW           $0x03, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    36(R9), Z1, Z4
-	VPSRLW           $0x04, 128(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSLLW           $0x02, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    40(R9), Z1, Z4
-	VPSRLW           $0x04, 192(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSLLW           $0x01, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    44(R9), Z1, Z4
-	VPSRLW           $0x04, 256(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VMOVDQU32        64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    48(R9), Z1, Z4
-	VPSRLW           $0x04, 320(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x01, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    52(R9), Z1, Z4
-	VPSRLW           $0x04, 384(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x02, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    56(R9), Z1, Z4
-	VPSRLW           $0x04, 448(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x03, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    60(R9), Z1, Z4
-	VPMOVZXBD        16(R8), Z1
-	VPMULLD          Z1, Z4, Z4
-	VPADDD           Z4, Z5, Z5
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x00000040, R9
-	DECQ             BX
-	JNZ              loop2
-	VPXORD           Z4, Z4, Z4
-	VPMOVZXBW        2688(AX), Z1
-	VPDPWSSD.BCST    320(CX), Z1, Z4
-	VPMOVZXBW        2720(AX), Z1
-	VPDPWSSD.BCST    324(CX), Z1, Z4
-	VPMOVZXBW        2752(AX), Z1
-	VPDPWSSD.BCST    328(CX), Z1, Z4
-	VPMOVZXBW        2784(AX), Z1
-	VPDPWSSD.BCST    332(CX), Z1, Z4
-	VCVTPH2PS        2816(AX), Z1
-	VCVTPH2PS        2848(AX), Z6
-	VCVTDQ2PS        Z5, Z5
-	VCVTDQ2PS        Z4, Z4
-	VMULPS           Z1, Z5, Z5
-	VFNMADD231PS     Z4, Z6, Z5
-	VFMADD231PS.BCST 336(CX), Z5, Z0
-	ADDQ             $0x00000b40, AX
-	ADDQ             $0x00000154, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ6Kx1AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
-	MOVL         $0x30303030, BX
-	VPBROADCASTD BX, Z3
-
-loop1:
-	VPXORD Z5, Z5, Z5
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   3072(AX), R8
-	MOVQ   CX, R9
-	LEAQ   256(CX), R10
-
-loop2:
-	VPBROADCASTD     (R10), Z4
-	VPANDD           (SI), Z2, Z1
-	VPSLLW           $0x04, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    (R9), Z1, Z4
-	VPANDD           64(SI), Z2, Z1
-	VPSLLW           $0x04, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    4(R9), Z1, Z4
-	VPANDD           128(SI), Z2, Z1
-	VPSLLW           $0x04, 128(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    8(R9), Z1, Z4
-	VPANDD           192(SI), Z2, Z1
-	VPSLLW           $0x04, 192(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    12(R9), Z1, Z4
-	VPMOVSXBD        (R8), Z1
-	VPMULLD          Z1, Z4, Z4
-	VPADDD           Z4, Z5, Z5
-	VPBROADCASTD     4(R10), Z4
-	VPANDD           256(SI), Z2, Z1
-	VPSLLW           $0x02, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    16(R9), Z1, Z4
-	VPANDD           320(SI), Z2, Z1
-	VPSLLW           $0x02, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    20(R9), Z1, Z4
-	VPANDD           384(SI), Z2, Z1
-	VPSLLW           $0x02, 128(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    24(R9), Z1, Z4
-	VPANDD           448(SI), Z2, Z1
-	VPSLLW           $0x02, 192(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    28(R9), Z1, Z4
-	VPMOVSXBD        16(R8), Z1
-	VPMULLD          Z1, Z4, Z4
-	VPADDD           Z4, Z5, Z5
-	VPBROADCASTD     8(R10), Z4
-	VPSRLW           $0x04, (SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VMOVDQU32        (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    32(R9), Z1, Z4
-	VPSRLW           $0x04, 64(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VMOVDQU32        64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    36(R9), Z1, Z4
-	VPSRLW           $0x04, 128(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VMOVDQU32        128(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    40(R9), Z1, Z4
-	VPSRLW           $0x04, 192(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VMOVDQU32        192(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    44(R9), Z1, Z4
-	VPMOVSXBD        32(R8), Z1
-	VPMULLD          Z1, Z4, Z4
-	VPADDD           Z4, Z5, Z5
-	VPBROADCASTD     12(R10), Z4
-	VPSRLW           $0x04, 256(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x02, (DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    48(R9), Z1, Z4
-	VPSRLW           $0x04, 320(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x02, 64(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    52(R9), Z1, Z4
-	VPSRLW           $0x04, 384(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x02, 128(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    56(R9), Z1, Z4
-	VPSRLW           $0x04, 448(SI), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x02, 192(DI), Z6
-	VPTERNLOGD       $0xf8, Z3, Z6, Z1
-	VPDPBUSD.BCST    60(R9), Z1, Z4
-	VPMOVSXBD        48(R8), Z1
-	VPMULLD          Z1, Z4, Z4
-	VPADDD           Z4, Z5, Z5
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000040, R8
-	ADDQ             $0x00000040, R9
-	ADDQ             $0x00000010, R10
-	DECQ             BX
-	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z1
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z1, Z5, Z5
-	VFMADD231PS.BCST 336(CX), Z5, Z0
-	ADDQ             $0x00000d20, AX
-	ADDQ             $0x00000154, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·productQ80x1AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-
-loop1:
-	VPBROADCASTD     32(CX), Z2
-	VMOVDQU32        (AX), Z1
-	VPDPBUSD.BCST    (CX), Z1, Z2
-	VMOVDQU32        64(AX), Z1
-	VPDPBUSD.BCST    4(CX), Z1, Z2
-	VMOVDQU32        128(AX), Z1
-	VPDPBUSD.BCST    8(CX), Z1, Z2
-	VMOVDQU32        192(AX), Z1
-	VPDPBUSD.BCST    12(CX), Z1, Z2
-	VMOVDQU32        256(AX), Z1
-	VPDPBUSD.BCST    16(CX), Z1, Z2
-	VMOVDQU32        320(AX), Z1
-	VPDPBUSD.BCST    20(CX), Z1, Z2
-	VMOVDQU32        384(AX), Z1
-	VPDPBUSD.BCST    24(CX), Z1, Z2
-	VMOVDQU32        448(AX), Z1
-	VPDPBUSD.BCST    28(CX), Z1, Z2
-	VCVTPH2PS        512(AX), Z1
-	VCVTDQ2PS        Z2, Z2
-	VMULPS           Z1, Z2, Z2
-	VFMADD231PS.BCST 36(CX), Z2, Z0
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000028, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ40x1AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
-
-loop1:
-	VPSRAD.BCST      $0x04, 32(CX), Z3
-	VPANDD           (AX), Z2, Z1
-	VPDPBUSD.BCST    (CX), Z1, Z3
-	VPANDD           64(AX), Z2, Z1
-	VPDPBUSD.BCST    4(CX), Z1, Z3
-	VPANDD           128(AX), Z2, Z1
-	VPDPBUSD.BCST    8(CX), Z1, Z3
-	VPANDD           192(AX), Z2, Z1
-	VPDPBUSD.BCST    12(CX), Z1, Z3
-	VPSRLW           $0x04, (AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VPDPBUSD.BCST    16(CX), Z1, Z3
-	VPSRLW           $0x04, 64(AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VPDPBUSD.BCST    20(CX), Z1, Z3
-	VPSRLW           $0x04, 128(AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VPDPBUSD.BCST    24(CX), Z1, Z3
-	VPSRLW           $0x04, 192(AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VPDPBUSD.BCST    28(CX), Z1, Z3
-	VCVTPH2PS        256(AX), Z1
-	VCVTDQ2PS        Z3, Z3
-	VMULPS           Z1, Z3, Z3
-	VFMADD231PS.BCST 36(CX), Z3, Z0
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000028, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ50x1AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z3
-
-loop1:
-	VPSRAD.BCST      $0x03, 32(CX), Z4
-	VPANDD           (AX), Z2, Z1
-	VPSLLW           $0x04, 256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    (CX), Z1, Z4
-	VPANDD           64(AX), Z2, Z1
-	VPSLLW           $0x03, 256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    4(CX), Z1, Z4
-	VPANDD           128(AX), Z2, Z1
-	VPSLLW           $0x02, 256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    8(CX), Z1, Z4
-	VPANDD           192(AX), Z2, Z1
-	VPSLLW           $0x01, 256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    12(CX), Z1, Z4
-	VPSRLW           $0x04, (AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VMOVDQU32        256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    16(CX), Z1, Z4
-	VPSRLW           $0x04, 64(AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x01, 256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    20(CX), Z1, Z4
-	VPSRLW           $0x04, 128(AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x02, 256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    24(CX), Z1, Z4
-	VPSRLW           $0x04, 192(AX), Z1
-	VPANDD           Z2, Z1, Z1
-	VPSRLW           $0x03, 256(AX), Z5
-	VPTERNLOGD       $0xf8, Z3, Z5, Z1
-	VPDPBUSD.BCST    28(CX), Z1, Z4
-	VCVTPH2PS        320(AX), Z1
-	VCVTDQ2PS        Z4, Z4
-	VMULPS           Z1, Z4, Z4
-	VFMADD231PS.BCST 36(CX), Z4, Z0
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000028, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productIQ4NLx1AVX512(SB), $0-56
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
-	VBROADCASTI32X4 nonlinear4<>+0(SB), Z2
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z3
-
-loop1:
-	VPBROADCASTD     32(CX), Z4
-	VPANDD           (AX), Z3, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    (CX), Z1, Z4
-	VPANDD           64(AX), Z3, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    4(CX), Z1, Z4
-	VPANDD           128(AX), Z3, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    8(CX), Z1, Z4
-	VPANDD           192(AX), Z3, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    12(CX), Z1, Z4
-	VPSRLW           $0x04, (AX), Z1
-	VPANDD           Z3, Z1, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    16(CX), Z1, Z4
-	VPSRLW           $0x04, 64(AX), Z1
-	VPANDD           Z3, Z1, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    20(CX), Z1, Z4
-	VPSRLW           $0x04, 128(AX), Z1
-	VPANDD           Z3, Z1, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    24(CX), Z1, Z4
-	VPSRLW           $0x04, 192(AX), Z1
-	VPANDD           Z3, Z1, Z1
-	VPSHUFB          Z1, Z2, Z1
-	VPDPBUSD.BCST    28(CX), Z1, Z4
-	VCVTPH2PS        256(AX), Z1
-	VCVTDQ2PS        Z4, Z4
-	VMULPS           Z1, Z4, Z4
-	VFMADD231PS.BCST 36(CX), Z4, Z0
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000028, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF32x1AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-
-loop1:
-	VMOVUPS          (AX), Z1
-	VFMADD231PS.BCST (CX), Z1, Z0
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000004, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF16x1AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-
-loop1:
-	VCVTPH2PS        (AX), Z1
-	VFMADD231PS.BCST (CX), Z1, Z0
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000004, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productBF16x1AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-
-loop1:
-	VPMOVZXWD        (AX), Z1
-	VPSLLD           $0x10, Z1, Z1
-	VFMADD231PS.BCST (CX), Z1, Z0
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000004, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
@@ -806,8 +138,8 @@ TEXT ·productQ4Kx2AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z3
 	MOVL         $0xf0f0f0f0, BX
@@ -826,66 +158,66 @@ loop1:
 loop2:
 	VPXORD           Z5, Z5, Z5
 	VPXORD           Z6, Z6, Z6
-	VPANDD           (SI), Z3, Z2
-	VPDPBUSD.BCST    (R8), Z2, Z5
-	VPDPBUSD.BCST    4(R8), Z2, Z6
-	VPANDD           64(SI), Z3, Z2
-	VPDPBUSD.BCST    8(R8), Z2, Z5
-	VPDPBUSD.BCST    12(R8), Z2, Z6
-	VPANDD           128(SI), Z3, Z2
-	VPDPBUSD.BCST    16(R8), Z2, Z5
-	VPDPBUSD.BCST    20(R8), Z2, Z6
-	VPANDD           192(SI), Z3, Z2
-	VPDPBUSD.BCST    24(R8), Z2, Z5
-	VPDPBUSD.BCST    28(R8), Z2, Z6
-	VPANDD           256(SI), Z3, Z2
-	VPDPBUSD.BCST    32(R8), Z2, Z5
-	VPDPBUSD.BCST    36(R8), Z2, Z6
-	VPANDD           320(SI), Z3, Z2
-	VPDPBUSD.BCST    40(R8), Z2, Z5
-	VPDPBUSD.BCST    44(R8), Z2, Z6
-	VPANDD           384(SI), Z3, Z2
-	VPDPBUSD.BCST    48(R8), Z2, Z5
-	VPDPBUSD.BCST    52(R8), Z2, Z6
-	VPANDD           448(SI), Z3, Z2
-	VPDPBUSD.BCST    56(R8), Z2, Z5
-	VPDPBUSD.BCST    60(R8), Z2, Z6
-	VPMOVZXBD        (DI), Z2
-	VPSLLD           $0x04, Z2, Z2
-	VPMULLD          Z2, Z5, Z5
+	VPANDD           (SI), Z3, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z5
+	VPDPBUSD.BCST    4(R8), Z0, Z6
+	VPANDD           64(SI), Z3, Z0
+	VPDPBUSD.BCST    8(R8), Z0, Z5
+	VPDPBUSD.BCST    12(R8), Z0, Z6
+	VPANDD           128(SI), Z3, Z0
+	VPDPBUSD.BCST    16(R8), Z0, Z5
+	VPDPBUSD.BCST    20(R8), Z0, Z6
+	VPANDD           192(SI), Z3, Z0
+	VPDPBUSD.BCST    24(R8), Z0, Z5
+	VPDPBUSD.BCST    28(R8), Z0, Z6
+	VPANDD           256(SI), Z3, Z0
+	VPDPBUSD.BCST    32(R8), Z0, Z5
+	VPDPBUSD.BCST    36(R8), Z0, Z6
+	VPANDD           320(SI), Z3, Z0
+	VPDPBUSD.BCST    40(R8), Z0, Z5
+	VPDPBUSD.BCST    44(R8), Z0, Z6
+	VPANDD           384(SI), Z3, Z0
+	VPDPBUSD.BCST    48(R8), Z0, Z5
+	VPDPBUSD.BCST    52(R8), Z0, Z6
+	VPANDD           448(SI), Z3, Z0
+	VPDPBUSD.BCST    56(R8), Z0, Z5
+	VPDPBUSD.BCST    60(R8), Z0, Z6
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
+	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
 	VPXORD           Z5, Z5, Z5
 	VPXORD           Z6, Z6, Z6
-	VPANDD           (SI), Z4, Z2
-	VPDPBUSD.BCST    64(R8), Z2, Z5
-	VPDPBUSD.BCST    68(R8), Z2, Z6
-	VPANDD           64(SI), Z4, Z2
-	VPDPBUSD.BCST    72(R8), Z2, Z5
-	VPDPBUSD.BCST    76(R8), Z2, Z6
-	VPANDD           128(SI), Z4, Z2
-	VPDPBUSD.BCST    80(R8), Z2, Z5
-	VPDPBUSD.BCST    84(R8), Z2, Z6
-	VPANDD           192(SI), Z4, Z2
-	VPDPBUSD.BCST    88(R8), Z2, Z5
-	VPDPBUSD.BCST    92(R8), Z2, Z6
-	VPANDD           256(SI), Z4, Z2
-	VPDPBUSD.BCST    96(R8), Z2, Z5
-	VPDPBUSD.BCST    100(R8), Z2, Z6
-	VPANDD           320(SI), Z4, Z2
-	VPDPBUSD.BCST    104(R8), Z2, Z5
-	VPDPBUSD.BCST    108(R8), Z2, Z6
-	VPANDD           384(SI), Z4, Z2
-	VPDPBUSD.BCST    112(R8), Z2, Z5
-	VPDPBUSD.BCST    116(R8), Z2, Z6
-	VPANDD           448(SI), Z4, Z2
-	VPDPBUSD.BCST    120(R8), Z2, Z5
-	VPDPBUSD.BCST    124(R8), Z2, Z6
-	VPMOVZXBD        16(DI), Z2
-	VPMULLD          Z2, Z5, Z5
+	VPANDD           (SI), Z4, Z0
+	VPDPBUSD.BCST    64(R8), Z0, Z5
+	VPDPBUSD.BCST    68(R8), Z0, Z6
+	VPANDD           64(SI), Z4, Z0
+	VPDPBUSD.BCST    72(R8), Z0, Z5
+	VPDPBUSD.BCST    76(R8), Z0, Z6
+	VPANDD           128(SI), Z4, Z0
+	VPDPBUSD.BCST    80(R8), Z0, Z5
+	VPDPBUSD.BCST    84(R8), Z0, Z6
+	VPANDD           192(SI), Z4, Z0
+	VPDPBUSD.BCST    88(R8), Z0, Z5
+	VPDPBUSD.BCST    92(R8), Z0, Z6
+	VPANDD           256(SI), Z4, Z0
+	VPDPBUSD.BCST    96(R8), Z0, Z5
+	VPDPBUSD.BCST    100(R8), Z0, Z6
+	VPANDD           320(SI), Z4, Z0
+	VPDPBUSD.BCST    104(R8), Z0, Z5
+	VPDPBUSD.BCST    108(R8), Z0, Z6
+	VPANDD           384(SI), Z4, Z0
+	VPDPBUSD.BCST    112(R8), Z0, Z5
+	VPDPBUSD.BCST    116(R8), Z0, Z6
+	VPANDD           448(SI), Z4, Z0
+	VPDPBUSD.BCST    120(R8), Z0, Z5
+	VPDPBUSD.BCST    124(R8), Z0, Z6
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z5, Z5
 	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
+	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z8, Z8
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -894,31 +226,31 @@ loop2:
 	JNZ              loop2
 	VPXORD           Z5, Z5, Z5
 	VPXORD           Z6, Z6, Z6
-	VPMOVZXBW        2176(AX), Z2
-	VPDPWSSD.BCST    640(CX), Z2, Z5
-	VPDPWSSD.BCST    644(CX), Z2, Z6
-	VPMOVZXBW        2208(AX), Z2
-	VPDPWSSD.BCST    648(CX), Z2, Z5
-	VPDPWSSD.BCST    652(CX), Z2, Z6
-	VPMOVZXBW        2240(AX), Z2
-	VPDPWSSD.BCST    656(CX), Z2, Z5
-	VPDPWSSD.BCST    660(CX), Z2, Z6
-	VPMOVZXBW        2272(AX), Z2
-	VPDPWSSD.BCST    664(CX), Z2, Z5
-	VPDPWSSD.BCST    668(CX), Z2, Z6
-	VCVTPH2PS        2304(AX), Z2
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    640(CX), Z0, Z5
+	VPDPWSSD.BCST    644(CX), Z0, Z6
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    648(CX), Z0, Z5
+	VPDPWSSD.BCST    652(CX), Z0, Z6
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    656(CX), Z0, Z5
+	VPDPWSSD.BCST    660(CX), Z0, Z6
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    664(CX), Z0, Z5
+	VPDPWSSD.BCST    668(CX), Z0, Z6
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z10
-	VMULPS           Z9, Z2, Z2
+	VMULPS           Z9, Z0, Z0
 	VCVTDQ2PS        Z7, Z7
 	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z2, Z7, Z7
+	VMULPS           Z0, Z7, Z7
 	VFNMADD231PS     Z5, Z10, Z7
-	VFMADD231PS.BCST 672(CX), Z7, Z0
+	VFMADD231PS.BCST 672(CX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z2, Z8, Z8
+	VMULPS           Z0, Z8, Z8
 	VFNMADD231PS     Z6, Z10, Z8
-	VFMADD231PS.BCST 676(CX), Z8, Z1
+	VFMADD231PS.BCST 676(CX), Z8, Z2
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x000002a8, CX
 	DECQ             DX
@@ -929,860 +261,22 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
 	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ5Kx2AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z4
-
-loop1:
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   2560(AX), R8
-	MOVQ   CX, R9
-
-loop2:
-	VPXORD           Z5, Z5, Z5
-	VPXORD           Z6, Z6, Z6
-	VPANDD           (SI), Z3, Z2
-	VPSLLW           $0x04, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    (R9), Z2, Z5
-	VPDPBUSD.BCST    4(R9), Z2, Z6
-	VPANDD           64(SI), Z3, Z2
-	VPSLLW           $0x03, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    8(R9), Z2, Z5
-	VPDPBUSD.BCST    12(R9), Z2, Z6
-	VPANDD           128(SI), Z3, Z2
-	VPSLLW           $0x02, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    16(R9), Z2, Z5
-	VPDPBUSD.BCST    20(R9), Z2, Z6
-	VPANDD           192(SI), Z3, Z2
-	VPSLLW           $0x01, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    24(R9), Z2, Z5
-	VPDPBUSD.BCST    28(R9), Z2, Z6
-	VPANDD           256(SI), Z3, Z2
-	VMOVDQU32        (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    32(R9), Z2, Z5
-	VPDPBUSD.BCST    36(R9), Z2, Z6
-	VPANDD           320(SI), Z3, Z2
-	VPSRLW           $0x01, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    40(R9), Z2, Z5
-	VPDPBUSD.BCST    44(R9), Z2, Z6
-	VPANDD           384(SI), Z3, Z2
-	VPSRLW           $0x02, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    48(R9), Z2, Z5
-	VPDPBUSD.BCST    52(R9), Z2, Z6
-	VPANDD           448(SI), Z3, Z2
-	VPSRLW           $0x03, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    56(R9), Z2, Z5
-	VPDPBUSD.BCST    60(R9), Z2, Z6
-	VPMOVZXBD        (R8), Z2
-	VPMULLD          Z2, Z5, Z5
-	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
-	VPADDD           Z6, Z8, Z8
-	VPXORD           Z5, Z5, Z5
-	VPXORD           Z6, Z6, Z6
-	VPSRLW           $0x04, (SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSLLW           $0x04, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    64(R9), Z2, Z5
-	VPDPBUSD.BCST    68(R9), Z2, Z6
-	VPSRLW           $0x04, 64(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSLLW           $0x03, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    72(R9), Z2, Z5
-	VPDPBUSD.BCST    76(R9), Z2, Z6
-	VPSRLW           $0x04, 128(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSLLW           $0x02, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    80(R9), Z2, Z5
-	VPDPBUSD.BCST    84(R9), Z2, Z6
-	VPSRLW           $0x04, 192(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSLLW           $0x01, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    88(R9), Z2, Z5
-	VPDPBUSD.BCST    92(R9), Z2, Z6
-	VPSRLW           $0x04, 256(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VMOVDQU32        64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    96(R9), Z2, Z5
-	VPDPBUSD.BCST    100(R9), Z2, Z6
-	VPSRLW           $0x04, 320(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x01, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    104(R9), Z2, Z5
-	VPDPBUSD.BCST    108(R9), Z2, Z6
-	VPSRLW           $0x04, 384(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x02, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    112(R9), Z2, Z5
-	VPDPBUSD.BCST    116(R9), Z2, Z6
-	VPSRLW           $0x04, 448(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x03, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    120(R9), Z2, Z5
-	VPDPBUSD.BCST    124(R9), Z2, Z6
-	VPMOVZXBD        16(R8), Z2
-	VPMULLD          Z2, Z5, Z5
-	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
-	VPADDD           Z6, Z8, Z8
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x00000080, R9
-	DECQ             BX
-	JNZ              loop2
-	VPXORD           Z5, Z5, Z5
-	VPXORD           Z6, Z6, Z6
-	VPMOVZXBW        2688(AX), Z2
-	VPDPWSSD.BCST    640(CX), Z2, Z5
-	VPDPWSSD.BCST    644(CX), Z2, Z6
-	VPMOVZXBW        2720(AX), Z2
-	VPDPWSSD.BCST    648(CX), Z2, Z5
-	VPDPWSSD.BCST    652(CX), Z2, Z6
-	VPMOVZXBW        2752(AX), Z2
-	VPDPWSSD.BCST    656(CX), Z2, Z5
-	VPDPWSSD.BCST    660(CX), Z2, Z6
-	VPMOVZXBW        2784(AX), Z2
-	VPDPWSSD.BCST    664(CX), Z2, Z5
-	VPDPWSSD.BCST    668(CX), Z2, Z6
-	VCVTPH2PS        2816(AX), Z2
-	VCVTPH2PS        2848(AX), Z9
-	VCVTDQ2PS        Z7, Z7
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z2, Z7, Z7
-	VFNMADD231PS     Z5, Z9, Z7
-	VFMADD231PS.BCST 672(CX), Z7, Z0
-	VCVTDQ2PS        Z8, Z8
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z2, Z8, Z8
-	VFNMADD231PS     Z6, Z9, Z8
-	VFMADD231PS.BCST 676(CX), Z8, Z1
-	ADDQ             $0x00000b40, AX
-	ADDQ             $0x000002a8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ6Kx2AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
-	MOVL         $0x30303030, BX
-	VPBROADCASTD BX, Z4
-
-loop1:
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   3072(AX), R8
-	MOVQ   CX, R9
-	LEAQ   512(CX), R10
-
-loop2:
-	VPBROADCASTD     (R10), Z5
-	VPBROADCASTD     4(R10), Z6
-	VPANDD           (SI), Z3, Z2
-	VPSLLW           $0x04, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    (R9), Z2, Z5
-	VPDPBUSD.BCST    4(R9), Z2, Z6
-	VPANDD           64(SI), Z3, Z2
-	VPSLLW           $0x04, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    8(R9), Z2, Z5
-	VPDPBUSD.BCST    12(R9), Z2, Z6
-	VPANDD           128(SI), Z3, Z2
-	VPSLLW           $0x04, 128(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    16(R9), Z2, Z5
-	VPDPBUSD.BCST    20(R9), Z2, Z6
-	VPANDD           192(SI), Z3, Z2
-	VPSLLW           $0x04, 192(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    24(R9), Z2, Z5
-	VPDPBUSD.BCST    28(R9), Z2, Z6
-	VPMOVSXBD        (R8), Z2
-	VPMULLD          Z2, Z5, Z5
-	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
-	VPADDD           Z6, Z8, Z8
-	VPBROADCASTD     8(R10), Z5
-	VPBROADCASTD     12(R10), Z6
-	VPANDD           256(SI), Z3, Z2
-	VPSLLW           $0x02, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    32(R9), Z2, Z5
-	VPDPBUSD.BCST    36(R9), Z2, Z6
-	VPANDD           320(SI), Z3, Z2
-	VPSLLW           $0x02, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    40(R9), Z2, Z5
-	VPDPBUSD.BCST    44(R9), Z2, Z6
-	VPANDD           384(SI), Z3, Z2
-	VPSLLW           $0x02, 128(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    48(R9), Z2, Z5
-	VPDPBUSD.BCST    52(R9), Z2, Z6
-	VPANDD           448(SI), Z3, Z2
-	VPSLLW           $0x02, 192(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    56(R9), Z2, Z5
-	VPDPBUSD.BCST    60(R9), Z2, Z6
-	VPMOVSXBD        16(R8), Z2
-	VPMULLD          Z2, Z5, Z5
-	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
-	VPADDD           Z6, Z8, Z8
-	VPBROADCASTD     16(R10), Z5
-	VPBROADCASTD     20(R10), Z6
-	VPSRLW           $0x04, (SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VMOVDQU32        (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    64(R9), Z2, Z5
-	VPDPBUSD.BCST    68(R9), Z2, Z6
-	VPSRLW           $0x04, 64(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VMOVDQU32        64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    72(R9), Z2, Z5
-	VPDPBUSD.BCST    76(R9), Z2, Z6
-	VPSRLW           $0x04, 128(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VMOVDQU32        128(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    80(R9), Z2, Z5
-	VPDPBUSD.BCST    84(R9), Z2, Z6
-	VPSRLW           $0x04, 192(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VMOVDQU32        192(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    88(R9), Z2, Z5
-	VPDPBUSD.BCST    92(R9), Z2, Z6
-	VPMOVSXBD        32(R8), Z2
-	VPMULLD          Z2, Z5, Z5
-	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
-	VPADDD           Z6, Z8, Z8
-	VPBROADCASTD     24(R10), Z5
-	VPBROADCASTD     28(R10), Z6
-	VPSRLW           $0x04, 256(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x02, (DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    96(R9), Z2, Z5
-	VPDPBUSD.BCST    100(R9), Z2, Z6
-	VPSRLW           $0x04, 320(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x02, 64(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    104(R9), Z2, Z5
-	VPDPBUSD.BCST    108(R9), Z2, Z6
-	VPSRLW           $0x04, 384(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x02, 128(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    112(R9), Z2, Z5
-	VPDPBUSD.BCST    116(R9), Z2, Z6
-	VPSRLW           $0x04, 448(SI), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x02, 192(DI), Z9
-	VPTERNLOGD       $0xf8, Z4, Z9, Z2
-	VPDPBUSD.BCST    120(R9), Z2, Z5
-	VPDPBUSD.BCST    124(R9), Z2, Z6
-	VPMOVSXBD        48(R8), Z2
-	VPMULLD          Z2, Z5, Z5
-	VPADDD           Z5, Z7, Z7
-	VPMULLD          Z2, Z6, Z6
-	VPADDD           Z6, Z8, Z8
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000040, R8
-	ADDQ             $0x00000080, R9
-	ADDQ             $0x00000020, R10
-	DECQ             BX
-	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z2
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z2, Z7, Z7
-	VFMADD231PS.BCST 672(CX), Z7, Z0
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z2, Z8, Z8
-	VFMADD231PS.BCST 676(CX), Z8, Z1
-	ADDQ             $0x00000d20, AX
-	ADDQ             $0x000002a8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·productQ80x2AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-
-loop1:
-	VPBROADCASTD     64(CX), Z3
-	VPBROADCASTD     68(CX), Z4
-	VMOVDQU32        (AX), Z2
-	VPDPBUSD.BCST    (CX), Z2, Z3
-	VPDPBUSD.BCST    4(CX), Z2, Z4
-	VMOVDQU32        64(AX), Z2
-	VPDPBUSD.BCST    8(CX), Z2, Z3
-	VPDPBUSD.BCST    12(CX), Z2, Z4
-	VMOVDQU32        128(AX), Z2
-	VPDPBUSD.BCST    16(CX), Z2, Z3
-	VPDPBUSD.BCST    20(CX), Z2, Z4
-	VMOVDQU32        192(AX), Z2
-	VPDPBUSD.BCST    24(CX), Z2, Z3
-	VPDPBUSD.BCST    28(CX), Z2, Z4
-	VMOVDQU32        256(AX), Z2
-	VPDPBUSD.BCST    32(CX), Z2, Z3
-	VPDPBUSD.BCST    36(CX), Z2, Z4
-	VMOVDQU32        320(AX), Z2
-	VPDPBUSD.BCST    40(CX), Z2, Z3
-	VPDPBUSD.BCST    44(CX), Z2, Z4
-	VMOVDQU32        384(AX), Z2
-	VPDPBUSD.BCST    48(CX), Z2, Z3
-	VPDPBUSD.BCST    52(CX), Z2, Z4
-	VMOVDQU32        448(AX), Z2
-	VPDPBUSD.BCST    56(CX), Z2, Z3
-	VPDPBUSD.BCST    60(CX), Z2, Z4
-	VCVTPH2PS        512(AX), Z2
-	VCVTDQ2PS        Z3, Z3
-	VMULPS           Z2, Z3, Z3
-	VFMADD231PS.BCST 72(CX), Z3, Z0
-	VCVTDQ2PS        Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VFMADD231PS.BCST 76(CX), Z4, Z1
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000050, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ40x2AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
-
-loop1:
-	VPSRAD.BCST      $0x04, 64(CX), Z4
-	VPSRAD.BCST      $0x04, 68(CX), Z5
-	VPANDD           (AX), Z3, Z2
-	VPDPBUSD.BCST    (CX), Z2, Z4
-	VPDPBUSD.BCST    4(CX), Z2, Z5
-	VPANDD           64(AX), Z3, Z2
-	VPDPBUSD.BCST    8(CX), Z2, Z4
-	VPDPBUSD.BCST    12(CX), Z2, Z5
-	VPANDD           128(AX), Z3, Z2
-	VPDPBUSD.BCST    16(CX), Z2, Z4
-	VPDPBUSD.BCST    20(CX), Z2, Z5
-	VPANDD           192(AX), Z3, Z2
-	VPDPBUSD.BCST    24(CX), Z2, Z4
-	VPDPBUSD.BCST    28(CX), Z2, Z5
-	VPSRLW           $0x04, (AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VPDPBUSD.BCST    32(CX), Z2, Z4
-	VPDPBUSD.BCST    36(CX), Z2, Z5
-	VPSRLW           $0x04, 64(AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VPDPBUSD.BCST    40(CX), Z2, Z4
-	VPDPBUSD.BCST    44(CX), Z2, Z5
-	VPSRLW           $0x04, 128(AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VPDPBUSD.BCST    48(CX), Z2, Z4
-	VPDPBUSD.BCST    52(CX), Z2, Z5
-	VPSRLW           $0x04, 192(AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VPDPBUSD.BCST    56(CX), Z2, Z4
-	VPDPBUSD.BCST    60(CX), Z2, Z5
-	VCVTPH2PS        256(AX), Z2
-	VCVTDQ2PS        Z4, Z4
-	VMULPS           Z2, Z4, Z4
-	VFMADD231PS.BCST 72(CX), Z4, Z0
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z2, Z5, Z5
-	VFMADD231PS.BCST 76(CX), Z5, Z1
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000050, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ50x2AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z4
-
-loop1:
-	VPSRAD.BCST      $0x03, 64(CX), Z5
-	VPSRAD.BCST      $0x03, 68(CX), Z6
-	VPANDD           (AX), Z3, Z2
-	VPSLLW           $0x04, 256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    (CX), Z2, Z5
-	VPDPBUSD.BCST    4(CX), Z2, Z6
-	VPANDD           64(AX), Z3, Z2
-	VPSLLW           $0x03, 256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    8(CX), Z2, Z5
-	VPDPBUSD.BCST    12(CX), Z2, Z6
-	VPANDD           128(AX), Z3, Z2
-	VPSLLW           $0x02, 256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    16(CX), Z2, Z5
-	VPDPBUSD.BCST    20(CX), Z2, Z6
-	VPANDD           192(AX), Z3, Z2
-	VPSLLW           $0x01, 256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    24(CX), Z2, Z5
-	VPDPBUSD.BCST    28(CX), Z2, Z6
-	VPSRLW           $0x04, (AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VMOVDQU32        256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    32(CX), Z2, Z5
-	VPDPBUSD.BCST    36(CX), Z2, Z6
-	VPSRLW           $0x04, 64(AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x01, 256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    40(CX), Z2, Z5
-	VPDPBUSD.BCST    44(CX), Z2, Z6
-	VPSRLW           $0x04, 128(AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x02, 256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    48(CX), Z2, Z5
-	VPDPBUSD.BCST    52(CX), Z2, Z6
-	VPSRLW           $0x04, 192(AX), Z2
-	VPANDD           Z3, Z2, Z2
-	VPSRLW           $0x03, 256(AX), Z7
-	VPTERNLOGD       $0xf8, Z4, Z7, Z2
-	VPDPBUSD.BCST    56(CX), Z2, Z5
-	VPDPBUSD.BCST    60(CX), Z2, Z6
-	VCVTPH2PS        320(AX), Z2
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z2, Z5, Z5
-	VFMADD231PS.BCST 72(CX), Z5, Z0
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z2, Z6, Z6
-	VFMADD231PS.BCST 76(CX), Z6, Z1
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000050, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productIQ4NLx2AVX512(SB), $0-56
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
-	VPXORD          Z1, Z1, Z1
-	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z4
-
-loop1:
-	VPBROADCASTD     64(CX), Z5
-	VPBROADCASTD     68(CX), Z6
-	VPANDD           (AX), Z4, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    (CX), Z2, Z5
-	VPDPBUSD.BCST    4(CX), Z2, Z6
-	VPANDD           64(AX), Z4, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    8(CX), Z2, Z5
-	VPDPBUSD.BCST    12(CX), Z2, Z6
-	VPANDD           128(AX), Z4, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    16(CX), Z2, Z5
-	VPDPBUSD.BCST    20(CX), Z2, Z6
-	VPANDD           192(AX), Z4, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    24(CX), Z2, Z5
-	VPDPBUSD.BCST    28(CX), Z2, Z6
-	VPSRLW           $0x04, (AX), Z2
-	VPANDD           Z4, Z2, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    32(CX), Z2, Z5
-	VPDPBUSD.BCST    36(CX), Z2, Z6
-	VPSRLW           $0x04, 64(AX), Z2
-	VPANDD           Z4, Z2, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    40(CX), Z2, Z5
-	VPDPBUSD.BCST    44(CX), Z2, Z6
-	VPSRLW           $0x04, 128(AX), Z2
-	VPANDD           Z4, Z2, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    48(CX), Z2, Z5
-	VPDPBUSD.BCST    52(CX), Z2, Z6
-	VPSRLW           $0x04, 192(AX), Z2
-	VPANDD           Z4, Z2, Z2
-	VPSHUFB          Z2, Z3, Z2
-	VPDPBUSD.BCST    56(CX), Z2, Z5
-	VPDPBUSD.BCST    60(CX), Z2, Z6
-	VCVTPH2PS        256(AX), Z2
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z2, Z5, Z5
-	VFMADD231PS.BCST 72(CX), Z5, Z0
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z2, Z6, Z6
-	VFMADD231PS.BCST 76(CX), Z6, Z1
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000050, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF32x2AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-
-loop1:
-	VMOVUPS          (AX), Z2
-	VFMADD231PS.BCST (CX), Z2, Z0
-	VFMADD231PS.BCST 4(CX), Z2, Z1
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000008, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF16x2AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-
-loop1:
-	VCVTPH2PS        (AX), Z2
-	VFMADD231PS.BCST (CX), Z2, Z0
-	VFMADD231PS.BCST 4(CX), Z2, Z1
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000008, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productBF16x2AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-
-loop1:
-	VPMOVZXWD        (AX), Z2
-	VPSLLD           $0x10, Z2, Z2
-	VFMADD231PS.BCST (CX), Z2, Z0
-	VFMADD231PS.BCST 4(CX), Z2, Z1
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000008, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, (AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
@@ -1793,9 +287,9 @@ TEXT ·productQ4Kx3AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z4
 	MOVL         $0xf0f0f0f0, BX
@@ -1816,87 +310,87 @@ loop2:
 	VPXORD           Z6, Z6, Z6
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
-	VPANDD           (SI), Z4, Z3
-	VPDPBUSD.BCST    (R8), Z3, Z6
-	VPDPBUSD.BCST    4(R8), Z3, Z7
-	VPDPBUSD.BCST    8(R8), Z3, Z8
-	VPANDD           64(SI), Z4, Z3
-	VPDPBUSD.BCST    12(R8), Z3, Z6
-	VPDPBUSD.BCST    16(R8), Z3, Z7
-	VPDPBUSD.BCST    20(R8), Z3, Z8
-	VPANDD           128(SI), Z4, Z3
-	VPDPBUSD.BCST    24(R8), Z3, Z6
-	VPDPBUSD.BCST    28(R8), Z3, Z7
-	VPDPBUSD.BCST    32(R8), Z3, Z8
-	VPANDD           192(SI), Z4, Z3
-	VPDPBUSD.BCST    36(R8), Z3, Z6
-	VPDPBUSD.BCST    40(R8), Z3, Z7
-	VPDPBUSD.BCST    44(R8), Z3, Z8
-	VPANDD           256(SI), Z4, Z3
-	VPDPBUSD.BCST    48(R8), Z3, Z6
-	VPDPBUSD.BCST    52(R8), Z3, Z7
-	VPDPBUSD.BCST    56(R8), Z3, Z8
-	VPANDD           320(SI), Z4, Z3
-	VPDPBUSD.BCST    60(R8), Z3, Z6
-	VPDPBUSD.BCST    64(R8), Z3, Z7
-	VPDPBUSD.BCST    68(R8), Z3, Z8
-	VPANDD           384(SI), Z4, Z3
-	VPDPBUSD.BCST    72(R8), Z3, Z6
-	VPDPBUSD.BCST    76(R8), Z3, Z7
-	VPDPBUSD.BCST    80(R8), Z3, Z8
-	VPANDD           448(SI), Z4, Z3
-	VPDPBUSD.BCST    84(R8), Z3, Z6
-	VPDPBUSD.BCST    88(R8), Z3, Z7
-	VPDPBUSD.BCST    92(R8), Z3, Z8
-	VPMOVZXBD        (DI), Z3
-	VPSLLD           $0x04, Z3, Z3
-	VPMULLD          Z3, Z6, Z6
+	VPANDD           (SI), Z4, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z6
+	VPDPBUSD.BCST    4(R8), Z0, Z7
+	VPDPBUSD.BCST    8(R8), Z0, Z8
+	VPANDD           64(SI), Z4, Z0
+	VPDPBUSD.BCST    12(R8), Z0, Z6
+	VPDPBUSD.BCST    16(R8), Z0, Z7
+	VPDPBUSD.BCST    20(R8), Z0, Z8
+	VPANDD           128(SI), Z4, Z0
+	VPDPBUSD.BCST    24(R8), Z0, Z6
+	VPDPBUSD.BCST    28(R8), Z0, Z7
+	VPDPBUSD.BCST    32(R8), Z0, Z8
+	VPANDD           192(SI), Z4, Z0
+	VPDPBUSD.BCST    36(R8), Z0, Z6
+	VPDPBUSD.BCST    40(R8), Z0, Z7
+	VPDPBUSD.BCST    44(R8), Z0, Z8
+	VPANDD           256(SI), Z4, Z0
+	VPDPBUSD.BCST    48(R8), Z0, Z6
+	VPDPBUSD.BCST    52(R8), Z0, Z7
+	VPDPBUSD.BCST    56(R8), Z0, Z8
+	VPANDD           320(SI), Z4, Z0
+	VPDPBUSD.BCST    60(R8), Z0, Z6
+	VPDPBUSD.BCST    64(R8), Z0, Z7
+	VPDPBUSD.BCST    68(R8), Z0, Z8
+	VPANDD           384(SI), Z4, Z0
+	VPDPBUSD.BCST    72(R8), Z0, Z6
+	VPDPBUSD.BCST    76(R8), Z0, Z7
+	VPDPBUSD.BCST    80(R8), Z0, Z8
+	VPANDD           448(SI), Z4, Z0
+	VPDPBUSD.BCST    84(R8), Z0, Z6
+	VPDPBUSD.BCST    88(R8), Z0, Z7
+	VPDPBUSD.BCST    92(R8), Z0, Z8
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
+	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
+	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
 	VPXORD           Z6, Z6, Z6
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
-	VPANDD           (SI), Z5, Z3
-	VPDPBUSD.BCST    96(R8), Z3, Z6
-	VPDPBUSD.BCST    100(R8), Z3, Z7
-	VPDPBUSD.BCST    104(R8), Z3, Z8
-	VPANDD           64(SI), Z5, Z3
-	VPDPBUSD.BCST    108(R8), Z3, Z6
-	VPDPBUSD.BCST    112(R8), Z3, Z7
-	VPDPBUSD.BCST    116(R8), Z3, Z8
-	VPANDD           128(SI), Z5, Z3
-	VPDPBUSD.BCST    120(R8), Z3, Z6
-	VPDPBUSD.BCST    124(R8), Z3, Z7
-	VPDPBUSD.BCST    128(R8), Z3, Z8
-	VPANDD           192(SI), Z5, Z3
-	VPDPBUSD.BCST    132(R8), Z3, Z6
-	VPDPBUSD.BCST    136(R8), Z3, Z7
-	VPDPBUSD.BCST    140(R8), Z3, Z8
-	VPANDD           256(SI), Z5, Z3
-	VPDPBUSD.BCST    144(R8), Z3, Z6
-	VPDPBUSD.BCST    148(R8), Z3, Z7
-	VPDPBUSD.BCST    152(R8), Z3, Z8
-	VPANDD           320(SI), Z5, Z3
-	VPDPBUSD.BCST    156(R8), Z3, Z6
-	VPDPBUSD.BCST    160(R8), Z3, Z7
-	VPDPBUSD.BCST    164(R8), Z3, Z8
-	VPANDD           384(SI), Z5, Z3
-	VPDPBUSD.BCST    168(R8), Z3, Z6
-	VPDPBUSD.BCST    172(R8), Z3, Z7
-	VPDPBUSD.BCST    176(R8), Z3, Z8
-	VPANDD           448(SI), Z5, Z3
-	VPDPBUSD.BCST    180(R8), Z3, Z6
-	VPDPBUSD.BCST    184(R8), Z3, Z7
-	VPDPBUSD.BCST    188(R8), Z3, Z8
-	VPMOVZXBD        16(DI), Z3
-	VPMULLD          Z3, Z6, Z6
+	VPANDD           (SI), Z5, Z0
+	VPDPBUSD.BCST    96(R8), Z0, Z6
+	VPDPBUSD.BCST    100(R8), Z0, Z7
+	VPDPBUSD.BCST    104(R8), Z0, Z8
+	VPANDD           64(SI), Z5, Z0
+	VPDPBUSD.BCST    108(R8), Z0, Z6
+	VPDPBUSD.BCST    112(R8), Z0, Z7
+	VPDPBUSD.BCST    116(R8), Z0, Z8
+	VPANDD           128(SI), Z5, Z0
+	VPDPBUSD.BCST    120(R8), Z0, Z6
+	VPDPBUSD.BCST    124(R8), Z0, Z7
+	VPDPBUSD.BCST    128(R8), Z0, Z8
+	VPANDD           192(SI), Z5, Z0
+	VPDPBUSD.BCST    132(R8), Z0, Z6
+	VPDPBUSD.BCST    136(R8), Z0, Z7
+	VPDPBUSD.BCST    140(R8), Z0, Z8
+	VPANDD           256(SI), Z5, Z0
+	VPDPBUSD.BCST    144(R8), Z0, Z6
+	VPDPBUSD.BCST    148(R8), Z0, Z7
+	VPDPBUSD.BCST    152(R8), Z0, Z8
+	VPANDD           320(SI), Z5, Z0
+	VPDPBUSD.BCST    156(R8), Z0, Z6
+	VPDPBUSD.BCST    160(R8), Z0, Z7
+	VPDPBUSD.BCST    164(R8), Z0, Z8
+	VPANDD           384(SI), Z5, Z0
+	VPDPBUSD.BCST    168(R8), Z0, Z6
+	VPDPBUSD.BCST    172(R8), Z0, Z7
+	VPDPBUSD.BCST    176(R8), Z0, Z8
+	VPANDD           448(SI), Z5, Z0
+	VPDPBUSD.BCST    180(R8), Z0, Z6
+	VPDPBUSD.BCST    184(R8), Z0, Z7
+	VPDPBUSD.BCST    188(R8), Z0, Z8
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z6, Z6
 	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
+	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
+	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z11, Z11
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -1906,40 +400,40 @@ loop2:
 	VPXORD           Z6, Z6, Z6
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
-	VPMOVZXBW        2176(AX), Z3
-	VPDPWSSD.BCST    960(CX), Z3, Z6
-	VPDPWSSD.BCST    964(CX), Z3, Z7
-	VPDPWSSD.BCST    968(CX), Z3, Z8
-	VPMOVZXBW        2208(AX), Z3
-	VPDPWSSD.BCST    972(CX), Z3, Z6
-	VPDPWSSD.BCST    976(CX), Z3, Z7
-	VPDPWSSD.BCST    980(CX), Z3, Z8
-	VPMOVZXBW        2240(AX), Z3
-	VPDPWSSD.BCST    984(CX), Z3, Z6
-	VPDPWSSD.BCST    988(CX), Z3, Z7
-	VPDPWSSD.BCST    992(CX), Z3, Z8
-	VPMOVZXBW        2272(AX), Z3
-	VPDPWSSD.BCST    996(CX), Z3, Z6
-	VPDPWSSD.BCST    1000(CX), Z3, Z7
-	VPDPWSSD.BCST    1004(CX), Z3, Z8
-	VCVTPH2PS        2304(AX), Z3
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    960(CX), Z0, Z6
+	VPDPWSSD.BCST    964(CX), Z0, Z7
+	VPDPWSSD.BCST    968(CX), Z0, Z8
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    972(CX), Z0, Z6
+	VPDPWSSD.BCST    976(CX), Z0, Z7
+	VPDPWSSD.BCST    980(CX), Z0, Z8
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    984(CX), Z0, Z6
+	VPDPWSSD.BCST    988(CX), Z0, Z7
+	VPDPWSSD.BCST    992(CX), Z0, Z8
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    996(CX), Z0, Z6
+	VPDPWSSD.BCST    1000(CX), Z0, Z7
+	VPDPWSSD.BCST    1004(CX), Z0, Z8
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z13
-	VMULPS           Z12, Z3, Z3
+	VMULPS           Z12, Z0, Z0
 	VCVTDQ2PS        Z9, Z9
 	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z3, Z9, Z9
+	VMULPS           Z0, Z9, Z9
 	VFNMADD231PS     Z6, Z13, Z9
-	VFMADD231PS.BCST 1008(CX), Z9, Z0
+	VFMADD231PS.BCST 1008(CX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z3, Z10, Z10
+	VMULPS           Z0, Z10, Z10
 	VFNMADD231PS     Z7, Z13, Z10
-	VFMADD231PS.BCST 1012(CX), Z10, Z1
+	VFMADD231PS.BCST 1012(CX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z3, Z11, Z11
+	VMULPS           Z0, Z11, Z11
 	VFNMADD231PS     Z8, Z13, Z11
-	VFMADD231PS.BCST 1016(CX), Z11, Z2
+	VFMADD231PS.BCST 1016(CX), Z11, Z3
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x000003fc, CX
 	DECQ             DX
@@ -1950,1035 +444,27 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
 	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
 	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ5Kx3AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z5
-
-loop1:
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   2560(AX), R8
-	MOVQ   CX, R9
-
-loop2:
-	VPXORD           Z6, Z6, Z6
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPANDD           (SI), Z4, Z3
-	VPSLLW           $0x04, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    (R9), Z3, Z6
-	VPDPBUSD.BCST    4(R9), Z3, Z7
-	VPDPBUSD.BCST    8(R9), Z3, Z8
-	VPANDD           64(SI), Z4, Z3
-	VPSLLW           $0x03, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    12(R9), Z3, Z6
-	VPDPBUSD.BCST    16(R9), Z3, Z7
-	VPDPBUSD.BCST    20(R9), Z3, Z8
-	VPANDD           128(SI), Z4, Z3
-	VPSLLW           $0x02, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    24(R9), Z3, Z6
-	VPDPBUSD.BCST    28(R9), Z3, Z7
-	VPDPBUSD.BCST    32(R9), Z3, Z8
-	VPANDD           192(SI), Z4, Z3
-	VPSLLW           $0x01, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    36(R9), Z3, Z6
-	VPDPBUSD.BCST    40(R9), Z3, Z7
-	VPDPBUSD.BCST    44(R9), Z3, Z8
-	VPANDD           256(SI), Z4, Z3
-	VMOVDQU32        (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    48(R9), Z3, Z6
-	VPDPBUSD.BCST    52(R9), Z3, Z7
-	VPDPBUSD.BCST    56(R9), Z3, Z8
-	VPANDD           320(SI), Z4, Z3
-	VPSRLW           $0x01, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    60(R9), Z3, Z6
-	VPDPBUSD.BCST    64(R9), Z3, Z7
-	VPDPBUSD.BCST    68(R9), Z3, Z8
-	VPANDD           384(SI), Z4, Z3
-	VPSRLW           $0x02, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    72(R9), Z3, Z6
-	VPDPBUSD.BCST    76(R9), Z3, Z7
-	VPDPBUSD.BCST    80(R9), Z3, Z8
-	VPANDD           448(SI), Z4, Z3
-	VPSRLW           $0x03, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    84(R9), Z3, Z6
-	VPDPBUSD.BCST    88(R9), Z3, Z7
-	VPDPBUSD.BCST    92(R9), Z3, Z8
-	VPMOVZXBD        (R8), Z3
-	VPMULLD          Z3, Z6, Z6
-	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
-	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
-	VPADDD           Z8, Z11, Z11
-	VPXORD           Z6, Z6, Z6
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPSRLW           $0x04, (SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSLLW           $0x04, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    96(R9), Z3, Z6
-	VPDPBUSD.BCST    100(R9), Z3, Z7
-	VPDPBUSD.BCST    104(R9), Z3, Z8
-	VPSRLW           $0x04, 64(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSLLW           $0x03, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    108(R9), Z3, Z6
-	VPDPBUSD.BCST    112(R9), Z3, Z7
-	VPDPBUSD.BCST    116(R9), Z3, Z8
-	VPSRLW           $0x04, 128(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSLLW           $0x02, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    120(R9), Z3, Z6
-	VPDPBUSD.BCST    124(R9), Z3, Z7
-	VPDPBUSD.BCST    128(R9), Z3, Z8
-	VPSRLW           $0x04, 192(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSLLW           $0x01, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    132(R9), Z3, Z6
-	VPDPBUSD.BCST    136(R9), Z3, Z7
-	VPDPBUSD.BCST    140(R9), Z3, Z8
-	VPSRLW           $0x04, 256(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VMOVDQU32        64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    144(R9), Z3, Z6
-	VPDPBUSD.BCST    148(R9), Z3, Z7
-	VPDPBUSD.BCST    152(R9), Z3, Z8
-	VPSRLW           $0x04, 320(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x01, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    156(R9), Z3, Z6
-	VPDPBUSD.BCST    160(R9), Z3, Z7
-	VPDPBUSD.BCST    164(R9), Z3, Z8
-	VPSRLW           $0x04, 384(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x02, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    168(R9), Z3, Z6
-	VPDPBUSD.BCST    172(R9), Z3, Z7
-	VPDPBUSD.BCST    176(R9), Z3, Z8
-	VPSRLW           $0x04, 448(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x03, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    180(R9), Z3, Z6
-	VPDPBUSD.BCST    184(R9), Z3, Z7
-	VPDPBUSD.BCST    188(R9), Z3, Z8
-	VPMOVZXBD        16(R8), Z3
-	VPMULLD          Z3, Z6, Z6
-	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
-	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
-	VPADDD           Z8, Z11, Z11
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x000000c0, R9
-	DECQ             BX
-	JNZ              loop2
-	VPXORD           Z6, Z6, Z6
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPMOVZXBW        2688(AX), Z3
-	VPDPWSSD.BCST    960(CX), Z3, Z6
-	VPDPWSSD.BCST    964(CX), Z3, Z7
-	VPDPWSSD.BCST    968(CX), Z3, Z8
-	VPMOVZXBW        2720(AX), Z3
-	VPDPWSSD.BCST    972(CX), Z3, Z6
-	VPDPWSSD.BCST    976(CX), Z3, Z7
-	VPDPWSSD.BCST    980(CX), Z3, Z8
-	VPMOVZXBW        2752(AX), Z3
-	VPDPWSSD.BCST    984(CX), Z3, Z6
-	VPDPWSSD.BCST    988(CX), Z3, Z7
-	VPDPWSSD.BCST    992(CX), Z3, Z8
-	VPMOVZXBW        2784(AX), Z3
-	VPDPWSSD.BCST    996(CX), Z3, Z6
-	VPDPWSSD.BCST    1000(CX), Z3, Z7
-	VPDPWSSD.BCST    1004(CX), Z3, Z8
-	VCVTPH2PS        2816(AX), Z3
-	VCVTPH2PS        2848(AX), Z12
-	VCVTDQ2PS        Z9, Z9
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z3, Z9, Z9
-	VFNMADD231PS     Z6, Z12, Z9
-	VFMADD231PS.BCST 1008(CX), Z9, Z0
-	VCVTDQ2PS        Z10, Z10
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z3, Z10, Z10
-	VFNMADD231PS     Z7, Z12, Z10
-	VFMADD231PS.BCST 1012(CX), Z10, Z1
-	VCVTDQ2PS        Z11, Z11
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z3, Z11, Z11
-	VFNMADD231PS     Z8, Z12, Z11
-	VFMADD231PS.BCST 1016(CX), Z11, Z2
-	ADDQ             $0x00000b40, AX
-	ADDQ             $0x000003fc, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ6Kx3AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
-	MOVL         $0x30303030, BX
-	VPBROADCASTD BX, Z5
-
-loop1:
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   3072(AX), R8
-	MOVQ   CX, R9
-	LEAQ   768(CX), R10
-
-loop2:
-	VPBROADCASTD     (R10), Z6
-	VPBROADCASTD     4(R10), Z7
-	VPBROADCASTD     8(R10), Z8
-	VPANDD           (SI), Z4, Z3
-	VPSLLW           $0x04, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    (R9), Z3, Z6
-	VPDPBUSD.BCST    4(R9), Z3, Z7
-	VPDPBUSD.BCST    8(R9), Z3, Z8
-	VPANDD           64(SI), Z4, Z3
-	VPSLLW           $0x04, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    12(R9), Z3, Z6
-	VPDPBUSD.BCST    16(R9), Z3, Z7
-	VPDPBUSD.BCST    20(R9), Z3, Z8
-	VPANDD           128(SI), Z4, Z3
-	VPSLLW           $0x04, 128(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    24(R9), Z3, Z6
-	VPDPBUSD.BCST    28(R9), Z3, Z7
-	VPDPBUSD.BCST    32(R9), Z3, Z8
-	VPANDD           192(SI), Z4, Z3
-	VPSLLW           $0x04, 192(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    36(R9), Z3, Z6
-	VPDPBUSD.BCST    40(R9), Z3, Z7
-	VPDPBUSD.BCST    44(R9), Z3, Z8
-	VPMOVSXBD        (R8), Z3
-	VPMULLD          Z3, Z6, Z6
-	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
-	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
-	VPADDD           Z8, Z11, Z11
-	VPBROADCASTD     12(R10), Z6
-	VPBROADCASTD     16(R10), Z7
-	VPBROADCASTD     20(R10), Z8
-	VPANDD           256(SI), Z4, Z3
-	VPSLLW           $0x02, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    48(R9), Z3, Z6
-	VPDPBUSD.BCST    52(R9), Z3, Z7
-	VPDPBUSD.BCST    56(R9), Z3, Z8
-	VPANDD           320(SI), Z4, Z3
-	VPSLLW           $0x02, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    60(R9), Z3, Z6
-	VPDPBUSD.BCST    64(R9), Z3, Z7
-	VPDPBUSD.BCST    68(R9), Z3, Z8
-	VPANDD           384(SI), Z4, Z3
-	VPSLLW           $0x02, 128(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    72(R9), Z3, Z6
-	VPDPBUSD.BCST    76(R9), Z3, Z7
-	VPDPBUSD.BCST    80(R9), Z3, Z8
-	VPANDD           448(SI), Z4, Z3
-	VPSLLW           $0x02, 192(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    84(R9), Z3, Z6
-	VPDPBUSD.BCST    88(R9), Z3, Z7
-	VPDPBUSD.BCST    92(R9), Z3, Z8
-	VPMOVSXBD        16(R8), Z3
-	VPMULLD          Z3, Z6, Z6
-	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
-	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
-	VPADDD           Z8, Z11, Z11
-	VPBROADCASTD     24(R10), Z6
-	VPBROADCASTD     28(R10), Z7
-	VPBROADCASTD     32(R10), Z8
-	VPSRLW           $0x04, (SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VMOVDQU32        (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    96(R9), Z3, Z6
-	VPDPBUSD.BCST    100(R9), Z3, Z7
-	VPDPBUSD.BCST    104(R9), Z3, Z8
-	VPSRLW           $0x04, 64(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VMOVDQU32        64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    108(R9), Z3, Z6
-	VPDPBUSD.BCST    112(R9), Z3, Z7
-	VPDPBUSD.BCST    116(R9), Z3, Z8
-	VPSRLW           $0x04, 128(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VMOVDQU32        128(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    120(R9), Z3, Z6
-	VPDPBUSD.BCST    124(R9), Z3, Z7
-	VPDPBUSD.BCST    128(R9), Z3, Z8
-	VPSRLW           $0x04, 192(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VMOVDQU32        192(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    132(R9), Z3, Z6
-	VPDPBUSD.BCST    136(R9), Z3, Z7
-	VPDPBUSD.BCST    140(R9), Z3, Z8
-	VPMOVSXBD        32(R8), Z3
-	VPMULLD          Z3, Z6, Z6
-	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
-	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
-	VPADDD           Z8, Z11, Z11
-	VPBROADCASTD     36(R10), Z6
-	VPBROADCASTD     40(R10), Z7
-	VPBROADCASTD     44(R10), Z8
-	VPSRLW           $0x04, 256(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x02, (DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    144(R9), Z3, Z6
-	VPDPBUSD.BCST    148(R9), Z3, Z7
-	VPDPBUSD.BCST    152(R9), Z3, Z8
-	VPSRLW           $0x04, 320(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x02, 64(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    156(R9), Z3, Z6
-	VPDPBUSD.BCST    160(R9), Z3, Z7
-	VPDPBUSD.BCST    164(R9), Z3, Z8
-	VPSRLW           $0x04, 384(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x02, 128(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    168(R9), Z3, Z6
-	VPDPBUSD.BCST    172(R9), Z3, Z7
-	VPDPBUSD.BCST    176(R9), Z3, Z8
-	VPSRLW           $0x04, 448(SI), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x02, 192(DI), Z12
-	VPTERNLOGD       $0xf8, Z5, Z12, Z3
-	VPDPBUSD.BCST    180(R9), Z3, Z6
-	VPDPBUSD.BCST    184(R9), Z3, Z7
-	VPDPBUSD.BCST    188(R9), Z3, Z8
-	VPMOVSXBD        48(R8), Z3
-	VPMULLD          Z3, Z6, Z6
-	VPADDD           Z6, Z9, Z9
-	VPMULLD          Z3, Z7, Z7
-	VPADDD           Z7, Z10, Z10
-	VPMULLD          Z3, Z8, Z8
-	VPADDD           Z8, Z11, Z11
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000040, R8
-	ADDQ             $0x000000c0, R9
-	ADDQ             $0x00000030, R10
-	DECQ             BX
-	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z3
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z3, Z9, Z9
-	VFMADD231PS.BCST 1008(CX), Z9, Z0
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z3, Z10, Z10
-	VFMADD231PS.BCST 1012(CX), Z10, Z1
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z3, Z11, Z11
-	VFMADD231PS.BCST 1016(CX), Z11, Z2
-	ADDQ             $0x00000d20, AX
-	ADDQ             $0x000003fc, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·productQ80x3AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-
-loop1:
-	VPBROADCASTD     96(CX), Z4
-	VPBROADCASTD     100(CX), Z5
-	VPBROADCASTD     104(CX), Z6
-	VMOVDQU32        (AX), Z3
-	VPDPBUSD.BCST    (CX), Z3, Z4
-	VPDPBUSD.BCST    4(CX), Z3, Z5
-	VPDPBUSD.BCST    8(CX), Z3, Z6
-	VMOVDQU32        64(AX), Z3
-	VPDPBUSD.BCST    12(CX), Z3, Z4
-	VPDPBUSD.BCST    16(CX), Z3, Z5
-	VPDPBUSD.BCST    20(CX), Z3, Z6
-	VMOVDQU32        128(AX), Z3
-	VPDPBUSD.BCST    24(CX), Z3, Z4
-	VPDPBUSD.BCST    28(CX), Z3, Z5
-	VPDPBUSD.BCST    32(CX), Z3, Z6
-	VMOVDQU32        192(AX), Z3
-	VPDPBUSD.BCST    36(CX), Z3, Z4
-	VPDPBUSD.BCST    40(CX), Z3, Z5
-	VPDPBUSD.BCST    44(CX), Z3, Z6
-	VMOVDQU32        256(AX), Z3
-	VPDPBUSD.BCST    48(CX), Z3, Z4
-	VPDPBUSD.BCST    52(CX), Z3, Z5
-	VPDPBUSD.BCST    56(CX), Z3, Z6
-	VMOVDQU32        320(AX), Z3
-	VPDPBUSD.BCST    60(CX), Z3, Z4
-	VPDPBUSD.BCST    64(CX), Z3, Z5
-	VPDPBUSD.BCST    68(CX), Z3, Z6
-	VMOVDQU32        384(AX), Z3
-	VPDPBUSD.BCST    72(CX), Z3, Z4
-	VPDPBUSD.BCST    76(CX), Z3, Z5
-	VPDPBUSD.BCST    80(CX), Z3, Z6
-	VMOVDQU32        448(AX), Z3
-	VPDPBUSD.BCST    84(CX), Z3, Z4
-	VPDPBUSD.BCST    88(CX), Z3, Z5
-	VPDPBUSD.BCST    92(CX), Z3, Z6
-	VCVTPH2PS        512(AX), Z3
-	VCVTDQ2PS        Z4, Z4
-	VMULPS           Z3, Z4, Z4
-	VFMADD231PS.BCST 108(CX), Z4, Z0
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z3, Z5, Z5
-	VFMADD231PS.BCST 112(CX), Z5, Z1
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z3, Z6, Z6
-	VFMADD231PS.BCST 116(CX), Z6, Z2
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000078, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ40x3AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
-
-loop1:
-	VPSRAD.BCST      $0x04, 96(CX), Z5
-	VPSRAD.BCST      $0x04, 100(CX), Z6
-	VPSRAD.BCST      $0x04, 104(CX), Z7
-	VPANDD           (AX), Z4, Z3
-	VPDPBUSD.BCST    (CX), Z3, Z5
-	VPDPBUSD.BCST    4(CX), Z3, Z6
-	VPDPBUSD.BCST    8(CX), Z3, Z7
-	VPANDD           64(AX), Z4, Z3
-	VPDPBUSD.BCST    12(CX), Z3, Z5
-	VPDPBUSD.BCST    16(CX), Z3, Z6
-	VPDPBUSD.BCST    20(CX), Z3, Z7
-	VPANDD           128(AX), Z4, Z3
-	VPDPBUSD.BCST    24(CX), Z3, Z5
-	VPDPBUSD.BCST    28(CX), Z3, Z6
-	VPDPBUSD.BCST    32(CX), Z3, Z7
-	VPANDD           192(AX), Z4, Z3
-	VPDPBUSD.BCST    36(CX), Z3, Z5
-	VPDPBUSD.BCST    40(CX), Z3, Z6
-	VPDPBUSD.BCST    44(CX), Z3, Z7
-	VPSRLW           $0x04, (AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VPDPBUSD.BCST    48(CX), Z3, Z5
-	VPDPBUSD.BCST    52(CX), Z3, Z6
-	VPDPBUSD.BCST    56(CX), Z3, Z7
-	VPSRLW           $0x04, 64(AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VPDPBUSD.BCST    60(CX), Z3, Z5
-	VPDPBUSD.BCST    64(CX), Z3, Z6
-	VPDPBUSD.BCST    68(CX), Z3, Z7
-	VPSRLW           $0x04, 128(AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VPDPBUSD.BCST    72(CX), Z3, Z5
-	VPDPBUSD.BCST    76(CX), Z3, Z6
-	VPDPBUSD.BCST    80(CX), Z3, Z7
-	VPSRLW           $0x04, 192(AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VPDPBUSD.BCST    84(CX), Z3, Z5
-	VPDPBUSD.BCST    88(CX), Z3, Z6
-	VPDPBUSD.BCST    92(CX), Z3, Z7
-	VCVTPH2PS        256(AX), Z3
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z3, Z5, Z5
-	VFMADD231PS.BCST 108(CX), Z5, Z0
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z3, Z6, Z6
-	VFMADD231PS.BCST 112(CX), Z6, Z1
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z3, Z7, Z7
-	VFMADD231PS.BCST 116(CX), Z7, Z2
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000078, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ50x3AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z5
-
-loop1:
-	VPSRAD.BCST      $0x03, 96(CX), Z6
-	VPSRAD.BCST      $0x03, 100(CX), Z7
-	VPSRAD.BCST      $0x03, 104(CX), Z8
-	VPANDD           (AX), Z4, Z3
-	VPSLLW           $0x04, 256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    (CX), Z3, Z6
-	VPDPBUSD.BCST    4(CX), Z3, Z7
-	VPDPBUSD.BCST    8(CX), Z3, Z8
-	VPANDD           64(AX), Z4, Z3
-	VPSLLW           $0x03, 256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    12(CX), Z3, Z6
-	VPDPBUSD.BCST    16(CX), Z3, Z7
-	VPDPBUSD.BCST    20(CX), Z3, Z8
-	VPANDD           128(AX), Z4, Z3
-	VPSLLW           $0x02, 256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    24(CX), Z3, Z6
-	VPDPBUSD.BCST    28(CX), Z3, Z7
-	VPDPBUSD.BCST    32(CX), Z3, Z8
-	VPANDD           192(AX), Z4, Z3
-	VPSLLW           $0x01, 256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    36(CX), Z3, Z6
-	VPDPBUSD.BCST    40(CX), Z3, Z7
-	VPDPBUSD.BCST    44(CX), Z3, Z8
-	VPSRLW           $0x04, (AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VMOVDQU32        256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    48(CX), Z3, Z6
-	VPDPBUSD.BCST    52(CX), Z3, Z7
-	VPDPBUSD.BCST    56(CX), Z3, Z8
-	VPSRLW           $0x04, 64(AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x01, 256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    60(CX), Z3, Z6
-	VPDPBUSD.BCST    64(CX), Z3, Z7
-	VPDPBUSD.BCST    68(CX), Z3, Z8
-	VPSRLW           $0x04, 128(AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x02, 256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    72(CX), Z3, Z6
-	VPDPBUSD.BCST    76(CX), Z3, Z7
-	VPDPBUSD.BCST    80(CX), Z3, Z8
-	VPSRLW           $0x04, 192(AX), Z3
-	VPANDD           Z4, Z3, Z3
-	VPSRLW           $0x03, 256(AX), Z9
-	VPTERNLOGD       $0xf8, Z5, Z9, Z3
-	VPDPBUSD.BCST    84(CX), Z3, Z6
-	VPDPBUSD.BCST    88(CX), Z3, Z7
-	VPDPBUSD.BCST    92(CX), Z3, Z8
-	VCVTPH2PS        320(AX), Z3
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z3, Z6, Z6
-	VFMADD231PS.BCST 108(CX), Z6, Z0
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z3, Z7, Z7
-	VFMADD231PS.BCST 112(CX), Z7, Z1
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z3, Z8, Z8
-	VFMADD231PS.BCST 116(CX), Z8, Z2
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000078, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productIQ4NLx3AVX512(SB), $0-56
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
-	VPXORD          Z1, Z1, Z1
-	VPXORD          Z2, Z2, Z2
-	VBROADCASTI32X4 nonlinear4<>+0(SB), Z4
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z5
-
-loop1:
-	VPBROADCASTD     96(CX), Z6
-	VPBROADCASTD     100(CX), Z7
-	VPBROADCASTD     104(CX), Z8
-	VPANDD           (AX), Z5, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    (CX), Z3, Z6
-	VPDPBUSD.BCST    4(CX), Z3, Z7
-	VPDPBUSD.BCST    8(CX), Z3, Z8
-	VPANDD           64(AX), Z5, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    12(CX), Z3, Z6
-	VPDPBUSD.BCST    16(CX), Z3, Z7
-	VPDPBUSD.BCST    20(CX), Z3, Z8
-	VPANDD           128(AX), Z5, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    24(CX), Z3, Z6
-	VPDPBUSD.BCST    28(CX), Z3, Z7
-	VPDPBUSD.BCST    32(CX), Z3, Z8
-	VPANDD           192(AX), Z5, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    36(CX), Z3, Z6
-	VPDPBUSD.BCST    40(CX), Z3, Z7
-	VPDPBUSD.BCST    44(CX), Z3, Z8
-	VPSRLW           $0x04, (AX), Z3
-	VPANDD           Z5, Z3, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    48(CX), Z3, Z6
-	VPDPBUSD.BCST    52(CX), Z3, Z7
-	VPDPBUSD.BCST    56(CX), Z3, Z8
-	VPSRLW           $0x04, 64(AX), Z3
-	VPANDD           Z5, Z3, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    60(CX), Z3, Z6
-	VPDPBUSD.BCST    64(CX), Z3, Z7
-	VPDPBUSD.BCST    68(CX), Z3, Z8
-	VPSRLW           $0x04, 128(AX), Z3
-	VPANDD           Z5, Z3, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    72(CX), Z3, Z6
-	VPDPBUSD.BCST    76(CX), Z3, Z7
-	VPDPBUSD.BCST    80(CX), Z3, Z8
-	VPSRLW           $0x04, 192(AX), Z3
-	VPANDD           Z5, Z3, Z3
-	VPSHUFB          Z3, Z4, Z3
-	VPDPBUSD.BCST    84(CX), Z3, Z6
-	VPDPBUSD.BCST    88(CX), Z3, Z7
-	VPDPBUSD.BCST    92(CX), Z3, Z8
-	VCVTPH2PS        256(AX), Z3
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z3, Z6, Z6
-	VFMADD231PS.BCST 108(CX), Z6, Z0
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z3, Z7, Z7
-	VFMADD231PS.BCST 112(CX), Z7, Z1
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z3, Z8, Z8
-	VFMADD231PS.BCST 116(CX), Z8, Z2
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000078, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF32x3AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-
-loop1:
-	VMOVUPS          (AX), Z3
-	VFMADD231PS.BCST (CX), Z3, Z0
-	VFMADD231PS.BCST 4(CX), Z3, Z1
-	VFMADD231PS.BCST 8(CX), Z3, Z2
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x0000000c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF16x3AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-
-loop1:
-	VCVTPH2PS        (AX), Z3
-	VFMADD231PS.BCST (CX), Z3, Z0
-	VFMADD231PS.BCST 4(CX), Z3, Z1
-	VFMADD231PS.BCST 8(CX), Z3, Z2
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000000c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productBF16x3AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-
-loop1:
-	VPMOVZXWD        (AX), Z3
-	VPSLLD           $0x10, Z3, Z3
-	VFMADD231PS.BCST (CX), Z3, Z0
-	VFMADD231PS.BCST 4(CX), Z3, Z1
-	VFMADD231PS.BCST 8(CX), Z3, Z2
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000000c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, (AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
@@ -2989,10 +475,10 @@ TEXT ·productQ4Kx4AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z5
 	MOVL         $0xf0f0f0f0, BX
@@ -3015,108 +501,108 @@ loop2:
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
-	VPANDD           (SI), Z5, Z4
-	VPDPBUSD.BCST    (R8), Z4, Z7
-	VPDPBUSD.BCST    4(R8), Z4, Z8
-	VPDPBUSD.BCST    8(R8), Z4, Z9
-	VPDPBUSD.BCST    12(R8), Z4, Z10
-	VPANDD           64(SI), Z5, Z4
-	VPDPBUSD.BCST    16(R8), Z4, Z7
-	VPDPBUSD.BCST    20(R8), Z4, Z8
-	VPDPBUSD.BCST    24(R8), Z4, Z9
-	VPDPBUSD.BCST    28(R8), Z4, Z10
-	VPANDD           128(SI), Z5, Z4
-	VPDPBUSD.BCST    32(R8), Z4, Z7
-	VPDPBUSD.BCST    36(R8), Z4, Z8
-	VPDPBUSD.BCST    40(R8), Z4, Z9
-	VPDPBUSD.BCST    44(R8), Z4, Z10
-	VPANDD           192(SI), Z5, Z4
-	VPDPBUSD.BCST    48(R8), Z4, Z7
-	VPDPBUSD.BCST    52(R8), Z4, Z8
-	VPDPBUSD.BCST    56(R8), Z4, Z9
-	VPDPBUSD.BCST    60(R8), Z4, Z10
-	VPANDD           256(SI), Z5, Z4
-	VPDPBUSD.BCST    64(R8), Z4, Z7
-	VPDPBUSD.BCST    68(R8), Z4, Z8
-	VPDPBUSD.BCST    72(R8), Z4, Z9
-	VPDPBUSD.BCST    76(R8), Z4, Z10
-	VPANDD           320(SI), Z5, Z4
-	VPDPBUSD.BCST    80(R8), Z4, Z7
-	VPDPBUSD.BCST    84(R8), Z4, Z8
-	VPDPBUSD.BCST    88(R8), Z4, Z9
-	VPDPBUSD.BCST    92(R8), Z4, Z10
-	VPANDD           384(SI), Z5, Z4
-	VPDPBUSD.BCST    96(R8), Z4, Z7
-	VPDPBUSD.BCST    100(R8), Z4, Z8
-	VPDPBUSD.BCST    104(R8), Z4, Z9
-	VPDPBUSD.BCST    108(R8), Z4, Z10
-	VPANDD           448(SI), Z5, Z4
-	VPDPBUSD.BCST    112(R8), Z4, Z7
-	VPDPBUSD.BCST    116(R8), Z4, Z8
-	VPDPBUSD.BCST    120(R8), Z4, Z9
-	VPDPBUSD.BCST    124(R8), Z4, Z10
-	VPMOVZXBD        (DI), Z4
-	VPSLLD           $0x04, Z4, Z4
-	VPMULLD          Z4, Z7, Z7
+	VPANDD           (SI), Z5, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z7
+	VPDPBUSD.BCST    4(R8), Z0, Z8
+	VPDPBUSD.BCST    8(R8), Z0, Z9
+	VPDPBUSD.BCST    12(R8), Z0, Z10
+	VPANDD           64(SI), Z5, Z0
+	VPDPBUSD.BCST    16(R8), Z0, Z7
+	VPDPBUSD.BCST    20(R8), Z0, Z8
+	VPDPBUSD.BCST    24(R8), Z0, Z9
+	VPDPBUSD.BCST    28(R8), Z0, Z10
+	VPANDD           128(SI), Z5, Z0
+	VPDPBUSD.BCST    32(R8), Z0, Z7
+	VPDPBUSD.BCST    36(R8), Z0, Z8
+	VPDPBUSD.BCST    40(R8), Z0, Z9
+	VPDPBUSD.BCST    44(R8), Z0, Z10
+	VPANDD           192(SI), Z5, Z0
+	VPDPBUSD.BCST    48(R8), Z0, Z7
+	VPDPBUSD.BCST    52(R8), Z0, Z8
+	VPDPBUSD.BCST    56(R8), Z0, Z9
+	VPDPBUSD.BCST    60(R8), Z0, Z10
+	VPANDD           256(SI), Z5, Z0
+	VPDPBUSD.BCST    64(R8), Z0, Z7
+	VPDPBUSD.BCST    68(R8), Z0, Z8
+	VPDPBUSD.BCST    72(R8), Z0, Z9
+	VPDPBUSD.BCST    76(R8), Z0, Z10
+	VPANDD           320(SI), Z5, Z0
+	VPDPBUSD.BCST    80(R8), Z0, Z7
+	VPDPBUSD.BCST    84(R8), Z0, Z8
+	VPDPBUSD.BCST    88(R8), Z0, Z9
+	VPDPBUSD.BCST    92(R8), Z0, Z10
+	VPANDD           384(SI), Z5, Z0
+	VPDPBUSD.BCST    96(R8), Z0, Z7
+	VPDPBUSD.BCST    100(R8), Z0, Z8
+	VPDPBUSD.BCST    104(R8), Z0, Z9
+	VPDPBUSD.BCST    108(R8), Z0, Z10
+	VPANDD           448(SI), Z5, Z0
+	VPDPBUSD.BCST    112(R8), Z0, Z7
+	VPDPBUSD.BCST    116(R8), Z0, Z8
+	VPDPBUSD.BCST    120(R8), Z0, Z9
+	VPDPBUSD.BCST    124(R8), Z0, Z10
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
+	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
+	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z14, Z14
 	VPXORD           Z7, Z7, Z7
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
-	VPANDD           (SI), Z6, Z4
-	VPDPBUSD.BCST    128(R8), Z4, Z7
-	VPDPBUSD.BCST    132(R8), Z4, Z8
-	VPDPBUSD.BCST    136(R8), Z4, Z9
-	VPDPBUSD.BCST    140(R8), Z4, Z10
-	VPANDD           64(SI), Z6, Z4
-	VPDPBUSD.BCST    144(R8), Z4, Z7
-	VPDPBUSD.BCST    148(R8), Z4, Z8
-	VPDPBUSD.BCST    152(R8), Z4, Z9
-	VPDPBUSD.BCST    156(R8), Z4, Z10
-	VPANDD           128(SI), Z6, Z4
-	VPDPBUSD.BCST    160(R8), Z4, Z7
-	VPDPBUSD.BCST    164(R8), Z4, Z8
-	VPDPBUSD.BCST    168(R8), Z4, Z9
-	VPDPBUSD.BCST    172(R8), Z4, Z10
-	VPANDD           192(SI), Z6, Z4
-	VPDPBUSD.BCST    176(R8), Z4, Z7
-	VPDPBUSD.BCST    180(R8), Z4, Z8
-	VPDPBUSD.BCST    184(R8), Z4, Z9
-	VPDPBUSD.BCST    188(R8), Z4, Z10
-	VPANDD           256(SI), Z6, Z4
-	VPDPBUSD.BCST    192(R8), Z4, Z7
-	VPDPBUSD.BCST    196(R8), Z4, Z8
-	VPDPBUSD.BCST    200(R8), Z4, Z9
-	VPDPBUSD.BCST    204(R8), Z4, Z10
-	VPANDD           320(SI), Z6, Z4
-	VPDPBUSD.BCST    208(R8), Z4, Z7
-	VPDPBUSD.BCST    212(R8), Z4, Z8
-	VPDPBUSD.BCST    216(R8), Z4, Z9
-	VPDPBUSD.BCST    220(R8), Z4, Z10
-	VPANDD           384(SI), Z6, Z4
-	VPDPBUSD.BCST    224(R8), Z4, Z7
-	VPDPBUSD.BCST    228(R8), Z4, Z8
-	VPDPBUSD.BCST    232(R8), Z4, Z9
-	VPDPBUSD.BCST    236(R8), Z4, Z10
-	VPANDD           448(SI), Z6, Z4
-	VPDPBUSD.BCST    240(R8), Z4, Z7
-	VPDPBUSD.BCST    244(R8), Z4, Z8
-	VPDPBUSD.BCST    248(R8), Z4, Z9
-	VPDPBUSD.BCST    252(R8), Z4, Z10
-	VPMOVZXBD        16(DI), Z4
-	VPMULLD          Z4, Z7, Z7
+	VPANDD           (SI), Z6, Z0
+	VPDPBUSD.BCST    128(R8), Z0, Z7
+	VPDPBUSD.BCST    132(R8), Z0, Z8
+	VPDPBUSD.BCST    136(R8), Z0, Z9
+	VPDPBUSD.BCST    140(R8), Z0, Z10
+	VPANDD           64(SI), Z6, Z0
+	VPDPBUSD.BCST    144(R8), Z0, Z7
+	VPDPBUSD.BCST    148(R8), Z0, Z8
+	VPDPBUSD.BCST    152(R8), Z0, Z9
+	VPDPBUSD.BCST    156(R8), Z0, Z10
+	VPANDD           128(SI), Z6, Z0
+	VPDPBUSD.BCST    160(R8), Z0, Z7
+	VPDPBUSD.BCST    164(R8), Z0, Z8
+	VPDPBUSD.BCST    168(R8), Z0, Z9
+	VPDPBUSD.BCST    172(R8), Z0, Z10
+	VPANDD           192(SI), Z6, Z0
+	VPDPBUSD.BCST    176(R8), Z0, Z7
+	VPDPBUSD.BCST    180(R8), Z0, Z8
+	VPDPBUSD.BCST    184(R8), Z0, Z9
+	VPDPBUSD.BCST    188(R8), Z0, Z10
+	VPANDD           256(SI), Z6, Z0
+	VPDPBUSD.BCST    192(R8), Z0, Z7
+	VPDPBUSD.BCST    196(R8), Z0, Z8
+	VPDPBUSD.BCST    200(R8), Z0, Z9
+	VPDPBUSD.BCST    204(R8), Z0, Z10
+	VPANDD           320(SI), Z6, Z0
+	VPDPBUSD.BCST    208(R8), Z0, Z7
+	VPDPBUSD.BCST    212(R8), Z0, Z8
+	VPDPBUSD.BCST    216(R8), Z0, Z9
+	VPDPBUSD.BCST    220(R8), Z0, Z10
+	VPANDD           384(SI), Z6, Z0
+	VPDPBUSD.BCST    224(R8), Z0, Z7
+	VPDPBUSD.BCST    228(R8), Z0, Z8
+	VPDPBUSD.BCST    232(R8), Z0, Z9
+	VPDPBUSD.BCST    236(R8), Z0, Z10
+	VPANDD           448(SI), Z6, Z0
+	VPDPBUSD.BCST    240(R8), Z0, Z7
+	VPDPBUSD.BCST    244(R8), Z0, Z8
+	VPDPBUSD.BCST    248(R8), Z0, Z9
+	VPDPBUSD.BCST    252(R8), Z0, Z10
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z7, Z7
 	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
+	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
+	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z14, Z14
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -3127,49 +613,49 @@ loop2:
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
-	VPMOVZXBW        2176(AX), Z4
-	VPDPWSSD.BCST    1280(CX), Z4, Z7
-	VPDPWSSD.BCST    1284(CX), Z4, Z8
-	VPDPWSSD.BCST    1288(CX), Z4, Z9
-	VPDPWSSD.BCST    1292(CX), Z4, Z10
-	VPMOVZXBW        2208(AX), Z4
-	VPDPWSSD.BCST    1296(CX), Z4, Z7
-	VPDPWSSD.BCST    1300(CX), Z4, Z8
-	VPDPWSSD.BCST    1304(CX), Z4, Z9
-	VPDPWSSD.BCST    1308(CX), Z4, Z10
-	VPMOVZXBW        2240(AX), Z4
-	VPDPWSSD.BCST    1312(CX), Z4, Z7
-	VPDPWSSD.BCST    1316(CX), Z4, Z8
-	VPDPWSSD.BCST    1320(CX), Z4, Z9
-	VPDPWSSD.BCST    1324(CX), Z4, Z10
-	VPMOVZXBW        2272(AX), Z4
-	VPDPWSSD.BCST    1328(CX), Z4, Z7
-	VPDPWSSD.BCST    1332(CX), Z4, Z8
-	VPDPWSSD.BCST    1336(CX), Z4, Z9
-	VPDPWSSD.BCST    1340(CX), Z4, Z10
-	VCVTPH2PS        2304(AX), Z4
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    1280(CX), Z0, Z7
+	VPDPWSSD.BCST    1284(CX), Z0, Z8
+	VPDPWSSD.BCST    1288(CX), Z0, Z9
+	VPDPWSSD.BCST    1292(CX), Z0, Z10
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    1296(CX), Z0, Z7
+	VPDPWSSD.BCST    1300(CX), Z0, Z8
+	VPDPWSSD.BCST    1304(CX), Z0, Z9
+	VPDPWSSD.BCST    1308(CX), Z0, Z10
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    1312(CX), Z0, Z7
+	VPDPWSSD.BCST    1316(CX), Z0, Z8
+	VPDPWSSD.BCST    1320(CX), Z0, Z9
+	VPDPWSSD.BCST    1324(CX), Z0, Z10
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    1328(CX), Z0, Z7
+	VPDPWSSD.BCST    1332(CX), Z0, Z8
+	VPDPWSSD.BCST    1336(CX), Z0, Z9
+	VPDPWSSD.BCST    1340(CX), Z0, Z10
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z16
-	VMULPS           Z15, Z4, Z4
+	VMULPS           Z15, Z0, Z0
 	VCVTDQ2PS        Z11, Z11
 	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z4, Z11, Z11
+	VMULPS           Z0, Z11, Z11
 	VFNMADD231PS     Z7, Z16, Z11
-	VFMADD231PS.BCST 1344(CX), Z11, Z0
+	VFMADD231PS.BCST 1344(CX), Z11, Z1
 	VCVTDQ2PS        Z12, Z12
 	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z4, Z12, Z12
+	VMULPS           Z0, Z12, Z12
 	VFNMADD231PS     Z8, Z16, Z12
-	VFMADD231PS.BCST 1348(CX), Z12, Z1
+	VFMADD231PS.BCST 1348(CX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
 	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z4, Z13, Z13
+	VMULPS           Z0, Z13, Z13
 	VFNMADD231PS     Z9, Z16, Z13
-	VFMADD231PS.BCST 1352(CX), Z13, Z2
+	VFMADD231PS.BCST 1352(CX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
 	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z4, Z14, Z14
+	VMULPS           Z0, Z14, Z14
 	VFNMADD231PS     Z10, Z16, Z14
-	VFMADD231PS.BCST 1356(CX), Z14, Z3
+	VFMADD231PS.BCST 1356(CX), Z14, Z4
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x00000550, CX
 	DECQ             DX
@@ -3180,1210 +666,32 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
 	ADDQ   CX, DX
 	VADDPS (DX), Z3, Z3
 	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z3, (AX)
 	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ5Kx4AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z6
-
-loop1:
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   2560(AX), R8
-	MOVQ   CX, R9
-
-loop2:
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPANDD           (SI), Z5, Z4
-	VPSLLW           $0x04, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    (R9), Z4, Z7
-	VPDPBUSD.BCST    4(R9), Z4, Z8
-	VPDPBUSD.BCST    8(R9), Z4, Z9
-	VPDPBUSD.BCST    12(R9), Z4, Z10
-	VPANDD           64(SI), Z5, Z4
-	VPSLLW           $0x03, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    16(R9), Z4, Z7
-	VPDPBUSD.BCST    20(R9), Z4, Z8
-	VPDPBUSD.BCST    24(R9), Z4, Z9
-	VPDPBUSD.BCST    28(R9), Z4, Z10
-	VPANDD           128(SI), Z5, Z4
-	VPSLLW           $0x02, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    32(R9), Z4, Z7
-	VPDPBUSD.BCST    36(R9), Z4, Z8
-	VPDPBUSD.BCST    40(R9), Z4, Z9
-	VPDPBUSD.BCST    44(R9), Z4, Z10
-	VPANDD           192(SI), Z5, Z4
-	VPSLLW           $0x01, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    48(R9), Z4, Z7
-	VPDPBUSD.BCST    52(R9), Z4, Z8
-	VPDPBUSD.BCST    56(R9), Z4, Z9
-	VPDPBUSD.BCST    60(R9), Z4, Z10
-	VPANDD           256(SI), Z5, Z4
-	VMOVDQU32        (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    64(R9), Z4, Z7
-	VPDPBUSD.BCST    68(R9), Z4, Z8
-	VPDPBUSD.BCST    72(R9), Z4, Z9
-	VPDPBUSD.BCST    76(R9), Z4, Z10
-	VPANDD           320(SI), Z5, Z4
-	VPSRLW           $0x01, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    80(R9), Z4, Z7
-	VPDPBUSD.BCST    84(R9), Z4, Z8
-	VPDPBUSD.BCST    88(R9), Z4, Z9
-	VPDPBUSD.BCST    92(R9), Z4, Z10
-	VPANDD           384(SI), Z5, Z4
-	VPSRLW           $0x02, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    96(R9), Z4, Z7
-	VPDPBUSD.BCST    100(R9), Z4, Z8
-	VPDPBUSD.BCST    104(R9), Z4, Z9
-	VPDPBUSD.BCST    108(R9), Z4, Z10
-	VPANDD           448(SI), Z5, Z4
-	VPSRLW           $0x03, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    112(R9), Z4, Z7
-	VPDPBUSD.BCST    116(R9), Z4, Z8
-	VPDPBUSD.BCST    120(R9), Z4, Z9
-	VPDPBUSD.BCST    124(R9), Z4, Z10
-	VPMOVZXBD        (R8), Z4
-	VPMULLD          Z4, Z7, Z7
-	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
-	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
-	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
-	VPADDD           Z10, Z14, Z14
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPSRLW           $0x04, (SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSLLW           $0x04, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    128(R9), Z4, Z7
-	VPDPBUSD.BCST    132(R9), Z4, Z8
-	VPDPBUSD.BCST    136(R9), Z4, Z9
-	VPDPBUSD.BCST    140(R9), Z4, Z10
-	VPSRLW           $0x04, 64(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSLLW           $0x03, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    144(R9), Z4, Z7
-	VPDPBUSD.BCST    148(R9), Z4, Z8
-	VPDPBUSD.BCST    152(R9), Z4, Z9
-	VPDPBUSD.BCST    156(R9), Z4, Z10
-	VPSRLW           $0x04, 128(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSLLW           $0x02, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    160(R9), Z4, Z7
-	VPDPBUSD.BCST    164(R9), Z4, Z8
-	VPDPBUSD.BCST    168(R9), Z4, Z9
-	VPDPBUSD.BCST    172(R9), Z4, Z10
-	VPSRLW           $0x04, 192(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSLLW           $0x01, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    176(R9), Z4, Z7
-	VPDPBUSD.BCST    180(R9), Z4, Z8
-	VPDPBUSD.BCST    184(R9), Z4, Z9
-	VPDPBUSD.BCST    188(R9), Z4, Z10
-	VPSRLW           $0x04, 256(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VMOVDQU32        64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    192(R9), Z4, Z7
-	VPDPBUSD.BCST    196(R9), Z4, Z8
-	VPDPBUSD.BCST    200(R9), Z4, Z9
-	VPDPBUSD.BCST    204(R9), Z4, Z10
-	VPSRLW           $0x04, 320(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x01, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    208(R9), Z4, Z7
-	VPDPBUSD.BCST    212(R9), Z4, Z8
-	VPDPBUSD.BCST    216(R9), Z4, Z9
-	VPDPBUSD.BCST    220(R9), Z4, Z10
-	VPSRLW           $0x04, 384(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x02, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    224(R9), Z4, Z7
-	VPDPBUSD.BCST    228(R9), Z4, Z8
-	VPDPBUSD.BCST    232(R9), Z4, Z9
-	VPDPBUSD.BCST    236(R9), Z4, Z10
-	VPSRLW           $0x04, 448(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x03, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    240(R9), Z4, Z7
-	VPDPBUSD.BCST    244(R9), Z4, Z8
-	VPDPBUSD.BCST    248(R9), Z4, Z9
-	VPDPBUSD.BCST    252(R9), Z4, Z10
-	VPMOVZXBD        16(R8), Z4
-	VPMULLD          Z4, Z7, Z7
-	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
-	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
-	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
-	VPADDD           Z10, Z14, Z14
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x00000100, R9
-	DECQ             BX
-	JNZ              loop2
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPMOVZXBW        2688(AX), Z4
-	VPDPWSSD.BCST    1280(CX), Z4, Z7
-	VPDPWSSD.BCST    1284(CX), Z4, Z8
-	VPDPWSSD.BCST    1288(CX), Z4, Z9
-	VPDPWSSD.BCST    1292(CX), Z4, Z10
-	VPMOVZXBW        2720(AX), Z4
-	VPDPWSSD.BCST    1296(CX), Z4, Z7
-	VPDPWSSD.BCST    1300(CX), Z4, Z8
-	VPDPWSSD.BCST    1304(CX), Z4, Z9
-	VPDPWSSD.BCST    1308(CX), Z4, Z10
-	VPMOVZXBW        2752(AX), Z4
-	VPDPWSSD.BCST    1312(CX), Z4, Z7
-	VPDPWSSD.BCST    1316(CX), Z4, Z8
-	VPDPWSSD.BCST    1320(CX), Z4, Z9
-	VPDPWSSD.BCST    1324(CX), Z4, Z10
-	VPMOVZXBW        2784(AX), Z4
-	VPDPWSSD.BCST    1328(CX), Z4, Z7
-	VPDPWSSD.BCST    1332(CX), Z4, Z8
-	VPDPWSSD.BCST    1336(CX), Z4, Z9
-	VPDPWSSD.BCST    1340(CX), Z4, Z10
-	VCVTPH2PS        2816(AX), Z4
-	VCVTPH2PS        2848(AX), Z15
-	VCVTDQ2PS        Z11, Z11
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z4, Z11, Z11
-	VFNMADD231PS     Z7, Z15, Z11
-	VFMADD231PS.BCST 1344(CX), Z11, Z0
-	VCVTDQ2PS        Z12, Z12
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z4, Z12, Z12
-	VFNMADD231PS     Z8, Z15, Z12
-	VFMADD231PS.BCST 1348(CX), Z12, Z1
-	VCVTDQ2PS        Z13, Z13
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z4, Z13, Z13
-	VFNMADD231PS     Z9, Z15, Z13
-	VFMADD231PS.BCST 1352(CX), Z13, Z2
-	VCVTDQ2PS        Z14, Z14
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z4, Z14, Z14
-	VFNMADD231PS     Z10, Z15, Z14
-	VFMADD231PS.BCST 1356(CX), Z14, Z3
-	ADDQ             $0x00000b40, AX
-	ADDQ             $0x00000550, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ6Kx4AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
-	MOVL         $0x30303030, BX
-	VPBROADCASTD BX, Z6
-
-loop1:
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   3072(AX), R8
-	MOVQ   CX, R9
-	LEAQ   1024(CX), R10
-
-loop2:
-	VPBROADCASTD     (R10), Z7
-	VPBROADCASTD     4(R10), Z8
-	VPBROADCASTD     8(R10), Z9
-	VPBROADCASTD     12(R10), Z10
-	VPANDD           (SI), Z5, Z4
-	VPSLLW           $0x04, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    (R9), Z4, Z7
-	VPDPBUSD.BCST    4(R9), Z4, Z8
-	VPDPBUSD.BCST    8(R9), Z4, Z9
-	VPDPBUSD.BCST    12(R9), Z4, Z10
-	VPANDD           64(SI), Z5, Z4
-	VPSLLW           $0x04, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    16(R9), Z4, Z7
-	VPDPBUSD.BCST    20(R9), Z4, Z8
-	VPDPBUSD.BCST    24(R9), Z4, Z9
-	VPDPBUSD.BCST    28(R9), Z4, Z10
-	VPANDD           128(SI), Z5, Z4
-	VPSLLW           $0x04, 128(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    32(R9), Z4, Z7
-	VPDPBUSD.BCST    36(R9), Z4, Z8
-	VPDPBUSD.BCST    40(R9), Z4, Z9
-	VPDPBUSD.BCST    44(R9), Z4, Z10
-	VPANDD           192(SI), Z5, Z4
-	VPSLLW           $0x04, 192(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    48(R9), Z4, Z7
-	VPDPBUSD.BCST    52(R9), Z4, Z8
-	VPDPBUSD.BCST    56(R9), Z4, Z9
-	VPDPBUSD.BCST    60(R9), Z4, Z10
-	VPMOVSXBD        (R8), Z4
-	VPMULLD          Z4, Z7, Z7
-	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
-	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
-	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
-	VPADDD           Z10, Z14, Z14
-	VPBROADCASTD     16(R10), Z7
-	VPBROADCASTD     20(R10), Z8
-	VPBROADCASTD     24(R10), Z9
-	VPBROADCASTD     28(R10), Z10
-	VPANDD           256(SI), Z5, Z4
-	VPSLLW           $0x02, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    64(R9), Z4, Z7
-	VPDPBUSD.BCST    68(R9), Z4, Z8
-	VPDPBUSD.BCST    72(R9), Z4, Z9
-	VPDPBUSD.BCST    76(R9), Z4, Z10
-	VPANDD           320(SI), Z5, Z4
-	VPSLLW           $0x02, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    80(R9), Z4, Z7
-	VPDPBUSD.BCST    84(R9), Z4, Z8
-	VPDPBUSD.BCST    88(R9), Z4, Z9
-	VPDPBUSD.BCST    92(R9), Z4, Z10
-	VPANDD           384(SI), Z5, Z4
-	VPSLLW           $0x02, 128(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    96(R9), Z4, Z7
-	VPDPBUSD.BCST    100(R9), Z4, Z8
-	VPDPBUSD.BCST    104(R9), Z4, Z9
-	VPDPBUSD.BCST    108(R9), Z4, Z10
-	VPANDD           448(SI), Z5, Z4
-	VPSLLW           $0x02, 192(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    112(R9), Z4, Z7
-	VPDPBUSD.BCST    116(R9), Z4, Z8
-	VPDPBUSD.BCST    120(R9), Z4, Z9
-	VPDPBUSD.BCST    124(R9), Z4, Z10
-	VPMOVSXBD        16(R8), Z4
-	VPMULLD          Z4, Z7, Z7
-	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
-	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
-	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
-	VPADDD           Z10, Z14, Z14
-	VPBROADCASTD     32(R10), Z7
-	VPBROADCASTD     36(R10), Z8
-	VPBROADCASTD     40(R10), Z9
-	VPBROADCASTD     44(R10), Z10
-	VPSRLW           $0x04, (SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VMOVDQU32        (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    128(R9), Z4, Z7
-	VPDPBUSD.BCST    132(R9), Z4, Z8
-	VPDPBUSD.BCST    136(R9), Z4, Z9
-	VPDPBUSD.BCST    140(R9), Z4, Z10
-	VPSRLW           $0x04, 64(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VMOVDQU32        64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    144(R9), Z4, Z7
-	VPDPBUSD.BCST    148(R9), Z4, Z8
-	VPDPBUSD.BCST    152(R9), Z4, Z9
-	VPDPBUSD.BCST    156(R9), Z4, Z10
-	VPSRLW           $0x04, 128(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VMOVDQU32        128(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    160(R9), Z4, Z7
-	VPDPBUSD.BCST    164(R9), Z4, Z8
-	VPDPBUSD.BCST    168(R9), Z4, Z9
-	VPDPBUSD.BCST    172(R9), Z4, Z10
-	VPSRLW           $0x04, 192(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VMOVDQU32        192(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    176(R9), Z4, Z7
-	VPDPBUSD.BCST    180(R9), Z4, Z8
-	VPDPBUSD.BCST    184(R9), Z4, Z9
-	VPDPBUSD.BCST    188(R9), Z4, Z10
-	VPMOVSXBD        32(R8), Z4
-	VPMULLD          Z4, Z7, Z7
-	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
-	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
-	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
-	VPADDD           Z10, Z14, Z14
-	VPBROADCASTD     48(R10), Z7
-	VPBROADCASTD     52(R10), Z8
-	VPBROADCASTD     56(R10), Z9
-	VPBROADCASTD     60(R10), Z10
-	VPSRLW           $0x04, 256(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x02, (DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    192(R9), Z4, Z7
-	VPDPBUSD.BCST    196(R9), Z4, Z8
-	VPDPBUSD.BCST    200(R9), Z4, Z9
-	VPDPBUSD.BCST    204(R9), Z4, Z10
-	VPSRLW           $0x04, 320(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x02, 64(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    208(R9), Z4, Z7
-	VPDPBUSD.BCST    212(R9), Z4, Z8
-	VPDPBUSD.BCST    216(R9), Z4, Z9
-	VPDPBUSD.BCST    220(R9), Z4, Z10
-	VPSRLW           $0x04, 384(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x02, 128(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    224(R9), Z4, Z7
-	VPDPBUSD.BCST    228(R9), Z4, Z8
-	VPDPBUSD.BCST    232(R9), Z4, Z9
-	VPDPBUSD.BCST    236(R9), Z4, Z10
-	VPSRLW           $0x04, 448(SI), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x02, 192(DI), Z15
-	VPTERNLOGD       $0xf8, Z6, Z15, Z4
-	VPDPBUSD.BCST    240(R9), Z4, Z7
-	VPDPBUSD.BCST    244(R9), Z4, Z8
-	VPDPBUSD.BCST    248(R9), Z4, Z9
-	VPDPBUSD.BCST    252(R9), Z4, Z10
-	VPMOVSXBD        48(R8), Z4
-	VPMULLD          Z4, Z7, Z7
-	VPADDD           Z7, Z11, Z11
-	VPMULLD          Z4, Z8, Z8
-	VPADDD           Z8, Z12, Z12
-	VPMULLD          Z4, Z9, Z9
-	VPADDD           Z9, Z13, Z13
-	VPMULLD          Z4, Z10, Z10
-	VPADDD           Z10, Z14, Z14
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000040, R8
-	ADDQ             $0x00000100, R9
-	ADDQ             $0x00000040, R10
-	DECQ             BX
-	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z4
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z4, Z11, Z11
-	VFMADD231PS.BCST 1344(CX), Z11, Z0
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z4, Z12, Z12
-	VFMADD231PS.BCST 1348(CX), Z12, Z1
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z4, Z13, Z13
-	VFMADD231PS.BCST 1352(CX), Z13, Z2
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z4, Z14, Z14
-	VFMADD231PS.BCST 1356(CX), Z14, Z3
-	ADDQ             $0x00000d20, AX
-	ADDQ             $0x00000550, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·productQ80x4AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-
-loop1:
-	VPBROADCASTD     128(CX), Z5
-	VPBROADCASTD     132(CX), Z6
-	VPBROADCASTD     136(CX), Z7
-	VPBROADCASTD     140(CX), Z8
-	VMOVDQU32        (AX), Z4
-	VPDPBUSD.BCST    (CX), Z4, Z5
-	VPDPBUSD.BCST    4(CX), Z4, Z6
-	VPDPBUSD.BCST    8(CX), Z4, Z7
-	VPDPBUSD.BCST    12(CX), Z4, Z8
-	VMOVDQU32        64(AX), Z4
-	VPDPBUSD.BCST    16(CX), Z4, Z5
-	VPDPBUSD.BCST    20(CX), Z4, Z6
-	VPDPBUSD.BCST    24(CX), Z4, Z7
-	VPDPBUSD.BCST    28(CX), Z4, Z8
-	VMOVDQU32        128(AX), Z4
-	VPDPBUSD.BCST    32(CX), Z4, Z5
-	VPDPBUSD.BCST    36(CX), Z4, Z6
-	VPDPBUSD.BCST    40(CX), Z4, Z7
-	VPDPBUSD.BCST    44(CX), Z4, Z8
-	VMOVDQU32        192(AX), Z4
-	VPDPBUSD.BCST    48(CX), Z4, Z5
-	VPDPBUSD.BCST    52(CX), Z4, Z6
-	VPDPBUSD.BCST    56(CX), Z4, Z7
-	VPDPBUSD.BCST    60(CX), Z4, Z8
-	VMOVDQU32        256(AX), Z4
-	VPDPBUSD.BCST    64(CX), Z4, Z5
-	VPDPBUSD.BCST    68(CX), Z4, Z6
-	VPDPBUSD.BCST    72(CX), Z4, Z7
-	VPDPBUSD.BCST    76(CX), Z4, Z8
-	VMOVDQU32        320(AX), Z4
-	VPDPBUSD.BCST    80(CX), Z4, Z5
-	VPDPBUSD.BCST    84(CX), Z4, Z6
-	VPDPBUSD.BCST    88(CX), Z4, Z7
-	VPDPBUSD.BCST    92(CX), Z4, Z8
-	VMOVDQU32        384(AX), Z4
-	VPDPBUSD.BCST    96(CX), Z4, Z5
-	VPDPBUSD.BCST    100(CX), Z4, Z6
-	VPDPBUSD.BCST    104(CX), Z4, Z7
-	VPDPBUSD.BCST    108(CX), Z4, Z8
-	VMOVDQU32        448(AX), Z4
-	VPDPBUSD.BCST    112(CX), Z4, Z5
-	VPDPBUSD.BCST    116(CX), Z4, Z6
-	VPDPBUSD.BCST    120(CX), Z4, Z7
-	VPDPBUSD.BCST    124(CX), Z4, Z8
-	VCVTPH2PS        512(AX), Z4
-	VCVTDQ2PS        Z5, Z5
-	VMULPS           Z4, Z5, Z5
-	VFMADD231PS.BCST 144(CX), Z5, Z0
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z4, Z6, Z6
-	VFMADD231PS.BCST 148(CX), Z6, Z1
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS.BCST 152(CX), Z7, Z2
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z4, Z8, Z8
-	VFMADD231PS.BCST 156(CX), Z8, Z3
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000a0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ40x4AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
-
-loop1:
-	VPSRAD.BCST      $0x04, 128(CX), Z6
-	VPSRAD.BCST      $0x04, 132(CX), Z7
-	VPSRAD.BCST      $0x04, 136(CX), Z8
-	VPSRAD.BCST      $0x04, 140(CX), Z9
-	VPANDD           (AX), Z5, Z4
-	VPDPBUSD.BCST    (CX), Z4, Z6
-	VPDPBUSD.BCST    4(CX), Z4, Z7
-	VPDPBUSD.BCST    8(CX), Z4, Z8
-	VPDPBUSD.BCST    12(CX), Z4, Z9
-	VPANDD           64(AX), Z5, Z4
-	VPDPBUSD.BCST    16(CX), Z4, Z6
-	VPDPBUSD.BCST    20(CX), Z4, Z7
-	VPDPBUSD.BCST    24(CX), Z4, Z8
-	VPDPBUSD.BCST    28(CX), Z4, Z9
-	VPANDD           128(AX), Z5, Z4
-	VPDPBUSD.BCST    32(CX), Z4, Z6
-	VPDPBUSD.BCST    36(CX), Z4, Z7
-	VPDPBUSD.BCST    40(CX), Z4, Z8
-	VPDPBUSD.BCST    44(CX), Z4, Z9
-	VPANDD           192(AX), Z5, Z4
-	VPDPBUSD.BCST    48(CX), Z4, Z6
-	VPDPBUSD.BCST    52(CX), Z4, Z7
-	VPDPBUSD.BCST    56(CX), Z4, Z8
-	VPDPBUSD.BCST    60(CX), Z4, Z9
-	VPSRLW           $0x04, (AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VPDPBUSD.BCST    64(CX), Z4, Z6
-	VPDPBUSD.BCST    68(CX), Z4, Z7
-	VPDPBUSD.BCST    72(CX), Z4, Z8
-	VPDPBUSD.BCST    76(CX), Z4, Z9
-	VPSRLW           $0x04, 64(AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VPDPBUSD.BCST    80(CX), Z4, Z6
-	VPDPBUSD.BCST    84(CX), Z4, Z7
-	VPDPBUSD.BCST    88(CX), Z4, Z8
-	VPDPBUSD.BCST    92(CX), Z4, Z9
-	VPSRLW           $0x04, 128(AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VPDPBUSD.BCST    96(CX), Z4, Z6
-	VPDPBUSD.BCST    100(CX), Z4, Z7
-	VPDPBUSD.BCST    104(CX), Z4, Z8
-	VPDPBUSD.BCST    108(CX), Z4, Z9
-	VPSRLW           $0x04, 192(AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VPDPBUSD.BCST    112(CX), Z4, Z6
-	VPDPBUSD.BCST    116(CX), Z4, Z7
-	VPDPBUSD.BCST    120(CX), Z4, Z8
-	VPDPBUSD.BCST    124(CX), Z4, Z9
-	VCVTPH2PS        256(AX), Z4
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z4, Z6, Z6
-	VFMADD231PS.BCST 144(CX), Z6, Z0
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS.BCST 148(CX), Z7, Z1
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z4, Z8, Z8
-	VFMADD231PS.BCST 152(CX), Z8, Z2
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z4, Z9, Z9
-	VFMADD231PS.BCST 156(CX), Z9, Z3
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000a0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ50x4AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z6
-
-loop1:
-	VPSRAD.BCST      $0x03, 128(CX), Z7
-	VPSRAD.BCST      $0x03, 132(CX), Z8
-	VPSRAD.BCST      $0x03, 136(CX), Z9
-	VPSRAD.BCST      $0x03, 140(CX), Z10
-	VPANDD           (AX), Z5, Z4
-	VPSLLW           $0x04, 256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    (CX), Z4, Z7
-	VPDPBUSD.BCST    4(CX), Z4, Z8
-	VPDPBUSD.BCST    8(CX), Z4, Z9
-	VPDPBUSD.BCST    12(CX), Z4, Z10
-	VPANDD           64(AX), Z5, Z4
-	VPSLLW           $0x03, 256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    16(CX), Z4, Z7
-	VPDPBUSD.BCST    20(CX), Z4, Z8
-	VPDPBUSD.BCST    24(CX), Z4, Z9
-	VPDPBUSD.BCST    28(CX), Z4, Z10
-	VPANDD           128(AX), Z5, Z4
-	VPSLLW           $0x02, 256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    32(CX), Z4, Z7
-	VPDPBUSD.BCST    36(CX), Z4, Z8
-	VPDPBUSD.BCST    40(CX), Z4, Z9
-	VPDPBUSD.BCST    44(CX), Z4, Z10
-	VPANDD           192(AX), Z5, Z4
-	VPSLLW           $0x01, 256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    48(CX), Z4, Z7
-	VPDPBUSD.BCST    52(CX), Z4, Z8
-	VPDPBUSD.BCST    56(CX), Z4, Z9
-	VPDPBUSD.BCST    60(CX), Z4, Z10
-	VPSRLW           $0x04, (AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VMOVDQU32        256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    64(CX), Z4, Z7
-	VPDPBUSD.BCST    68(CX), Z4, Z8
-	VPDPBUSD.BCST    72(CX), Z4, Z9
-	VPDPBUSD.BCST    76(CX), Z4, Z10
-	VPSRLW           $0x04, 64(AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x01, 256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    80(CX), Z4, Z7
-	VPDPBUSD.BCST    84(CX), Z4, Z8
-	VPDPBUSD.BCST    88(CX), Z4, Z9
-	VPDPBUSD.BCST    92(CX), Z4, Z10
-	VPSRLW           $0x04, 128(AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x02, 256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    96(CX), Z4, Z7
-	VPDPBUSD.BCST    100(CX), Z4, Z8
-	VPDPBUSD.BCST    104(CX), Z4, Z9
-	VPDPBUSD.BCST    108(CX), Z4, Z10
-	VPSRLW           $0x04, 192(AX), Z4
-	VPANDD           Z5, Z4, Z4
-	VPSRLW           $0x03, 256(AX), Z11
-	VPTERNLOGD       $0xf8, Z6, Z11, Z4
-	VPDPBUSD.BCST    112(CX), Z4, Z7
-	VPDPBUSD.BCST    116(CX), Z4, Z8
-	VPDPBUSD.BCST    120(CX), Z4, Z9
-	VPDPBUSD.BCST    124(CX), Z4, Z10
-	VCVTPH2PS        320(AX), Z4
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS.BCST 144(CX), Z7, Z0
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z4, Z8, Z8
-	VFMADD231PS.BCST 148(CX), Z8, Z1
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z4, Z9, Z9
-	VFMADD231PS.BCST 152(CX), Z9, Z2
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z4, Z10, Z10
-	VFMADD231PS.BCST 156(CX), Z10, Z3
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000a0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productIQ4NLx4AVX512(SB), $0-56
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
-	VPXORD          Z1, Z1, Z1
-	VPXORD          Z2, Z2, Z2
-	VPXORD          Z3, Z3, Z3
-	VBROADCASTI32X4 nonlinear4<>+0(SB), Z5
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z6
-
-loop1:
-	VPBROADCASTD     128(CX), Z7
-	VPBROADCASTD     132(CX), Z8
-	VPBROADCASTD     136(CX), Z9
-	VPBROADCASTD     140(CX), Z10
-	VPANDD           (AX), Z6, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    (CX), Z4, Z7
-	VPDPBUSD.BCST    4(CX), Z4, Z8
-	VPDPBUSD.BCST    8(CX), Z4, Z9
-	VPDPBUSD.BCST    12(CX), Z4, Z10
-	VPANDD           64(AX), Z6, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    16(CX), Z4, Z7
-	VPDPBUSD.BCST    20(CX), Z4, Z8
-	VPDPBUSD.BCST    24(CX), Z4, Z9
-	VPDPBUSD.BCST    28(CX), Z4, Z10
-	VPANDD           128(AX), Z6, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    32(CX), Z4, Z7
-	VPDPBUSD.BCST    36(CX), Z4, Z8
-	VPDPBUSD.BCST    40(CX), Z4, Z9
-	VPDPBUSD.BCST    44(CX), Z4, Z10
-	VPANDD           192(AX), Z6, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    48(CX), Z4, Z7
-	VPDPBUSD.BCST    52(CX), Z4, Z8
-	VPDPBUSD.BCST    56(CX), Z4, Z9
-	VPDPBUSD.BCST    60(CX), Z4, Z10
-	VPSRLW           $0x04, (AX), Z4
-	VPANDD           Z6, Z4, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    64(CX), Z4, Z7
-	VPDPBUSD.BCST    68(CX), Z4, Z8
-	VPDPBUSD.BCST    72(CX), Z4, Z9
-	VPDPBUSD.BCST    76(CX), Z4, Z10
-	VPSRLW           $0x04, 64(AX), Z4
-	VPANDD           Z6, Z4, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    80(CX), Z4, Z7
-	VPDPBUSD.BCST    84(CX), Z4, Z8
-	VPDPBUSD.BCST    88(CX), Z4, Z9
-	VPDPBUSD.BCST    92(CX), Z4, Z10
-	VPSRLW           $0x04, 128(AX), Z4
-	VPANDD           Z6, Z4, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    96(CX), Z4, Z7
-	VPDPBUSD.BCST    100(CX), Z4, Z8
-	VPDPBUSD.BCST    104(CX), Z4, Z9
-	VPDPBUSD.BCST    108(CX), Z4, Z10
-	VPSRLW           $0x04, 192(AX), Z4
-	VPANDD           Z6, Z4, Z4
-	VPSHUFB          Z4, Z5, Z4
-	VPDPBUSD.BCST    112(CX), Z4, Z7
-	VPDPBUSD.BCST    116(CX), Z4, Z8
-	VPDPBUSD.BCST    120(CX), Z4, Z9
-	VPDPBUSD.BCST    124(CX), Z4, Z10
-	VCVTPH2PS        256(AX), Z4
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z4, Z7, Z7
-	VFMADD231PS.BCST 144(CX), Z7, Z0
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z4, Z8, Z8
-	VFMADD231PS.BCST 148(CX), Z8, Z1
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z4, Z9, Z9
-	VFMADD231PS.BCST 152(CX), Z9, Z2
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z4, Z10, Z10
-	VFMADD231PS.BCST 156(CX), Z10, Z3
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000a0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF32x4AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-
-loop1:
-	VMOVUPS          (AX), Z4
-	VFMADD231PS.BCST (CX), Z4, Z0
-	VFMADD231PS.BCST 4(CX), Z4, Z1
-	VFMADD231PS.BCST 8(CX), Z4, Z2
-	VFMADD231PS.BCST 12(CX), Z4, Z3
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000010, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF16x4AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-
-loop1:
-	VCVTPH2PS        (AX), Z4
-	VFMADD231PS.BCST (CX), Z4, Z0
-	VFMADD231PS.BCST 4(CX), Z4, Z1
-	VFMADD231PS.BCST 8(CX), Z4, Z2
-	VFMADD231PS.BCST 12(CX), Z4, Z3
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000010, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productBF16x4AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-
-loop1:
-	VPMOVZXWD        (AX), Z4
-	VPSLLD           $0x10, Z4, Z4
-	VFMADD231PS.BCST (CX), Z4, Z0
-	VFMADD231PS.BCST 4(CX), Z4, Z1
-	VFMADD231PS.BCST 8(CX), Z4, Z2
-	VFMADD231PS.BCST 12(CX), Z4, Z3
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000010, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, (AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
@@ -4394,11 +702,11 @@ TEXT ·productQ4Kx5AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z6
 	MOVL         $0xf0f0f0f0, BX
@@ -4423,129 +731,129 @@ loop2:
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
-	VPANDD           (SI), Z6, Z5
-	VPDPBUSD.BCST    (R8), Z5, Z8
-	VPDPBUSD.BCST    4(R8), Z5, Z9
-	VPDPBUSD.BCST    8(R8), Z5, Z10
-	VPDPBUSD.BCST    12(R8), Z5, Z11
-	VPDPBUSD.BCST    16(R8), Z5, Z12
-	VPANDD           64(SI), Z6, Z5
-	VPDPBUSD.BCST    20(R8), Z5, Z8
-	VPDPBUSD.BCST    24(R8), Z5, Z9
-	VPDPBUSD.BCST    28(R8), Z5, Z10
-	VPDPBUSD.BCST    32(R8), Z5, Z11
-	VPDPBUSD.BCST    36(R8), Z5, Z12
-	VPANDD           128(SI), Z6, Z5
-	VPDPBUSD.BCST    40(R8), Z5, Z8
-	VPDPBUSD.BCST    44(R8), Z5, Z9
-	VPDPBUSD.BCST    48(R8), Z5, Z10
-	VPDPBUSD.BCST    52(R8), Z5, Z11
-	VPDPBUSD.BCST    56(R8), Z5, Z12
-	VPANDD           192(SI), Z6, Z5
-	VPDPBUSD.BCST    60(R8), Z5, Z8
-	VPDPBUSD.BCST    64(R8), Z5, Z9
-	VPDPBUSD.BCST    68(R8), Z5, Z10
-	VPDPBUSD.BCST    72(R8), Z5, Z11
-	VPDPBUSD.BCST    76(R8), Z5, Z12
-	VPANDD           256(SI), Z6, Z5
-	VPDPBUSD.BCST    80(R8), Z5, Z8
-	VPDPBUSD.BCST    84(R8), Z5, Z9
-	VPDPBUSD.BCST    88(R8), Z5, Z10
-	VPDPBUSD.BCST    92(R8), Z5, Z11
-	VPDPBUSD.BCST    96(R8), Z5, Z12
-	VPANDD           320(SI), Z6, Z5
-	VPDPBUSD.BCST    100(R8), Z5, Z8
-	VPDPBUSD.BCST    104(R8), Z5, Z9
-	VPDPBUSD.BCST    108(R8), Z5, Z10
-	VPDPBUSD.BCST    112(R8), Z5, Z11
-	VPDPBUSD.BCST    116(R8), Z5, Z12
-	VPANDD           384(SI), Z6, Z5
-	VPDPBUSD.BCST    120(R8), Z5, Z8
-	VPDPBUSD.BCST    124(R8), Z5, Z9
-	VPDPBUSD.BCST    128(R8), Z5, Z10
-	VPDPBUSD.BCST    132(R8), Z5, Z11
-	VPDPBUSD.BCST    136(R8), Z5, Z12
-	VPANDD           448(SI), Z6, Z5
-	VPDPBUSD.BCST    140(R8), Z5, Z8
-	VPDPBUSD.BCST    144(R8), Z5, Z9
-	VPDPBUSD.BCST    148(R8), Z5, Z10
-	VPDPBUSD.BCST    152(R8), Z5, Z11
-	VPDPBUSD.BCST    156(R8), Z5, Z12
-	VPMOVZXBD        (DI), Z5
-	VPSLLD           $0x04, Z5, Z5
-	VPMULLD          Z5, Z8, Z8
+	VPANDD           (SI), Z6, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z8
+	VPDPBUSD.BCST    4(R8), Z0, Z9
+	VPDPBUSD.BCST    8(R8), Z0, Z10
+	VPDPBUSD.BCST    12(R8), Z0, Z11
+	VPDPBUSD.BCST    16(R8), Z0, Z12
+	VPANDD           64(SI), Z6, Z0
+	VPDPBUSD.BCST    20(R8), Z0, Z8
+	VPDPBUSD.BCST    24(R8), Z0, Z9
+	VPDPBUSD.BCST    28(R8), Z0, Z10
+	VPDPBUSD.BCST    32(R8), Z0, Z11
+	VPDPBUSD.BCST    36(R8), Z0, Z12
+	VPANDD           128(SI), Z6, Z0
+	VPDPBUSD.BCST    40(R8), Z0, Z8
+	VPDPBUSD.BCST    44(R8), Z0, Z9
+	VPDPBUSD.BCST    48(R8), Z0, Z10
+	VPDPBUSD.BCST    52(R8), Z0, Z11
+	VPDPBUSD.BCST    56(R8), Z0, Z12
+	VPANDD           192(SI), Z6, Z0
+	VPDPBUSD.BCST    60(R8), Z0, Z8
+	VPDPBUSD.BCST    64(R8), Z0, Z9
+	VPDPBUSD.BCST    68(R8), Z0, Z10
+	VPDPBUSD.BCST    72(R8), Z0, Z11
+	VPDPBUSD.BCST    76(R8), Z0, Z12
+	VPANDD           256(SI), Z6, Z0
+	VPDPBUSD.BCST    80(R8), Z0, Z8
+	VPDPBUSD.BCST    84(R8), Z0, Z9
+	VPDPBUSD.BCST    88(R8), Z0, Z10
+	VPDPBUSD.BCST    92(R8), Z0, Z11
+	VPDPBUSD.BCST    96(R8), Z0, Z12
+	VPANDD           320(SI), Z6, Z0
+	VPDPBUSD.BCST    100(R8), Z0, Z8
+	VPDPBUSD.BCST    104(R8), Z0, Z9
+	VPDPBUSD.BCST    108(R8), Z0, Z10
+	VPDPBUSD.BCST    112(R8), Z0, Z11
+	VPDPBUSD.BCST    116(R8), Z0, Z12
+	VPANDD           384(SI), Z6, Z0
+	VPDPBUSD.BCST    120(R8), Z0, Z8
+	VPDPBUSD.BCST    124(R8), Z0, Z9
+	VPDPBUSD.BCST    128(R8), Z0, Z10
+	VPDPBUSD.BCST    132(R8), Z0, Z11
+	VPDPBUSD.BCST    136(R8), Z0, Z12
+	VPANDD           448(SI), Z6, Z0
+	VPDPBUSD.BCST    140(R8), Z0, Z8
+	VPDPBUSD.BCST    144(R8), Z0, Z9
+	VPDPBUSD.BCST    148(R8), Z0, Z10
+	VPDPBUSD.BCST    152(R8), Z0, Z11
+	VPDPBUSD.BCST    156(R8), Z0, Z12
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
+	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z17, Z17
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
-	VPANDD           (SI), Z7, Z5
-	VPDPBUSD.BCST    160(R8), Z5, Z8
-	VPDPBUSD.BCST    164(R8), Z5, Z9
-	VPDPBUSD.BCST    168(R8), Z5, Z10
-	VPDPBUSD.BCST    172(R8), Z5, Z11
-	VPDPBUSD.BCST    176(R8), Z5, Z12
-	VPANDD           64(SI), Z7, Z5
-	VPDPBUSD.BCST    180(R8), Z5, Z8
-	VPDPBUSD.BCST    184(R8), Z5, Z9
-	VPDPBUSD.BCST    188(R8), Z5, Z10
-	VPDPBUSD.BCST    192(R8), Z5, Z11
-	VPDPBUSD.BCST    196(R8), Z5, Z12
-	VPANDD           128(SI), Z7, Z5
-	VPDPBUSD.BCST    200(R8), Z5, Z8
-	VPDPBUSD.BCST    204(R8), Z5, Z9
-	VPDPBUSD.BCST    208(R8), Z5, Z10
-	VPDPBUSD.BCST    212(R8), Z5, Z11
-	VPDPBUSD.BCST    216(R8), Z5, Z12
-	VPANDD           192(SI), Z7, Z5
-	VPDPBUSD.BCST    220(R8), Z5, Z8
-	VPDPBUSD.BCST    224(R8), Z5, Z9
-	VPDPBUSD.BCST    228(R8), Z5, Z10
-	VPDPBUSD.BCST    232(R8), Z5, Z11
-	VPDPBUSD.BCST    236(R8), Z5, Z12
-	VPANDD           256(SI), Z7, Z5
-	VPDPBUSD.BCST    240(R8), Z5, Z8
-	VPDPBUSD.BCST    244(R8), Z5, Z9
-	VPDPBUSD.BCST    248(R8), Z5, Z10
-	VPDPBUSD.BCST    252(R8), Z5, Z11
-	VPDPBUSD.BCST    256(R8), Z5, Z12
-	VPANDD           320(SI), Z7, Z5
-	VPDPBUSD.BCST    260(R8), Z5, Z8
-	VPDPBUSD.BCST    264(R8), Z5, Z9
-	VPDPBUSD.BCST    268(R8), Z5, Z10
-	VPDPBUSD.BCST    272(R8), Z5, Z11
-	VPDPBUSD.BCST    276(R8), Z5, Z12
-	VPANDD           384(SI), Z7, Z5
-	VPDPBUSD.BCST    280(R8), Z5, Z8
-	VPDPBUSD.BCST    284(R8), Z5, Z9
-	VPDPBUSD.BCST    288(R8), Z5, Z10
-	VPDPBUSD.BCST    292(R8), Z5, Z11
-	VPDPBUSD.BCST    296(R8), Z5, Z12
-	VPANDD           448(SI), Z7, Z5
-	VPDPBUSD.BCST    300(R8), Z5, Z8
-	VPDPBUSD.BCST    304(R8), Z5, Z9
-	VPDPBUSD.BCST    308(R8), Z5, Z10
-	VPDPBUSD.BCST    312(R8), Z5, Z11
-	VPDPBUSD.BCST    316(R8), Z5, Z12
-	VPMOVZXBD        16(DI), Z5
-	VPMULLD          Z5, Z8, Z8
+	VPANDD           (SI), Z7, Z0
+	VPDPBUSD.BCST    160(R8), Z0, Z8
+	VPDPBUSD.BCST    164(R8), Z0, Z9
+	VPDPBUSD.BCST    168(R8), Z0, Z10
+	VPDPBUSD.BCST    172(R8), Z0, Z11
+	VPDPBUSD.BCST    176(R8), Z0, Z12
+	VPANDD           64(SI), Z7, Z0
+	VPDPBUSD.BCST    180(R8), Z0, Z8
+	VPDPBUSD.BCST    184(R8), Z0, Z9
+	VPDPBUSD.BCST    188(R8), Z0, Z10
+	VPDPBUSD.BCST    192(R8), Z0, Z11
+	VPDPBUSD.BCST    196(R8), Z0, Z12
+	VPANDD           128(SI), Z7, Z0
+	VPDPBUSD.BCST    200(R8), Z0, Z8
+	VPDPBUSD.BCST    204(R8), Z0, Z9
+	VPDPBUSD.BCST    208(R8), Z0, Z10
+	VPDPBUSD.BCST    212(R8), Z0, Z11
+	VPDPBUSD.BCST    216(R8), Z0, Z12
+	VPANDD           192(SI), Z7, Z0
+	VPDPBUSD.BCST    220(R8), Z0, Z8
+	VPDPBUSD.BCST    224(R8), Z0, Z9
+	VPDPBUSD.BCST    228(R8), Z0, Z10
+	VPDPBUSD.BCST    232(R8), Z0, Z11
+	VPDPBUSD.BCST    236(R8), Z0, Z12
+	VPANDD           256(SI), Z7, Z0
+	VPDPBUSD.BCST    240(R8), Z0, Z8
+	VPDPBUSD.BCST    244(R8), Z0, Z9
+	VPDPBUSD.BCST    248(R8), Z0, Z10
+	VPDPBUSD.BCST    252(R8), Z0, Z11
+	VPDPBUSD.BCST    256(R8), Z0, Z12
+	VPANDD           320(SI), Z7, Z0
+	VPDPBUSD.BCST    260(R8), Z0, Z8
+	VPDPBUSD.BCST    264(R8), Z0, Z9
+	VPDPBUSD.BCST    268(R8), Z0, Z10
+	VPDPBUSD.BCST    272(R8), Z0, Z11
+	VPDPBUSD.BCST    276(R8), Z0, Z12
+	VPANDD           384(SI), Z7, Z0
+	VPDPBUSD.BCST    280(R8), Z0, Z8
+	VPDPBUSD.BCST    284(R8), Z0, Z9
+	VPDPBUSD.BCST    288(R8), Z0, Z10
+	VPDPBUSD.BCST    292(R8), Z0, Z11
+	VPDPBUSD.BCST    296(R8), Z0, Z12
+	VPANDD           448(SI), Z7, Z0
+	VPDPBUSD.BCST    300(R8), Z0, Z8
+	VPDPBUSD.BCST    304(R8), Z0, Z9
+	VPDPBUSD.BCST    308(R8), Z0, Z10
+	VPDPBUSD.BCST    312(R8), Z0, Z11
+	VPDPBUSD.BCST    316(R8), Z0, Z12
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z8, Z8
 	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
+	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z17, Z17
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -4557,58 +865,58 @@ loop2:
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
-	VPMOVZXBW        2176(AX), Z5
-	VPDPWSSD.BCST    1600(CX), Z5, Z8
-	VPDPWSSD.BCST    1604(CX), Z5, Z9
-	VPDPWSSD.BCST    1608(CX), Z5, Z10
-	VPDPWSSD.BCST    1612(CX), Z5, Z11
-	VPDPWSSD.BCST    1616(CX), Z5, Z12
-	VPMOVZXBW        2208(AX), Z5
-	VPDPWSSD.BCST    1620(CX), Z5, Z8
-	VPDPWSSD.BCST    1624(CX), Z5, Z9
-	VPDPWSSD.BCST    1628(CX), Z5, Z10
-	VPDPWSSD.BCST    1632(CX), Z5, Z11
-	VPDPWSSD.BCST    1636(CX), Z5, Z12
-	VPMOVZXBW        2240(AX), Z5
-	VPDPWSSD.BCST    1640(CX), Z5, Z8
-	VPDPWSSD.BCST    1644(CX), Z5, Z9
-	VPDPWSSD.BCST    1648(CX), Z5, Z10
-	VPDPWSSD.BCST    1652(CX), Z5, Z11
-	VPDPWSSD.BCST    1656(CX), Z5, Z12
-	VPMOVZXBW        2272(AX), Z5
-	VPDPWSSD.BCST    1660(CX), Z5, Z8
-	VPDPWSSD.BCST    1664(CX), Z5, Z9
-	VPDPWSSD.BCST    1668(CX), Z5, Z10
-	VPDPWSSD.BCST    1672(CX), Z5, Z11
-	VPDPWSSD.BCST    1676(CX), Z5, Z12
-	VCVTPH2PS        2304(AX), Z5
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    1600(CX), Z0, Z8
+	VPDPWSSD.BCST    1604(CX), Z0, Z9
+	VPDPWSSD.BCST    1608(CX), Z0, Z10
+	VPDPWSSD.BCST    1612(CX), Z0, Z11
+	VPDPWSSD.BCST    1616(CX), Z0, Z12
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    1620(CX), Z0, Z8
+	VPDPWSSD.BCST    1624(CX), Z0, Z9
+	VPDPWSSD.BCST    1628(CX), Z0, Z10
+	VPDPWSSD.BCST    1632(CX), Z0, Z11
+	VPDPWSSD.BCST    1636(CX), Z0, Z12
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    1640(CX), Z0, Z8
+	VPDPWSSD.BCST    1644(CX), Z0, Z9
+	VPDPWSSD.BCST    1648(CX), Z0, Z10
+	VPDPWSSD.BCST    1652(CX), Z0, Z11
+	VPDPWSSD.BCST    1656(CX), Z0, Z12
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    1660(CX), Z0, Z8
+	VPDPWSSD.BCST    1664(CX), Z0, Z9
+	VPDPWSSD.BCST    1668(CX), Z0, Z10
+	VPDPWSSD.BCST    1672(CX), Z0, Z11
+	VPDPWSSD.BCST    1676(CX), Z0, Z12
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z19
-	VMULPS           Z18, Z5, Z5
+	VMULPS           Z18, Z0, Z0
 	VCVTDQ2PS        Z13, Z13
 	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z5, Z13, Z13
+	VMULPS           Z0, Z13, Z13
 	VFNMADD231PS     Z8, Z19, Z13
-	VFMADD231PS.BCST 1680(CX), Z13, Z0
+	VFMADD231PS.BCST 1680(CX), Z13, Z1
 	VCVTDQ2PS        Z14, Z14
 	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z5, Z14, Z14
+	VMULPS           Z0, Z14, Z14
 	VFNMADD231PS     Z9, Z19, Z14
-	VFMADD231PS.BCST 1684(CX), Z14, Z1
+	VFMADD231PS.BCST 1684(CX), Z14, Z2
 	VCVTDQ2PS        Z15, Z15
 	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z5, Z15, Z15
+	VMULPS           Z0, Z15, Z15
 	VFNMADD231PS     Z10, Z19, Z15
-	VFMADD231PS.BCST 1688(CX), Z15, Z2
+	VFMADD231PS.BCST 1688(CX), Z15, Z3
 	VCVTDQ2PS        Z16, Z16
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z5, Z16, Z16
+	VMULPS           Z0, Z16, Z16
 	VFNMADD231PS     Z11, Z19, Z16
-	VFMADD231PS.BCST 1692(CX), Z16, Z3
+	VFMADD231PS.BCST 1692(CX), Z16, Z4
 	VCVTDQ2PS        Z17, Z17
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z5, Z17, Z17
+	VMULPS           Z0, Z17, Z17
 	VFNMADD231PS     Z12, Z19, Z17
-	VFMADD231PS.BCST 1696(CX), Z17, Z4
+	VFMADD231PS.BCST 1696(CX), Z17, Z5
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x000006a4, CX
 	DECQ             DX
@@ -4619,18 +927,16 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
 	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -4639,10 +945,10 @@ unbiased:
 	ADDQ   CX, DX
 	VADDPS (DX), Z4, Z4
 	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -4651,1353 +957,7 @@ plain:
 	ADDQ    CX, AX
 	VMOVUPS Z4, (AX)
 	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ5Kx5AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z7
-
-loop1:
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   2560(AX), R8
-	MOVQ   CX, R9
-
-loop2:
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPANDD           (SI), Z6, Z5
-	VPSLLW           $0x04, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    (R9), Z5, Z8
-	VPDPBUSD.BCST    4(R9), Z5, Z9
-	VPDPBUSD.BCST    8(R9), Z5, Z10
-	VPDPBUSD.BCST    12(R9), Z5, Z11
-	VPDPBUSD.BCST    16(R9), Z5, Z12
-	VPANDD           64(SI), Z6, Z5
-	VPSLLW           $0x03, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    20(R9), Z5, Z8
-	VPDPBUSD.BCST    24(R9), Z5, Z9
-	VPDPBUSD.BCST    28(R9), Z5, Z10
-	VPDPBUSD.BCST    32(R9), Z5, Z11
-	VPDPBUSD.BCST    36(R9), Z5, Z12
-	VPANDD           128(SI), Z6, Z5
-	VPSLLW           $0x02, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    40(R9), Z5, Z8
-	VPDPBUSD.BCST    44(R9), Z5, Z9
-	VPDPBUSD.BCST    48(R9), Z5, Z10
-	VPDPBUSD.BCST    52(R9), Z5, Z11
-	VPDPBUSD.BCST    56(R9), Z5, Z12
-	VPANDD           192(SI), Z6, Z5
-	VPSLLW           $0x01, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    60(R9), Z5, Z8
-	VPDPBUSD.BCST    64(R9), Z5, Z9
-	VPDPBUSD.BCST    68(R9), Z5, Z10
-	VPDPBUSD.BCST    72(R9), Z5, Z11
-	VPDPBUSD.BCST    76(R9), Z5, Z12
-	VPANDD           256(SI), Z6, Z5
-	VMOVDQU32        (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    80(R9), Z5, Z8
-	VPDPBUSD.BCST    84(R9), Z5, Z9
-	VPDPBUSD.BCST    88(R9), Z5, Z10
-	VPDPBUSD.BCST    92(R9), Z5, Z11
-	VPDPBUSD.BCST    96(R9), Z5, Z12
-	VPANDD           320(SI), Z6, Z5
-	VPSRLW           $0x01, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    100(R9), Z5, Z8
-	VPDPBUSD.BCST    104(R9), Z5, Z9
-	VPDPBUSD.BCST    108(R9), Z5, Z10
-	VPDPBUSD.BCST    112(R9), Z5, Z11
-	VPDPBUSD.BCST    116(R9), Z5, Z12
-	VPANDD           384(SI), Z6, Z5
-	VPSRLW           $0x02, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    120(R9), Z5, Z8
-	VPDPBUSD.BCST    124(R9), Z5, Z9
-	VPDPBUSD.BCST    128(R9), Z5, Z10
-	VPDPBUSD.BCST    132(R9), Z5, Z11
-	VPDPBUSD.BCST    136(R9), Z5, Z12
-	VPANDD           448(SI), Z6, Z5
-	VPSRLW           $0x03, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    140(R9), Z5, Z8
-	VPDPBUSD.BCST    144(R9), Z5, Z9
-	VPDPBUSD.BCST    148(R9), Z5, Z10
-	VPDPBUSD.BCST    152(R9), Z5, Z11
-	VPDPBUSD.BCST    156(R9), Z5, Z12
-	VPMOVZXBD        (R8), Z5
-	VPMULLD          Z5, Z8, Z8
-	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
-	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
-	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
-	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
-	VPADDD           Z12, Z17, Z17
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPSRLW           $0x04, (SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSLLW           $0x04, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    160(R9), Z5, Z8
-	VPDPBUSD.BCST    164(R9), Z5, Z9
-	VPDPBUSD.BCST    168(R9), Z5, Z10
-	VPDPBUSD.BCST    172(R9), Z5, Z11
-	VPDPBUSD.BCST    176(R9), Z5, Z12
-	VPSRLW           $0x04, 64(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSLLW           $0x03, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    180(R9), Z5, Z8
-	VPDPBUSD.BCST    184(R9), Z5, Z9
-	VPDPBUSD.BCST    188(R9), Z5, Z10
-	VPDPBUSD.BCST    192(R9), Z5, Z11
-	VPDPBUSD.BCST    196(R9), Z5, Z12
-	VPSRLW           $0x04, 128(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSLLW           $0x02, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    200(R9), Z5, Z8
-	VPDPBUSD.BCST    204(R9), Z5, Z9
-	VPDPBUSD.BCST    208(R9), Z5, Z10
-	VPDPBUSD.BCST    212(R9), Z5, Z11
-	VPDPBUSD.BCST    216(R9), Z5, Z12
-	VPSRLW           $0x04, 192(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSLLW           $0x01, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    220(R9), Z5, Z8
-	VPDPBUSD.BCST    224(R9), Z5, Z9
-	VPDPBUSD.BCST    228(R9), Z5, Z10
-	VPDPBUSD.BCST    232(R9), Z5, Z11
-	VPDPBUSD.BCST    236(R9), Z5, Z12
-	VPSRLW           $0x04, 256(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VMOVDQU32        64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    240(R9), Z5, Z8
-	VPDPBUSD.BCST    244(R9), Z5, Z9
-	VPDPBUSD.BCST    248(R9), Z5, Z10
-	VPDPBUSD.BCST    252(R9), Z5, Z11
-	VPDPBUSD.BCST    256(R9), Z5, Z12
-	VPSRLW           $0x04, 320(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x01, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    260(R9), Z5, Z8
-	VPDPBUSD.BCST    264(R9), Z5, Z9
-	VPDPBUSD.BCST    268(R9), Z5, Z10
-	VPDPBUSD.BCST    272(R9), Z5, Z11
-	VPDPBUSD.BCST    276(R9), Z5, Z12
-	VPSRLW           $0x04, 384(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x02, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    280(R9), Z5, Z8
-	VPDPBUSD.BCST    284(R9), Z5, Z9
-	VPDPBUSD.BCST    288(R9), Z5, Z10
-	VPDPBUSD.BCST    292(R9), Z5, Z11
-	VPDPBUSD.BCST    296(R9), Z5, Z12
-	VPSRLW           $0x04, 448(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x03, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    300(R9), Z5, Z8
-	VPDPBUSD.BCST    304(R9), Z5, Z9
-	VPDPBUSD.BCST    308(R9), Z5, Z10
-	VPDPBUSD.BCST    312(R9), Z5, Z11
-	VPDPBUSD.BCST    316(R9), Z5, Z12
-	VPMOVZXBD        16(R8), Z5
-	VPMULLD          Z5, Z8, Z8
-	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
-	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
-	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
-	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
-	VPADDD           Z12, Z17, Z17
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x00000140, R9
-	DECQ             BX
-	JNZ              loop2
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPMOVZXBW        2688(AX), Z5
-	VPDPWSSD.BCST    1600(CX), Z5, Z8
-	VPDPWSSD.BCST    1604(CX), Z5, Z9
-	VPDPWSSD.BCST    1608(CX), Z5, Z10
-	VPDPWSSD.BCST    1612(CX), Z5, Z11
-	VPDPWSSD.BCST    1616(CX), Z5, Z12
-	VPMOVZXBW        2720(AX), Z5
-	VPDPWSSD.BCST    1620(CX), Z5, Z8
-	VPDPWSSD.BCST    1624(CX), Z5, Z9
-	VPDPWSSD.BCST    1628(CX), Z5, Z10
-	VPDPWSSD.BCST    1632(CX), Z5, Z11
-	VPDPWSSD.BCST    1636(CX), Z5, Z12
-	VPMOVZXBW        2752(AX), Z5
-	VPDPWSSD.BCST    1640(CX), Z5, Z8
-	VPDPWSSD.BCST    1644(CX), Z5, Z9
-	VPDPWSSD.BCST    1648(CX), Z5, Z10
-	VPDPWSSD.BCST    1652(CX), Z5, Z11
-	VPDPWSSD.BCST    1656(CX), Z5, Z12
-	VPMOVZXBW        2784(AX), Z5
-	VPDPWSSD.BCST    1660(CX), Z5, Z8
-	VPDPWSSD.BCST    1664(CX), Z5, Z9
-	VPDPWSSD.BCST    1668(CX), Z5, Z10
-	VPDPWSSD.BCST    1672(CX), Z5, Z11
-	VPDPWSSD.BCST    1676(CX), Z5, Z12
-	VCVTPH2PS        2816(AX), Z5
-	VCVTPH2PS        2848(AX), Z18
-	VCVTDQ2PS        Z13, Z13
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z5, Z13, Z13
-	VFNMADD231PS     Z8, Z18, Z13
-	VFMADD231PS.BCST 1680(CX), Z13, Z0
-	VCVTDQ2PS        Z14, Z14
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z5, Z14, Z14
-	VFNMADD231PS     Z9, Z18, Z14
-	VFMADD231PS.BCST 1684(CX), Z14, Z1
-	VCVTDQ2PS        Z15, Z15
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z5, Z15, Z15
-	VFNMADD231PS     Z10, Z18, Z15
-	VFMADD231PS.BCST 1688(CX), Z15, Z2
-	VCVTDQ2PS        Z16, Z16
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z5, Z16, Z16
-	VFNMADD231PS     Z11, Z18, Z16
-	VFMADD231PS.BCST 1692(CX), Z16, Z3
-	VCVTDQ2PS        Z17, Z17
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z5, Z17, Z17
-	VFNMADD231PS     Z12, Z18, Z17
-	VFMADD231PS.BCST 1696(CX), Z17, Z4
-	ADDQ             $0x00000b40, AX
-	ADDQ             $0x000006a4, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ6Kx5AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
-	MOVL         $0x30303030, BX
-	VPBROADCASTD BX, Z7
-
-loop1:
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   3072(AX), R8
-	MOVQ   CX, R9
-	LEAQ   1280(CX), R10
-
-loop2:
-	VPBROADCASTD     (R10), Z8
-	VPBROADCASTD     4(R10), Z9
-	VPBROADCASTD     8(R10), Z10
-	VPBROADCASTD     12(R10), Z11
-	VPBROADCASTD     16(R10), Z12
-	VPANDD           (SI), Z6, Z5
-	VPSLLW           $0x04, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    (R9), Z5, Z8
-	VPDPBUSD.BCST    4(R9), Z5, Z9
-	VPDPBUSD.BCST    8(R9), Z5, Z10
-	VPDPBUSD.BCST    12(R9), Z5, Z11
-	VPDPBUSD.BCST    16(R9), Z5, Z12
-	VPANDD           64(SI), Z6, Z5
-	VPSLLW           $0x04, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    20(R9), Z5, Z8
-	VPDPBUSD.BCST    24(R9), Z5, Z9
-	VPDPBUSD.BCST    28(R9), Z5, Z10
-	VPDPBUSD.BCST    32(R9), Z5, Z11
-	VPDPBUSD.BCST    36(R9), Z5, Z12
-	VPANDD           128(SI), Z6, Z5
-	VPSLLW           $0x04, 128(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    40(R9), Z5, Z8
-	VPDPBUSD.BCST    44(R9), Z5, Z9
-	VPDPBUSD.BCST    48(R9), Z5, Z10
-	VPDPBUSD.BCST    52(R9), Z5, Z11
-	VPDPBUSD.BCST    56(R9), Z5, Z12
-	VPANDD           192(SI), Z6, Z5
-	VPSLLW           $0x04, 192(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    60(R9), Z5, Z8
-	VPDPBUSD.BCST    64(R9), Z5, Z9
-	VPDPBUSD.BCST    68(R9), Z5, Z10
-	VPDPBUSD.BCST    72(R9), Z5, Z11
-	VPDPBUSD.BCST    76(R9), Z5, Z12
-	VPMOVSXBD        (R8), Z5
-	VPMULLD          Z5, Z8, Z8
-	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
-	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
-	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
-	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
-	VPADDD           Z12, Z17, Z17
-	VPBROADCASTD     20(R10), Z8
-	VPBROADCASTD     24(R10), Z9
-	VPBROADCASTD     28(R10), Z10
-	VPBROADCASTD     32(R10), Z11
-	VPBROADCASTD     36(R10), Z12
-	VPANDD           256(SI), Z6, Z5
-	VPSLLW           $0x02, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    80(R9), Z5, Z8
-	VPDPBUSD.BCST    84(R9), Z5, Z9
-	VPDPBUSD.BCST    88(R9), Z5, Z10
-	VPDPBUSD.BCST    92(R9), Z5, Z11
-	VPDPBUSD.BCST    96(R9), Z5, Z12
-	VPANDD           320(SI), Z6, Z5
-	VPSLLW           $0x02, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    100(R9), Z5, Z8
-	VPDPBUSD.BCST    104(R9), Z5, Z9
-	VPDPBUSD.BCST    108(R9), Z5, Z10
-	VPDPBUSD.BCST    112(R9), Z5, Z11
-	VPDPBUSD.BCST    116(R9), Z5, Z12
-	VPANDD           384(SI), Z6, Z5
-	VPSLLW           $0x02, 128(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    120(R9), Z5, Z8
-	VPDPBUSD.BCST    124(R9), Z5, Z9
-	VPDPBUSD.BCST    128(R9), Z5, Z10
-	VPDPBUSD.BCST    132(R9), Z5, Z11
-	VPDPBUSD.BCST    136(R9), Z5, Z12
-	VPANDD           448(SI), Z6, Z5
-	VPSLLW           $0x02, 192(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    140(R9), Z5, Z8
-	VPDPBUSD.BCST    144(R9), Z5, Z9
-	VPDPBUSD.BCST    148(R9), Z5, Z10
-	VPDPBUSD.BCST    152(R9), Z5, Z11
-	VPDPBUSD.BCST    156(R9), Z5, Z12
-	VPMOVSXBD        16(R8), Z5
-	VPMULLD          Z5, Z8, Z8
-	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
-	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
-	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
-	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
-	VPADDD           Z12, Z17, Z17
-	VPBROADCASTD     40(R10), Z8
-	VPBROADCASTD     44(R10), Z9
-	VPBROADCASTD     48(R10), Z10
-	VPBROADCASTD     52(R10), Z11
-	VPBROADCASTD     56(R10), Z12
-	VPSRLW           $0x04, (SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VMOVDQU32        (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    160(R9), Z5, Z8
-	VPDPBUSD.BCST    164(R9), Z5, Z9
-	VPDPBUSD.BCST    168(R9), Z5, Z10
-	VPDPBUSD.BCST    172(R9), Z5, Z11
-	VPDPBUSD.BCST    176(R9), Z5, Z12
-	VPSRLW           $0x04, 64(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VMOVDQU32        64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    180(R9), Z5, Z8
-	VPDPBUSD.BCST    184(R9), Z5, Z9
-	VPDPBUSD.BCST    188(R9), Z5, Z10
-	VPDPBUSD.BCST    192(R9), Z5, Z11
-	VPDPBUSD.BCST    196(R9), Z5, Z12
-	VPSRLW           $0x04, 128(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VMOVDQU32        128(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    200(R9), Z5, Z8
-	VPDPBUSD.BCST    204(R9), Z5, Z9
-	VPDPBUSD.BCST    208(R9), Z5, Z10
-	VPDPBUSD.BCST    212(R9), Z5, Z11
-	VPDPBUSD.BCST    216(R9), Z5, Z12
-	VPSRLW           $0x04, 192(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VMOVDQU32        192(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    220(R9), Z5, Z8
-	VPDPBUSD.BCST    224(R9), Z5, Z9
-	VPDPBUSD.BCST    228(R9), Z5, Z10
-	VPDPBUSD.BCST    232(R9), Z5, Z11
-	VPDPBUSD.BCST    236(R9), Z5, Z12
-	VPMOVSXBD        32(R8), Z5
-	VPMULLD          Z5, Z8, Z8
-	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
-	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
-	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
-	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
-	VPADDD           Z12, Z17, Z17
-	VPBROADCASTD     60(R10), Z8
-	VPBROADCASTD     64(R10), Z9
-	VPBROADCASTD     68(R10), Z10
-	VPBROADCASTD     72(R10), Z11
-	VPBROADCASTD     76(R10), Z12
-	VPSRLW           $0x04, 256(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x02, (DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    240(R9), Z5, Z8
-	VPDPBUSD.BCST    244(R9), Z5, Z9
-	VPDPBUSD.BCST    248(R9), Z5, Z10
-	VPDPBUSD.BCST    252(R9), Z5, Z11
-	VPDPBUSD.BCST    256(R9), Z5, Z12
-	VPSRLW           $0x04, 320(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x02, 64(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    260(R9), Z5, Z8
-	VPDPBUSD.BCST    264(R9), Z5, Z9
-	VPDPBUSD.BCST    268(R9), Z5, Z10
-	VPDPBUSD.BCST    272(R9), Z5, Z11
-	VPDPBUSD.BCST    276(R9), Z5, Z12
-	VPSRLW           $0x04, 384(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x02, 128(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    280(R9), Z5, Z8
-	VPDPBUSD.BCST    284(R9), Z5, Z9
-	VPDPBUSD.BCST    288(R9), Z5, Z10
-	VPDPBUSD.BCST    292(R9), Z5, Z11
-	VPDPBUSD.BCST    296(R9), Z5, Z12
-	VPSRLW           $0x04, 448(SI), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x02, 192(DI), Z18
-	VPTERNLOGD       $0xf8, Z7, Z18, Z5
-	VPDPBUSD.BCST    300(R9), Z5, Z8
-	VPDPBUSD.BCST    304(R9), Z5, Z9
-	VPDPBUSD.BCST    308(R9), Z5, Z10
-	VPDPBUSD.BCST    312(R9), Z5, Z11
-	VPDPBUSD.BCST    316(R9), Z5, Z12
-	VPMOVSXBD        48(R8), Z5
-	VPMULLD          Z5, Z8, Z8
-	VPADDD           Z8, Z13, Z13
-	VPMULLD          Z5, Z9, Z9
-	VPADDD           Z9, Z14, Z14
-	VPMULLD          Z5, Z10, Z10
-	VPADDD           Z10, Z15, Z15
-	VPMULLD          Z5, Z11, Z11
-	VPADDD           Z11, Z16, Z16
-	VPMULLD          Z5, Z12, Z12
-	VPADDD           Z12, Z17, Z17
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000040, R8
-	ADDQ             $0x00000140, R9
-	ADDQ             $0x00000050, R10
-	DECQ             BX
-	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z5
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z5, Z13, Z13
-	VFMADD231PS.BCST 1680(CX), Z13, Z0
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z5, Z14, Z14
-	VFMADD231PS.BCST 1684(CX), Z14, Z1
-	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z5, Z15, Z15
-	VFMADD231PS.BCST 1688(CX), Z15, Z2
-	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z5, Z16, Z16
-	VFMADD231PS.BCST 1692(CX), Z16, Z3
-	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z5, Z17, Z17
-	VFMADD231PS.BCST 1696(CX), Z17, Z4
-	ADDQ             $0x00000d20, AX
-	ADDQ             $0x000006a4, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·productQ80x5AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-
-loop1:
-	VPBROADCASTD     160(CX), Z6
-	VPBROADCASTD     164(CX), Z7
-	VPBROADCASTD     168(CX), Z8
-	VPBROADCASTD     172(CX), Z9
-	VPBROADCASTD     176(CX), Z10
-	VMOVDQU32        (AX), Z5
-	VPDPBUSD.BCST    (CX), Z5, Z6
-	VPDPBUSD.BCST    4(CX), Z5, Z7
-	VPDPBUSD.BCST    8(CX), Z5, Z8
-	VPDPBUSD.BCST    12(CX), Z5, Z9
-	VPDPBUSD.BCST    16(CX), Z5, Z10
-	VMOVDQU32        64(AX), Z5
-	VPDPBUSD.BCST    20(CX), Z5, Z6
-	VPDPBUSD.BCST    24(CX), Z5, Z7
-	VPDPBUSD.BCST    28(CX), Z5, Z8
-	VPDPBUSD.BCST    32(CX), Z5, Z9
-	VPDPBUSD.BCST    36(CX), Z5, Z10
-	VMOVDQU32        128(AX), Z5
-	VPDPBUSD.BCST    40(CX), Z5, Z6
-	VPDPBUSD.BCST    44(CX), Z5, Z7
-	VPDPBUSD.BCST    48(CX), Z5, Z8
-	VPDPBUSD.BCST    52(CX), Z5, Z9
-	VPDPBUSD.BCST    56(CX), Z5, Z10
-	VMOVDQU32        192(AX), Z5
-	VPDPBUSD.BCST    60(CX), Z5, Z6
-	VPDPBUSD.BCST    64(CX), Z5, Z7
-	VPDPBUSD.BCST    68(CX), Z5, Z8
-	VPDPBUSD.BCST    72(CX), Z5, Z9
-	VPDPBUSD.BCST    76(CX), Z5, Z10
-	VMOVDQU32        256(AX), Z5
-	VPDPBUSD.BCST    80(CX), Z5, Z6
-	VPDPBUSD.BCST    84(CX), Z5, Z7
-	VPDPBUSD.BCST    88(CX), Z5, Z8
-	VPDPBUSD.BCST    92(CX), Z5, Z9
-	VPDPBUSD.BCST    96(CX), Z5, Z10
-	VMOVDQU32        320(AX), Z5
-	VPDPBUSD.BCST    100(CX), Z5, Z6
-	VPDPBUSD.BCST    104(CX), Z5, Z7
-	VPDPBUSD.BCST    108(CX), Z5, Z8
-	VPDPBUSD.BCST    112(CX), Z5, Z9
-	VPDPBUSD.BCST    116(CX), Z5, Z10
-	VMOVDQU32        384(AX), Z5
-	VPDPBUSD.BCST    120(CX), Z5, Z6
-	VPDPBUSD.BCST    124(CX), Z5, Z7
-	VPDPBUSD.BCST    128(CX), Z5, Z8
-	VPDPBUSD.BCST    132(CX), Z5, Z9
-	VPDPBUSD.BCST    136(CX), Z5, Z10
-	VMOVDQU32        448(AX), Z5
-	VPDPBUSD.BCST    140(CX), Z5, Z6
-	VPDPBUSD.BCST    144(CX), Z5, Z7
-	VPDPBUSD.BCST    148(CX), Z5, Z8
-	VPDPBUSD.BCST    152(CX), Z5, Z9
-	VPDPBUSD.BCST    156(CX), Z5, Z10
-	VCVTPH2PS        512(AX), Z5
-	VCVTDQ2PS        Z6, Z6
-	VMULPS           Z5, Z6, Z6
-	VFMADD231PS.BCST 180(CX), Z6, Z0
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z5, Z7, Z7
-	VFMADD231PS.BCST 184(CX), Z7, Z1
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z5, Z8, Z8
-	VFMADD231PS.BCST 188(CX), Z8, Z2
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z5, Z9, Z9
-	VFMADD231PS.BCST 192(CX), Z9, Z3
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z5, Z10, Z10
-	VFMADD231PS.BCST 196(CX), Z10, Z4
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000c8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ40x5AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
-
-loop1:
-	VPSRAD.BCST      $0x04, 160(CX), Z7
-	VPSRAD.BCST      $0x04, 164(CX), Z8
-	VPSRAD.BCST      $0x04, 168(CX), Z9
-	VPSRAD.BCST      $0x04, 172(CX), Z10
-	VPSRAD.BCST      $0x04, 176(CX), Z11
-	VPANDD           (AX), Z6, Z5
-	VPDPBUSD.BCST    (CX), Z5, Z7
-	VPDPBUSD.BCST    4(CX), Z5, Z8
-	VPDPBUSD.BCST    8(CX), Z5, Z9
-	VPDPBUSD.BCST    12(CX), Z5, Z10
-	VPDPBUSD.BCST    16(CX), Z5, Z11
-	VPANDD           64(AX), Z6, Z5
-	VPDPBUSD.BCST    20(CX), Z5, Z7
-	VPDPBUSD.BCST    24(CX), Z5, Z8
-	VPDPBUSD.BCST    28(CX), Z5, Z9
-	VPDPBUSD.BCST    32(CX), Z5, Z10
-	VPDPBUSD.BCST    36(CX), Z5, Z11
-	VPANDD           128(AX), Z6, Z5
-	VPDPBUSD.BCST    40(CX), Z5, Z7
-	VPDPBUSD.BCST    44(CX), Z5, Z8
-	VPDPBUSD.BCST    48(CX), Z5, Z9
-	VPDPBUSD.BCST    52(CX), Z5, Z10
-	VPDPBUSD.BCST    56(CX), Z5, Z11
-	VPANDD           192(AX), Z6, Z5
-	VPDPBUSD.BCST    60(CX), Z5, Z7
-	VPDPBUSD.BCST    64(CX), Z5, Z8
-	VPDPBUSD.BCST    68(CX), Z5, Z9
-	VPDPBUSD.BCST    72(CX), Z5, Z10
-	VPDPBUSD.BCST    76(CX), Z5, Z11
-	VPSRLW           $0x04, (AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VPDPBUSD.BCST    80(CX), Z5, Z7
-	VPDPBUSD.BCST    84(CX), Z5, Z8
-	VPDPBUSD.BCST    88(CX), Z5, Z9
-	VPDPBUSD.BCST    92(CX), Z5, Z10
-	VPDPBUSD.BCST    96(CX), Z5, Z11
-	VPSRLW           $0x04, 64(AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VPDPBUSD.BCST    100(CX), Z5, Z7
-	VPDPBUSD.BCST    104(CX), Z5, Z8
-	VPDPBUSD.BCST    108(CX), Z5, Z9
-	VPDPBUSD.BCST    112(CX), Z5, Z10
-	VPDPBUSD.BCST    116(CX), Z5, Z11
-	VPSRLW           $0x04, 128(AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VPDPBUSD.BCST    120(CX), Z5, Z7
-	VPDPBUSD.BCST    124(CX), Z5, Z8
-	VPDPBUSD.BCST    128(CX), Z5, Z9
-	VPDPBUSD.BCST    132(CX), Z5, Z10
-	VPDPBUSD.BCST    136(CX), Z5, Z11
-	VPSRLW           $0x04, 192(AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VPDPBUSD.BCST    140(CX), Z5, Z7
-	VPDPBUSD.BCST    144(CX), Z5, Z8
-	VPDPBUSD.BCST    148(CX), Z5, Z9
-	VPDPBUSD.BCST    152(CX), Z5, Z10
-	VPDPBUSD.BCST    156(CX), Z5, Z11
-	VCVTPH2PS        256(AX), Z5
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z5, Z7, Z7
-	VFMADD231PS.BCST 180(CX), Z7, Z0
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z5, Z8, Z8
-	VFMADD231PS.BCST 184(CX), Z8, Z1
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z5, Z9, Z9
-	VFMADD231PS.BCST 188(CX), Z9, Z2
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z5, Z10, Z10
-	VFMADD231PS.BCST 192(CX), Z10, Z3
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z5, Z11, Z11
-	VFMADD231PS.BCST 196(CX), Z11, Z4
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000c8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ50x5AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z7
-
-loop1:
-	VPSRAD.BCST      $0x03, 160(CX), Z8
-	VPSRAD.BCST      $0x03, 164(CX), Z9
-	VPSRAD.BCST      $0x03, 168(CX), Z10
-	VPSRAD.BCST      $0x03, 172(CX), Z11
-	VPSRAD.BCST      $0x03, 176(CX), Z12
-	VPANDD           (AX), Z6, Z5
-	VPSLLW           $0x04, 256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    (CX), Z5, Z8
-	VPDPBUSD.BCST    4(CX), Z5, Z9
-	VPDPBUSD.BCST    8(CX), Z5, Z10
-	VPDPBUSD.BCST    12(CX), Z5, Z11
-	VPDPBUSD.BCST    16(CX), Z5, Z12
-	VPANDD           64(AX), Z6, Z5
-	VPSLLW           $0x03, 256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    20(CX), Z5, Z8
-	VPDPBUSD.BCST    24(CX), Z5, Z9
-	VPDPBUSD.BCST    28(CX), Z5, Z10
-	VPDPBUSD.BCST    32(CX), Z5, Z11
-	VPDPBUSD.BCST    36(CX), Z5, Z12
-	VPANDD           128(AX), Z6, Z5
-	VPSLLW           $0x02, 256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    40(CX), Z5, Z8
-	VPDPBUSD.BCST    44(CX), Z5, Z9
-	VPDPBUSD.BCST    48(CX), Z5, Z10
-	VPDPBUSD.BCST    52(CX), Z5, Z11
-	VPDPBUSD.BCST    56(CX), Z5, Z12
-	VPANDD           192(AX), Z6, Z5
-	VPSLLW           $0x01, 256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    60(CX), Z5, Z8
-	VPDPBUSD.BCST    64(CX), Z5, Z9
-	VPDPBUSD.BCST    68(CX), Z5, Z10
-	VPDPBUSD.BCST    72(CX), Z5, Z11
-	VPDPBUSD.BCST    76(CX), Z5, Z12
-	VPSRLW           $0x04, (AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VMOVDQU32        256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    80(CX), Z5, Z8
-	VPDPBUSD.BCST    84(CX), Z5, Z9
-	VPDPBUSD.BCST    88(CX), Z5, Z10
-	VPDPBUSD.BCST    92(CX), Z5, Z11
-	VPDPBUSD.BCST    96(CX), Z5, Z12
-	VPSRLW           $0x04, 64(AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x01, 256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    100(CX), Z5, Z8
-	VPDPBUSD.BCST    104(CX), Z5, Z9
-	VPDPBUSD.BCST    108(CX), Z5, Z10
-	VPDPBUSD.BCST    112(CX), Z5, Z11
-	VPDPBUSD.BCST    116(CX), Z5, Z12
-	VPSRLW           $0x04, 128(AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x02, 256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    120(CX), Z5, Z8
-	VPDPBUSD.BCST    124(CX), Z5, Z9
-	VPDPBUSD.BCST    128(CX), Z5, Z10
-	VPDPBUSD.BCST    132(CX), Z5, Z11
-	VPDPBUSD.BCST    136(CX), Z5, Z12
-	VPSRLW           $0x04, 192(AX), Z5
-	VPANDD           Z6, Z5, Z5
-	VPSRLW           $0x03, 256(AX), Z13
-	VPTERNLOGD       $0xf8, Z7, Z13, Z5
-	VPDPBUSD.BCST    140(CX), Z5, Z8
-	VPDPBUSD.BCST    144(CX), Z5, Z9
-	VPDPBUSD.BCST    148(CX), Z5, Z10
-	VPDPBUSD.BCST    152(CX), Z5, Z11
-	VPDPBUSD.BCST    156(CX), Z5, Z12
-	VCVTPH2PS        320(AX), Z5
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z5, Z8, Z8
-	VFMADD231PS.BCST 180(CX), Z8, Z0
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z5, Z9, Z9
-	VFMADD231PS.BCST 184(CX), Z9, Z1
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z5, Z10, Z10
-	VFMADD231PS.BCST 188(CX), Z10, Z2
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z5, Z11, Z11
-	VFMADD231PS.BCST 192(CX), Z11, Z3
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z5, Z12, Z12
-	VFMADD231PS.BCST 196(CX), Z12, Z4
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000c8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productIQ4NLx5AVX512(SB), $0-56
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
-	VPXORD          Z1, Z1, Z1
-	VPXORD          Z2, Z2, Z2
-	VPXORD          Z3, Z3, Z3
-	VPXORD          Z4, Z4, Z4
-	VBROADCASTI32X4 nonlinear4<>+0(SB), Z6
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z7
-
-loop1:
-	VPBROADCASTD     160(CX), Z8
-	VPBROADCASTD     164(CX), Z9
-	VPBROADCASTD     168(CX), Z10
-	VPBROADCASTD     172(CX), Z11
-	VPBROADCASTD     176(CX), Z12
-	VPANDD           (AX), Z7, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    (CX), Z5, Z8
-	VPDPBUSD.BCST    4(CX), Z5, Z9
-	VPDPBUSD.BCST    8(CX), Z5, Z10
-	VPDPBUSD.BCST    12(CX), Z5, Z11
-	VPDPBUSD.BCST    16(CX), Z5, Z12
-	VPANDD           64(AX), Z7, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    20(CX), Z5, Z8
-	VPDPBUSD.BCST    24(CX), Z5, Z9
-	VPDPBUSD.BCST    28(CX), Z5, Z10
-	VPDPBUSD.BCST    32(CX), Z5, Z11
-	VPDPBUSD.BCST    36(CX), Z5, Z12
-	VPANDD           128(AX), Z7, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    40(CX), Z5, Z8
-	VPDPBUSD.BCST    44(CX), Z5, Z9
-	VPDPBUSD.BCST    48(CX), Z5, Z10
-	VPDPBUSD.BCST    52(CX), Z5, Z11
-	VPDPBUSD.BCST    56(CX), Z5, Z12
-	VPANDD           192(AX), Z7, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    60(CX), Z5, Z8
-	VPDPBUSD.BCST    64(CX), Z5, Z9
-	VPDPBUSD.BCST    68(CX), Z5, Z10
-	VPDPBUSD.BCST    72(CX), Z5, Z11
-	VPDPBUSD.BCST    76(CX), Z5, Z12
-	VPSRLW           $0x04, (AX), Z5
-	VPANDD           Z7, Z5, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    80(CX), Z5, Z8
-	VPDPBUSD.BCST    84(CX), Z5, Z9
-	VPDPBUSD.BCST    88(CX), Z5, Z10
-	VPDPBUSD.BCST    92(CX), Z5, Z11
-	VPDPBUSD.BCST    96(CX), Z5, Z12
-	VPSRLW           $0x04, 64(AX), Z5
-	VPANDD           Z7, Z5, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    100(CX), Z5, Z8
-	VPDPBUSD.BCST    104(CX), Z5, Z9
-	VPDPBUSD.BCST    108(CX), Z5, Z10
-	VPDPBUSD.BCST    112(CX), Z5, Z11
-	VPDPBUSD.BCST    116(CX), Z5, Z12
-	VPSRLW           $0x04, 128(AX), Z5
-	VPANDD           Z7, Z5, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    120(CX), Z5, Z8
-	VPDPBUSD.BCST    124(CX), Z5, Z9
-	VPDPBUSD.BCST    128(CX), Z5, Z10
-	VPDPBUSD.BCST    132(CX), Z5, Z11
-	VPDPBUSD.BCST    136(CX), Z5, Z12
-	VPSRLW           $0x04, 192(AX), Z5
-	VPANDD           Z7, Z5, Z5
-	VPSHUFB          Z5, Z6, Z5
-	VPDPBUSD.BCST    140(CX), Z5, Z8
-	VPDPBUSD.BCST    144(CX), Z5, Z9
-	VPDPBUSD.BCST    148(CX), Z5, Z10
-	VPDPBUSD.BCST    152(CX), Z5, Z11
-	VPDPBUSD.BCST    156(CX), Z5, Z12
-	VCVTPH2PS        256(AX), Z5
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z5, Z8, Z8
-	VFMADD231PS.BCST 180(CX), Z8, Z0
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z5, Z9, Z9
-	VFMADD231PS.BCST 184(CX), Z9, Z1
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z5, Z10, Z10
-	VFMADD231PS.BCST 188(CX), Z10, Z2
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z5, Z11, Z11
-	VFMADD231PS.BCST 192(CX), Z11, Z3
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z5, Z12, Z12
-	VFMADD231PS.BCST 196(CX), Z12, Z4
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000c8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF32x5AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-
-loop1:
-	VMOVUPS          (AX), Z5
-	VFMADD231PS.BCST (CX), Z5, Z0
-	VFMADD231PS.BCST 4(CX), Z5, Z1
-	VFMADD231PS.BCST 8(CX), Z5, Z2
-	VFMADD231PS.BCST 12(CX), Z5, Z3
-	VFMADD231PS.BCST 16(CX), Z5, Z4
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000014, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF16x5AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-
-loop1:
-	VCVTPH2PS        (AX), Z5
-	VFMADD231PS.BCST (CX), Z5, Z0
-	VFMADD231PS.BCST 4(CX), Z5, Z1
-	VFMADD231PS.BCST 8(CX), Z5, Z2
-	VFMADD231PS.BCST 12(CX), Z5, Z3
-	VFMADD231PS.BCST 16(CX), Z5, Z4
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000014, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productBF16x5AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-
-loop1:
-	VPMOVZXWD        (AX), Z5
-	VPSLLD           $0x10, Z5, Z5
-	VFMADD231PS.BCST (CX), Z5, Z0
-	VFMADD231PS.BCST 4(CX), Z5, Z1
-	VFMADD231PS.BCST 8(CX), Z5, Z2
-	VFMADD231PS.BCST 12(CX), Z5, Z3
-	VFMADD231PS.BCST 16(CX), Z5, Z4
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000014, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, (AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
@@ -6008,12 +968,12 @@ TEXT ·productQ4Kx6AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z7
 	MOVL         $0xf0f0f0f0, BX
@@ -6040,75 +1000,75 @@ loop2:
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
-	VPANDD           (SI), Z7, Z6
-	VPDPBUSD.BCST    (R8), Z6, Z9
-	VPDPBUSD.BCST    4(R8), Z6, Z10
-	VPDPBUSD.BCST    8(R8), Z6, Z11
-	VPDPBUSD.BCST    12(R8), Z6, Z12
-	VPDPBUSD.BCST    16(R8), Z6, Z13
-	VPDPBUSD.BCST    20(R8), Z6, Z14
-	VPANDD           64(SI), Z7, Z6
-	VPDPBUSD.BCST    24(R8), Z6, Z9
-	VPDPBUSD.BCST    28(R8), Z6, Z10
-	VPDPBUSD.BCST    32(R8), Z6, Z11
-	VPDPBUSD.BCST    36(R8), Z6, Z12
-	VPDPBUSD.BCST    40(R8), Z6, Z13
-	VPDPBUSD.BCST    44(R8), Z6, Z14
-	VPANDD           128(SI), Z7, Z6
-	VPDPBUSD.BCST    48(R8), Z6, Z9
-	VPDPBUSD.BCST    52(R8), Z6, Z10
-	VPDPBUSD.BCST    56(R8), Z6, Z11
-	VPDPBUSD.BCST    60(R8), Z6, Z12
-	VPDPBUSD.BCST    64(R8), Z6, Z13
-	VPDPBUSD.BCST    68(R8), Z6, Z14
-	VPANDD           192(SI), Z7, Z6
-	VPDPBUSD.BCST    72(R8), Z6, Z9
-	VPDPBUSD.BCST    76(R8), Z6, Z10
-	VPDPBUSD.BCST    80(R8), Z6, Z11
-	VPDPBUSD.BCST    84(R8), Z6, Z12
-	VPDPBUSD.BCST    88(R8), Z6, Z13
-	VPDPBUSD.BCST    92(R8), Z6, Z14
-	VPANDD           256(SI), Z7, Z6
-	VPDPBUSD.BCST    96(R8), Z6, Z9
-	VPDPBUSD.BCST    100(R8), Z6, Z10
-	VPDPBUSD.BCST    104(R8), Z6, Z11
-	VPDPBUSD.BCST    108(R8), Z6, Z12
-	VPDPBUSD.BCST    112(R8), Z6, Z13
-	VPDPBUSD.BCST    116(R8), Z6, Z14
-	VPANDD           320(SI), Z7, Z6
-	VPDPBUSD.BCST    120(R8), Z6, Z9
-	VPDPBUSD.BCST    124(R8), Z6, Z10
-	VPDPBUSD.BCST    128(R8), Z6, Z11
-	VPDPBUSD.BCST    132(R8), Z6, Z12
-	VPDPBUSD.BCST    136(R8), Z6, Z13
-	VPDPBUSD.BCST    140(R8), Z6, Z14
-	VPANDD           384(SI), Z7, Z6
-	VPDPBUSD.BCST    144(R8), Z6, Z9
-	VPDPBUSD.BCST    148(R8), Z6, Z10
-	VPDPBUSD.BCST    152(R8), Z6, Z11
-	VPDPBUSD.BCST    156(R8), Z6, Z12
-	VPDPBUSD.BCST    160(R8), Z6, Z13
-	VPDPBUSD.BCST    164(R8), Z6, Z14
-	VPANDD           448(SI), Z7, Z6
-	VPDPBUSD.BCST    168(R8), Z6, Z9
-	VPDPBUSD.BCST    172(R8), Z6, Z10
-	VPDPBUSD.BCST    176(R8), Z6, Z11
-	VPDPBUSD.BCST    180(R8), Z6, Z12
-	VPDPBUSD.BCST    184(R8), Z6, Z13
-	VPDPBUSD.BCST    188(R8), Z6, Z14
-	VPMOVZXBD        (DI), Z6
-	VPSLLD           $0x04, Z6, Z6
-	VPMULLD          Z6, Z9, Z9
+	VPANDD           (SI), Z7, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z9
+	VPDPBUSD.BCST    4(R8), Z0, Z10
+	VPDPBUSD.BCST    8(R8), Z0, Z11
+	VPDPBUSD.BCST    12(R8), Z0, Z12
+	VPDPBUSD.BCST    16(R8), Z0, Z13
+	VPDPBUSD.BCST    20(R8), Z0, Z14
+	VPANDD           64(SI), Z7, Z0
+	VPDPBUSD.BCST    24(R8), Z0, Z9
+	VPDPBUSD.BCST    28(R8), Z0, Z10
+	VPDPBUSD.BCST    32(R8), Z0, Z11
+	VPDPBUSD.BCST    36(R8), Z0, Z12
+	VPDPBUSD.BCST    40(R8), Z0, Z13
+	VPDPBUSD.BCST    44(R8), Z0, Z14
+	VPANDD           128(SI), Z7, Z0
+	VPDPBUSD.BCST    48(R8), Z0, Z9
+	VPDPBUSD.BCST    52(R8), Z0, Z10
+	VPDPBUSD.BCST    56(R8), Z0, Z11
+	VPDPBUSD.BCST    60(R8), Z0, Z12
+	VPDPBUSD.BCST    64(R8), Z0, Z13
+	VPDPBUSD.BCST    68(R8), Z0, Z14
+	VPANDD           192(SI), Z7, Z0
+	VPDPBUSD.BCST    72(R8), Z0, Z9
+	VPDPBUSD.BCST    76(R8), Z0, Z10
+	VPDPBUSD.BCST    80(R8), Z0, Z11
+	VPDPBUSD.BCST    84(R8), Z0, Z12
+	VPDPBUSD.BCST    88(R8), Z0, Z13
+	VPDPBUSD.BCST    92(R8), Z0, Z14
+	VPANDD           256(SI), Z7, Z0
+	VPDPBUSD.BCST    96(R8), Z0, Z9
+	VPDPBUSD.BCST    100(R8), Z0, Z10
+	VPDPBUSD.BCST    104(R8), Z0, Z11
+	VPDPBUSD.BCST    108(R8), Z0, Z12
+	VPDPBUSD.BCST    112(R8), Z0, Z13
+	VPDPBUSD.BCST    116(R8), Z0, Z14
+	VPANDD           320(SI), Z7, Z0
+	VPDPBUSD.BCST    120(R8), Z0, Z9
+	VPDPBUSD.BCST    124(R8), Z0, Z10
+	VPDPBUSD.BCST    128(R8), Z0, Z11
+	VPDPBUSD.BCST    132(R8), Z0, Z12
+	VPDPBUSD.BCST    136(R8), Z0, Z13
+	VPDPBUSD.BCST    140(R8), Z0, Z14
+	VPANDD           384(SI), Z7, Z0
+	VPDPBUSD.BCST    144(R8), Z0, Z9
+	VPDPBUSD.BCST    148(R8), Z0, Z10
+	VPDPBUSD.BCST    152(R8), Z0, Z11
+	VPDPBUSD.BCST    156(R8), Z0, Z12
+	VPDPBUSD.BCST    160(R8), Z0, Z13
+	VPDPBUSD.BCST    164(R8), Z0, Z14
+	VPANDD           448(SI), Z7, Z0
+	VPDPBUSD.BCST    168(R8), Z0, Z9
+	VPDPBUSD.BCST    172(R8), Z0, Z10
+	VPDPBUSD.BCST    176(R8), Z0, Z11
+	VPDPBUSD.BCST    180(R8), Z0, Z12
+	VPDPBUSD.BCST    184(R8), Z0, Z13
+	VPDPBUSD.BCST    188(R8), Z0, Z14
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z20, Z20
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
@@ -6116,74 +1076,74 @@ loop2:
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
-	VPANDD           (SI), Z8, Z6
-	VPDPBUSD.BCST    192(R8), Z6, Z9
-	VPDPBUSD.BCST    196(R8), Z6, Z10
-	VPDPBUSD.BCST    200(R8), Z6, Z11
-	VPDPBUSD.BCST    204(R8), Z6, Z12
-	VPDPBUSD.BCST    208(R8), Z6, Z13
-	VPDPBUSD.BCST    212(R8), Z6, Z14
-	VPANDD           64(SI), Z8, Z6
-	VPDPBUSD.BCST    216(R8), Z6, Z9
-	VPDPBUSD.BCST    220(R8), Z6, Z10
-	VPDPBUSD.BCST    224(R8), Z6, Z11
-	VPDPBUSD.BCST    228(R8), Z6, Z12
-	VPDPBUSD.BCST    232(R8), Z6, Z13
-	VPDPBUSD.BCST    236(R8), Z6, Z14
-	VPANDD           128(SI), Z8, Z6
-	VPDPBUSD.BCST    240(R8), Z6, Z9
-	VPDPBUSD.BCST    244(R8), Z6, Z10
-	VPDPBUSD.BCST    248(R8), Z6, Z11
-	VPDPBUSD.BCST    252(R8), Z6, Z12
-	VPDPBUSD.BCST    256(R8), Z6, Z13
-	VPDPBUSD.BCST    260(R8), Z6, Z14
-	VPANDD           192(SI), Z8, Z6
-	VPDPBUSD.BCST    264(R8), Z6, Z9
-	VPDPBUSD.BCST    268(R8), Z6, Z10
-	VPDPBUSD.BCST    272(R8), Z6, Z11
-	VPDPBUSD.BCST    276(R8), Z6, Z12
-	VPDPBUSD.BCST    280(R8), Z6, Z13
-	VPDPBUSD.BCST    284(R8), Z6, Z14
-	VPANDD           256(SI), Z8, Z6
-	VPDPBUSD.BCST    288(R8), Z6, Z9
-	VPDPBUSD.BCST    292(R8), Z6, Z10
-	VPDPBUSD.BCST    296(R8), Z6, Z11
-	VPDPBUSD.BCST    300(R8), Z6, Z12
-	VPDPBUSD.BCST    304(R8), Z6, Z13
-	VPDPBUSD.BCST    308(R8), Z6, Z14
-	VPANDD           320(SI), Z8, Z6
-	VPDPBUSD.BCST    312(R8), Z6, Z9
-	VPDPBUSD.BCST    316(R8), Z6, Z10
-	VPDPBUSD.BCST    320(R8), Z6, Z11
-	VPDPBUSD.BCST    324(R8), Z6, Z12
-	VPDPBUSD.BCST    328(R8), Z6, Z13
-	VPDPBUSD.BCST    332(R8), Z6, Z14
-	VPANDD           384(SI), Z8, Z6
-	VPDPBUSD.BCST    336(R8), Z6, Z9
-	VPDPBUSD.BCST    340(R8), Z6, Z10
-	VPDPBUSD.BCST    344(R8), Z6, Z11
-	VPDPBUSD.BCST    348(R8), Z6, Z12
-	VPDPBUSD.BCST    352(R8), Z6, Z13
-	VPDPBUSD.BCST    356(R8), Z6, Z14
-	VPANDD           448(SI), Z8, Z6
-	VPDPBUSD.BCST    360(R8), Z6, Z9
-	VPDPBUSD.BCST    364(R8), Z6, Z10
-	VPDPBUSD.BCST    368(R8), Z6, Z11
-	VPDPBUSD.BCST    372(R8), Z6, Z12
-	VPDPBUSD.BCST    376(R8), Z6, Z13
-	VPDPBUSD.BCST    380(R8), Z6, Z14
-	VPMOVZXBD        16(DI), Z6
-	VPMULLD          Z6, Z9, Z9
+	VPANDD           (SI), Z8, Z0
+	VPDPBUSD.BCST    192(R8), Z0, Z9
+	VPDPBUSD.BCST    196(R8), Z0, Z10
+	VPDPBUSD.BCST    200(R8), Z0, Z11
+	VPDPBUSD.BCST    204(R8), Z0, Z12
+	VPDPBUSD.BCST    208(R8), Z0, Z13
+	VPDPBUSD.BCST    212(R8), Z0, Z14
+	VPANDD           64(SI), Z8, Z0
+	VPDPBUSD.BCST    216(R8), Z0, Z9
+	VPDPBUSD.BCST    220(R8), Z0, Z10
+	VPDPBUSD.BCST    224(R8), Z0, Z11
+	VPDPBUSD.BCST    228(R8), Z0, Z12
+	VPDPBUSD.BCST    232(R8), Z0, Z13
+	VPDPBUSD.BCST    236(R8), Z0, Z14
+	VPANDD           128(SI), Z8, Z0
+	VPDPBUSD.BCST    240(R8), Z0, Z9
+	VPDPBUSD.BCST    244(R8), Z0, Z10
+	VPDPBUSD.BCST    248(R8), Z0, Z11
+	VPDPBUSD.BCST    252(R8), Z0, Z12
+	VPDPBUSD.BCST    256(R8), Z0, Z13
+	VPDPBUSD.BCST    260(R8), Z0, Z14
+	VPANDD           192(SI), Z8, Z0
+	VPDPBUSD.BCST    264(R8), Z0, Z9
+	VPDPBUSD.BCST    268(R8), Z0, Z10
+	VPDPBUSD.BCST    272(R8), Z0, Z11
+	VPDPBUSD.BCST    276(R8), Z0, Z12
+	VPDPBUSD.BCST    280(R8), Z0, Z13
+	VPDPBUSD.BCST    284(R8), Z0, Z14
+	VPANDD           256(SI), Z8, Z0
+	VPDPBUSD.BCST    288(R8), Z0, Z9
+	VPDPBUSD.BCST    292(R8), Z0, Z10
+	VPDPBUSD.BCST    296(R8), Z0, Z11
+	VPDPBUSD.BCST    300(R8), Z0, Z12
+	VPDPBUSD.BCST    304(R8), Z0, Z13
+	VPDPBUSD.BCST    308(R8), Z0, Z14
+	VPANDD           320(SI), Z8, Z0
+	VPDPBUSD.BCST    312(R8), Z0, Z9
+	VPDPBUSD.BCST    316(R8), Z0, Z10
+	VPDPBUSD.BCST    320(R8), Z0, Z11
+	VPDPBUSD.BCST    324(R8), Z0, Z12
+	VPDPBUSD.BCST    328(R8), Z0, Z13
+	VPDPBUSD.BCST    332(R8), Z0, Z14
+	VPANDD           384(SI), Z8, Z0
+	VPDPBUSD.BCST    336(R8), Z0, Z9
+	VPDPBUSD.BCST    340(R8), Z0, Z10
+	VPDPBUSD.BCST    344(R8), Z0, Z11
+	VPDPBUSD.BCST    348(R8), Z0, Z12
+	VPDPBUSD.BCST    352(R8), Z0, Z13
+	VPDPBUSD.BCST    356(R8), Z0, Z14
+	VPANDD           448(SI), Z8, Z0
+	VPDPBUSD.BCST    360(R8), Z0, Z9
+	VPDPBUSD.BCST    364(R8), Z0, Z10
+	VPDPBUSD.BCST    368(R8), Z0, Z11
+	VPDPBUSD.BCST    372(R8), Z0, Z12
+	VPDPBUSD.BCST    376(R8), Z0, Z13
+	VPDPBUSD.BCST    380(R8), Z0, Z14
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z9, Z9
 	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z20, Z20
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -6196,67 +1156,67 @@ loop2:
 	VPXORD           Z12, Z12, Z12
 	VPXORD           Z13, Z13, Z13
 	VPXORD           Z14, Z14, Z14
-	VPMOVZXBW        2176(AX), Z6
-	VPDPWSSD.BCST    1920(CX), Z6, Z9
-	VPDPWSSD.BCST    1924(CX), Z6, Z10
-	VPDPWSSD.BCST    1928(CX), Z6, Z11
-	VPDPWSSD.BCST    1932(CX), Z6, Z12
-	VPDPWSSD.BCST    1936(CX), Z6, Z13
-	VPDPWSSD.BCST    1940(CX), Z6, Z14
-	VPMOVZXBW        2208(AX), Z6
-	VPDPWSSD.BCST    1944(CX), Z6, Z9
-	VPDPWSSD.BCST    1948(CX), Z6, Z10
-	VPDPWSSD.BCST    1952(CX), Z6, Z11
-	VPDPWSSD.BCST    1956(CX), Z6, Z12
-	VPDPWSSD.BCST    1960(CX), Z6, Z13
-	VPDPWSSD.BCST    1964(CX), Z6, Z14
-	VPMOVZXBW        2240(AX), Z6
-	VPDPWSSD.BCST    1968(CX), Z6, Z9
-	VPDPWSSD.BCST    1972(CX), Z6, Z10
-	VPDPWSSD.BCST    1976(CX), Z6, Z11
-	VPDPWSSD.BCST    1980(CX), Z6, Z12
-	VPDPWSSD.BCST    1984(CX), Z6, Z13
-	VPDPWSSD.BCST    1988(CX), Z6, Z14
-	VPMOVZXBW        2272(AX), Z6
-	VPDPWSSD.BCST    1992(CX), Z6, Z9
-	VPDPWSSD.BCST    1996(CX), Z6, Z10
-	VPDPWSSD.BCST    2000(CX), Z6, Z11
-	VPDPWSSD.BCST    2004(CX), Z6, Z12
-	VPDPWSSD.BCST    2008(CX), Z6, Z13
-	VPDPWSSD.BCST    2012(CX), Z6, Z14
-	VCVTPH2PS        2304(AX), Z6
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    1920(CX), Z0, Z9
+	VPDPWSSD.BCST    1924(CX), Z0, Z10
+	VPDPWSSD.BCST    1928(CX), Z0, Z11
+	VPDPWSSD.BCST    1932(CX), Z0, Z12
+	VPDPWSSD.BCST    1936(CX), Z0, Z13
+	VPDPWSSD.BCST    1940(CX), Z0, Z14
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    1944(CX), Z0, Z9
+	VPDPWSSD.BCST    1948(CX), Z0, Z10
+	VPDPWSSD.BCST    1952(CX), Z0, Z11
+	VPDPWSSD.BCST    1956(CX), Z0, Z12
+	VPDPWSSD.BCST    1960(CX), Z0, Z13
+	VPDPWSSD.BCST    1964(CX), Z0, Z14
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    1968(CX), Z0, Z9
+	VPDPWSSD.BCST    1972(CX), Z0, Z10
+	VPDPWSSD.BCST    1976(CX), Z0, Z11
+	VPDPWSSD.BCST    1980(CX), Z0, Z12
+	VPDPWSSD.BCST    1984(CX), Z0, Z13
+	VPDPWSSD.BCST    1988(CX), Z0, Z14
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    1992(CX), Z0, Z9
+	VPDPWSSD.BCST    1996(CX), Z0, Z10
+	VPDPWSSD.BCST    2000(CX), Z0, Z11
+	VPDPWSSD.BCST    2004(CX), Z0, Z12
+	VPDPWSSD.BCST    2008(CX), Z0, Z13
+	VPDPWSSD.BCST    2012(CX), Z0, Z14
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z22
-	VMULPS           Z21, Z6, Z6
+	VMULPS           Z21, Z0, Z0
 	VCVTDQ2PS        Z15, Z15
 	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z6, Z15, Z15
+	VMULPS           Z0, Z15, Z15
 	VFNMADD231PS     Z9, Z22, Z15
-	VFMADD231PS.BCST 2016(CX), Z15, Z0
+	VFMADD231PS.BCST 2016(CX), Z15, Z1
 	VCVTDQ2PS        Z16, Z16
 	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z6, Z16, Z16
+	VMULPS           Z0, Z16, Z16
 	VFNMADD231PS     Z10, Z22, Z16
-	VFMADD231PS.BCST 2020(CX), Z16, Z1
+	VFMADD231PS.BCST 2020(CX), Z16, Z2
 	VCVTDQ2PS        Z17, Z17
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z6, Z17, Z17
+	VMULPS           Z0, Z17, Z17
 	VFNMADD231PS     Z11, Z22, Z17
-	VFMADD231PS.BCST 2024(CX), Z17, Z2
+	VFMADD231PS.BCST 2024(CX), Z17, Z3
 	VCVTDQ2PS        Z18, Z18
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z6, Z18, Z18
+	VMULPS           Z0, Z18, Z18
 	VFNMADD231PS     Z12, Z22, Z18
-	VFMADD231PS.BCST 2028(CX), Z18, Z3
+	VFMADD231PS.BCST 2028(CX), Z18, Z4
 	VCVTDQ2PS        Z19, Z19
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z6, Z19, Z19
+	VMULPS           Z0, Z19, Z19
 	VFNMADD231PS     Z13, Z22, Z19
-	VFMADD231PS.BCST 2032(CX), Z19, Z4
+	VFMADD231PS.BCST 2032(CX), Z19, Z5
 	VCVTDQ2PS        Z20, Z20
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z6, Z20, Z20
+	VMULPS           Z0, Z20, Z20
 	VFNMADD231PS     Z14, Z22, Z20
-	VFMADD231PS.BCST 2036(CX), Z20, Z5
+	VFMADD231PS.BCST 2036(CX), Z20, Z6
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x000007f8, CX
 	DECQ             DX
@@ -6267,19 +1227,17 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
 	VADDPS           (DX), Z4, Z4
 	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -6290,10 +1248,10 @@ unbiased:
 	ADDQ   CX, DX
 	VADDPS (DX), Z5, Z5
 	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -6304,1523 +1262,7 @@ plain:
 	ADDQ    CX, AX
 	VMOVUPS Z5, (AX)
 	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ5Kx6AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z8
-
-loop1:
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   2560(AX), R8
-	MOVQ   CX, R9
-
-loop2:
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPANDD           (SI), Z7, Z6
-	VPSLLW           $0x04, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    (R9), Z6, Z9
-	VPDPBUSD.BCST    4(R9), Z6, Z10
-	VPDPBUSD.BCST    8(R9), Z6, Z11
-	VPDPBUSD.BCST    12(R9), Z6, Z12
-	VPDPBUSD.BCST    16(R9), Z6, Z13
-	VPDPBUSD.BCST    20(R9), Z6, Z14
-	VPANDD           64(SI), Z7, Z6
-	VPSLLW           $0x03, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    24(R9), Z6, Z9
-	VPDPBUSD.BCST    28(R9), Z6, Z10
-	VPDPBUSD.BCST    32(R9), Z6, Z11
-	VPDPBUSD.BCST    36(R9), Z6, Z12
-	VPDPBUSD.BCST    40(R9), Z6, Z13
-	VPDPBUSD.BCST    44(R9), Z6, Z14
-	VPANDD           128(SI), Z7, Z6
-	VPSLLW           $0x02, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    48(R9), Z6, Z9
-	VPDPBUSD.BCST    52(R9), Z6, Z10
-	VPDPBUSD.BCST    56(R9), Z6, Z11
-	VPDPBUSD.BCST    60(R9), Z6, Z12
-	VPDPBUSD.BCST    64(R9), Z6, Z13
-	VPDPBUSD.BCST    68(R9), Z6, Z14
-	VPANDD           192(SI), Z7, Z6
-	VPSLLW           $0x01, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    72(R9), Z6, Z9
-	VPDPBUSD.BCST    76(R9), Z6, Z10
-	VPDPBUSD.BCST    80(R9), Z6, Z11
-	VPDPBUSD.BCST    84(R9), Z6, Z12
-	VPDPBUSD.BCST    88(R9), Z6, Z13
-	VPDPBUSD.BCST    92(R9), Z6, Z14
-	VPANDD           256(SI), Z7, Z6
-	VMOVDQU32        (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    96(R9), Z6, Z9
-	VPDPBUSD.BCST    100(R9), Z6, Z10
-	VPDPBUSD.BCST    104(R9), Z6, Z11
-	VPDPBUSD.BCST    108(R9), Z6, Z12
-	VPDPBUSD.BCST    112(R9), Z6, Z13
-	VPDPBUSD.BCST    116(R9), Z6, Z14
-	VPANDD           320(SI), Z7, Z6
-	VPSRLW           $0x01, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    120(R9), Z6, Z9
-	VPDPBUSD.BCST    124(R9), Z6, Z10
-	VPDPBUSD.BCST    128(R9), Z6, Z11
-	VPDPBUSD.BCST    132(R9), Z6, Z12
-	VPDPBUSD.BCST    136(R9), Z6, Z13
-	VPDPBUSD.BCST    140(R9), Z6, Z14
-	VPANDD           384(SI), Z7, Z6
-	VPSRLW           $0x02, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    144(R9), Z6, Z9
-	VPDPBUSD.BCST    148(R9), Z6, Z10
-	VPDPBUSD.BCST    152(R9), Z6, Z11
-	VPDPBUSD.BCST    156(R9), Z6, Z12
-	VPDPBUSD.BCST    160(R9), Z6, Z13
-	VPDPBUSD.BCST    164(R9), Z6, Z14
-	VPANDD           448(SI), Z7, Z6
-	VPSRLW           $0x03, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    168(R9), Z6, Z9
-	VPDPBUSD.BCST    172(R9), Z6, Z10
-	VPDPBUSD.BCST    176(R9), Z6, Z11
-	VPDPBUSD.BCST    180(R9), Z6, Z12
-	VPDPBUSD.BCST    184(R9), Z6, Z13
-	VPDPBUSD.BCST    188(R9), Z6, Z14
-	VPMOVZXBD        (R8), Z6
-	VPMULLD          Z6, Z9, Z9
-	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
-	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
-	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
-	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
-	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
-	VPADDD           Z14, Z20, Z20
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPSRLW           $0x04, (SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSLLW           $0x04, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    192(R9), Z6, Z9
-	VPDPBUSD.BCST    196(R9), Z6, Z10
-	VPDPBUSD.BCST    200(R9), Z6, Z11
-	VPDPBUSD.BCST    204(R9), Z6, Z12
-	VPDPBUSD.BCST    208(R9), Z6, Z13
-	VPDPBUSD.BCST    212(R9), Z6, Z14
-	VPSRLW           $0x04, 64(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSLLW           $0x03, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    216(R9), Z6, Z9
-	VPDPBUSD.BCST    220(R9), Z6, Z10
-	VPDPBUSD.BCST    224(R9), Z6, Z11
-	VPDPBUSD.BCST    228(R9), Z6, Z12
-	VPDPBUSD.BCST    232(R9), Z6, Z13
-	VPDPBUSD.BCST    236(R9), Z6, Z14
-	VPSRLW           $0x04, 128(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSLLW           $0x02, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    240(R9), Z6, Z9
-	VPDPBUSD.BCST    244(R9), Z6, Z10
-	VPDPBUSD.BCST    248(R9), Z6, Z11
-	VPDPBUSD.BCST    252(R9), Z6, Z12
-	VPDPBUSD.BCST    256(R9), Z6, Z13
-	VPDPBUSD.BCST    260(R9), Z6, Z14
-	VPSRLW           $0x04, 192(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSLLW           $0x01, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    264(R9), Z6, Z9
-	VPDPBUSD.BCST    268(R9), Z6, Z10
-	VPDPBUSD.BCST    272(R9), Z6, Z11
-	VPDPBUSD.BCST    276(R9), Z6, Z12
-	VPDPBUSD.BCST    280(R9), Z6, Z13
-	VPDPBUSD.BCST    284(R9), Z6, Z14
-	VPSRLW           $0x04, 256(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VMOVDQU32        64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    288(R9), Z6, Z9
-	VPDPBUSD.BCST    292(R9), Z6, Z10
-	VPDPBUSD.BCST    296(R9), Z6, Z11
-	VPDPBUSD.BCST    300(R9), Z6, Z12
-	VPDPBUSD.BCST    304(R9), Z6, Z13
-	VPDPBUSD.BCST    308(R9), Z6, Z14
-	VPSRLW           $0x04, 320(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x01, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    312(R9), Z6, Z9
-	VPDPBUSD.BCST    316(R9), Z6, Z10
-	VPDPBUSD.BCST    320(R9), Z6, Z11
-	VPDPBUSD.BCST    324(R9), Z6, Z12
-	VPDPBUSD.BCST    328(R9), Z6, Z13
-	VPDPBUSD.BCST    332(R9), Z6, Z14
-	VPSRLW           $0x04, 384(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x02, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    336(R9), Z6, Z9
-	VPDPBUSD.BCST    340(R9), Z6, Z10
-	VPDPBUSD.BCST    344(R9), Z6, Z11
-	VPDPBUSD.BCST    348(R9), Z6, Z12
-	VPDPBUSD.BCST    352(R9), Z6, Z13
-	VPDPBUSD.BCST    356(R9), Z6, Z14
-	VPSRLW           $0x04, 448(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x03, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    360(R9), Z6, Z9
-	VPDPBUSD.BCST    364(R9), Z6, Z10
-	VPDPBUSD.BCST    368(R9), Z6, Z11
-	VPDPBUSD.BCST    372(R9), Z6, Z12
-	VPDPBUSD.BCST    376(R9), Z6, Z13
-	VPDPBUSD.BCST    380(R9), Z6, Z14
-	VPMOVZXBD        16(R8), Z6
-	VPMULLD          Z6, Z9, Z9
-	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
-	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
-	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
-	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
-	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
-	VPADDD           Z14, Z20, Z20
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x00000180, R9
-	DECQ             BX
-	JNZ              loop2
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPMOVZXBW        2688(AX), Z6
-	VPDPWSSD.BCST    1920(CX), Z6, Z9
-	VPDPWSSD.BCST    1924(CX), Z6, Z10
-	VPDPWSSD.BCST    1928(CX), Z6, Z11
-	VPDPWSSD.BCST    1932(CX), Z6, Z12
-	VPDPWSSD.BCST    1936(CX), Z6, Z13
-	VPDPWSSD.BCST    1940(CX), Z6, Z14
-	VPMOVZXBW        2720(AX), Z6
-	VPDPWSSD.BCST    1944(CX), Z6, Z9
-	VPDPWSSD.BCST    1948(CX), Z6, Z10
-	VPDPWSSD.BCST    1952(CX), Z6, Z11
-	VPDPWSSD.BCST    1956(CX), Z6, Z12
-	VPDPWSSD.BCST    1960(CX), Z6, Z13
-	VPDPWSSD.BCST    1964(CX), Z6, Z14
-	VPMOVZXBW        2752(AX), Z6
-	VPDPWSSD.BCST    1968(CX), Z6, Z9
-	VPDPWSSD.BCST    1972(CX), Z6, Z10
-	VPDPWSSD.BCST    1976(CX), Z6, Z11
-	VPDPWSSD.BCST    1980(CX), Z6, Z12
-	VPDPWSSD.BCST    1984(CX), Z6, Z13
-	VPDPWSSD.BCST    1988(CX), Z6, Z14
-	VPMOVZXBW        2784(AX), Z6
-	VPDPWSSD.BCST    1992(CX), Z6, Z9
-	VPDPWSSD.BCST    1996(CX), Z6, Z10
-	VPDPWSSD.BCST    2000(CX), Z6, Z11
-	VPDPWSSD.BCST    2004(CX), Z6, Z12
-	VPDPWSSD.BCST    2008(CX), Z6, Z13
-	VPDPWSSD.BCST    2012(CX), Z6, Z14
-	VCVTPH2PS        2816(AX), Z6
-	VCVTPH2PS        2848(AX), Z21
-	VCVTDQ2PS        Z15, Z15
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z6, Z15, Z15
-	VFNMADD231PS     Z9, Z21, Z15
-	VFMADD231PS.BCST 2016(CX), Z15, Z0
-	VCVTDQ2PS        Z16, Z16
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z6, Z16, Z16
-	VFNMADD231PS     Z10, Z21, Z16
-	VFMADD231PS.BCST 2020(CX), Z16, Z1
-	VCVTDQ2PS        Z17, Z17
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z6, Z17, Z17
-	VFNMADD231PS     Z11, Z21, Z17
-	VFMADD231PS.BCST 2024(CX), Z17, Z2
-	VCVTDQ2PS        Z18, Z18
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z6, Z18, Z18
-	VFNMADD231PS     Z12, Z21, Z18
-	VFMADD231PS.BCST 2028(CX), Z18, Z3
-	VCVTDQ2PS        Z19, Z19
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z6, Z19, Z19
-	VFNMADD231PS     Z13, Z21, Z19
-	VFMADD231PS.BCST 2032(CX), Z19, Z4
-	VCVTDQ2PS        Z20, Z20
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z6, Z20, Z20
-	VFNMADD231PS     Z14, Z21, Z20
-	VFMADD231PS.BCST 2036(CX), Z20, Z5
-	ADDQ             $0x00000b40, AX
-	ADDQ             $0x000007f8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ6Kx6AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
-	MOVL         $0x30303030, BX
-	VPBROADCASTD BX, Z8
-
-loop1:
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   3072(AX), R8
-	MOVQ   CX, R9
-	LEAQ   1536(CX), R10
-
-loop2:
-	VPBROADCASTD     (R10), Z9
-	VPBROADCASTD     4(R10), Z10
-	VPBROADCASTD     8(R10), Z11
-	VPBROADCASTD     12(R10), Z12
-	VPBROADCASTD     16(R10), Z13
-	VPBROADCASTD     20(R10), Z14
-	VPANDD           (SI), Z7, Z6
-	VPSLLW           $0x04, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    (R9), Z6, Z9
-	VPDPBUSD.BCST    4(R9), Z6, Z10
-	VPDPBUSD.BCST    8(R9), Z6, Z11
-	VPDPBUSD.BCST    12(R9), Z6, Z12
-	VPDPBUSD.BCST    16(R9), Z6, Z13
-	VPDPBUSD.BCST    20(R9), Z6, Z14
-	VPANDD           64(SI), Z7, Z6
-	VPSLLW           $0x04, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    24(R9), Z6, Z9
-	VPDPBUSD.BCST    28(R9), Z6, Z10
-	VPDPBUSD.BCST    32(R9), Z6, Z11
-	VPDPBUSD.BCST    36(R9), Z6, Z12
-	VPDPBUSD.BCST    40(R9), Z6, Z13
-	VPDPBUSD.BCST    44(R9), Z6, Z14
-	VPANDD           128(SI), Z7, Z6
-	VPSLLW           $0x04, 128(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    48(R9), Z6, Z9
-	VPDPBUSD.BCST    52(R9), Z6, Z10
-	VPDPBUSD.BCST    56(R9), Z6, Z11
-	VPDPBUSD.BCST    60(R9), Z6, Z12
-	VPDPBUSD.BCST    64(R9), Z6, Z13
-	VPDPBUSD.BCST    68(R9), Z6, Z14
-	VPANDD           192(SI), Z7, Z6
-	VPSLLW           $0x04, 192(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    72(R9), Z6, Z9
-	VPDPBUSD.BCST    76(R9), Z6, Z10
-	VPDPBUSD.BCST    80(R9), Z6, Z11
-	VPDPBUSD.BCST    84(R9), Z6, Z12
-	VPDPBUSD.BCST    88(R9), Z6, Z13
-	VPDPBUSD.BCST    92(R9), Z6, Z14
-	VPMOVSXBD        (R8), Z6
-	VPMULLD          Z6, Z9, Z9
-	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
-	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
-	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
-	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
-	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
-	VPADDD           Z14, Z20, Z20
-	VPBROADCASTD     24(R10), Z9
-	VPBROADCASTD     28(R10), Z10
-	VPBROADCASTD     32(R10), Z11
-	VPBROADCASTD     36(R10), Z12
-	VPBROADCASTD     40(R10), Z13
-	VPBROADCASTD     44(R10), Z14
-	VPANDD           256(SI), Z7, Z6
-	VPSLLW           $0x02, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    96(R9), Z6, Z9
-	VPDPBUSD.BCST    100(R9), Z6, Z10
-	VPDPBUSD.BCST    104(R9), Z6, Z11
-	VPDPBUSD.BCST    108(R9), Z6, Z12
-	VPDPBUSD.BCST    112(R9), Z6, Z13
-	VPDPBUSD.BCST    116(R9), Z6, Z14
-	VPANDD           320(SI), Z7, Z6
-	VPSLLW           $0x02, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    120(R9), Z6, Z9
-	VPDPBUSD.BCST    124(R9), Z6, Z10
-	VPDPBUSD.BCST    128(R9), Z6, Z11
-	VPDPBUSD.BCST    132(R9), Z6, Z12
-	VPDPBUSD.BCST    136(R9), Z6, Z13
-	VPDPBUSD.BCST    140(R9), Z6, Z14
-	VPANDD           384(SI), Z7, Z6
-	VPSLLW           $0x02, 128(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    144(R9), Z6, Z9
-	VPDPBUSD.BCST    148(R9), Z6, Z10
-	VPDPBUSD.BCST    152(R9), Z6, Z11
-	VPDPBUSD.BCST    156(R9), Z6, Z12
-	VPDPBUSD.BCST    160(R9), Z6, Z13
-	VPDPBUSD.BCST    164(R9), Z6, Z14
-	VPANDD           448(SI), Z7, Z6
-	VPSLLW           $0x02, 192(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    168(R9), Z6, Z9
-	VPDPBUSD.BCST    172(R9), Z6, Z10
-	VPDPBUSD.BCST    176(R9), Z6, Z11
-	VPDPBUSD.BCST    180(R9), Z6, Z12
-	VPDPBUSD.BCST    184(R9), Z6, Z13
-	VPDPBUSD.BCST    188(R9), Z6, Z14
-	VPMOVSXBD        16(R8), Z6
-	VPMULLD          Z6, Z9, Z9
-	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
-	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
-	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
-	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
-	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
-	VPADDD           Z14, Z20, Z20
-	VPBROADCASTD     48(R10), Z9
-	VPBROADCASTD     52(R10), Z10
-	VPBROADCASTD     56(R10), Z11
-	VPBROADCASTD     60(R10), Z12
-	VPBROADCASTD     64(R10), Z13
-	VPBROADCASTD     68(R10), Z14
-	VPSRLW           $0x04, (SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VMOVDQU32        (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    192(R9), Z6, Z9
-	VPDPBUSD.BCST    196(R9), Z6, Z10
-	VPDPBUSD.BCST    200(R9), Z6, Z11
-	VPDPBUSD.BCST    204(R9), Z6, Z12
-	VPDPBUSD.BCST    208(R9), Z6, Z13
-	VPDPBUSD.BCST    212(R9), Z6, Z14
-	VPSRLW           $0x04, 64(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VMOVDQU32        64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    216(R9), Z6, Z9
-	VPDPBUSD.BCST    220(R9), Z6, Z10
-	VPDPBUSD.BCST    224(R9), Z6, Z11
-	VPDPBUSD.BCST    228(R9), Z6, Z12
-	VPDPBUSD.BCST    232(R9), Z6, Z13
-	VPDPBUSD.BCST    236(R9), Z6, Z14
-	VPSRLW           $0x04, 128(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VMOVDQU32        128(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    240(R9), Z6, Z9
-	VPDPBUSD.BCST    244(R9), Z6, Z10
-	VPDPBUSD.BCST    248(R9), Z6, Z11
-	VPDPBUSD.BCST    252(R9), Z6, Z12
-	VPDPBUSD.BCST    256(R9), Z6, Z13
-	VPDPBUSD.BCST    260(R9), Z6, Z14
-	VPSRLW           $0x04, 192(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VMOVDQU32        192(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    264(R9), Z6, Z9
-	VPDPBUSD.BCST    268(R9), Z6, Z10
-	VPDPBUSD.BCST    272(R9), Z6, Z11
-	VPDPBUSD.BCST    276(R9), Z6, Z12
-	VPDPBUSD.BCST    280(R9), Z6, Z13
-	VPDPBUSD.BCST    284(R9), Z6, Z14
-	VPMOVSXBD        32(R8), Z6
-	VPMULLD          Z6, Z9, Z9
-	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
-	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
-	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
-	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
-	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
-	VPADDD           Z14, Z20, Z20
-	VPBROADCASTD     72(R10), Z9
-	VPBROADCASTD     76(R10), Z10
-	VPBROADCASTD     80(R10), Z11
-	VPBROADCASTD     84(R10), Z12
-	VPBROADCASTD     88(R10), Z13
-	VPBROADCASTD     92(R10), Z14
-	VPSRLW           $0x04, 256(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x02, (DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    288(R9), Z6, Z9
-	VPDPBUSD.BCST    292(R9), Z6, Z10
-	VPDPBUSD.BCST    296(R9), Z6, Z11
-	VPDPBUSD.BCST    300(R9), Z6, Z12
-	VPDPBUSD.BCST    304(R9), Z6, Z13
-	VPDPBUSD.BCST    308(R9), Z6, Z14
-	VPSRLW           $0x04, 320(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x02, 64(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    312(R9), Z6, Z9
-	VPDPBUSD.BCST    316(R9), Z6, Z10
-	VPDPBUSD.BCST    320(R9), Z6, Z11
-	VPDPBUSD.BCST    324(R9), Z6, Z12
-	VPDPBUSD.BCST    328(R9), Z6, Z13
-	VPDPBUSD.BCST    332(R9), Z6, Z14
-	VPSRLW           $0x04, 384(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x02, 128(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    336(R9), Z6, Z9
-	VPDPBUSD.BCST    340(R9), Z6, Z10
-	VPDPBUSD.BCST    344(R9), Z6, Z11
-	VPDPBUSD.BCST    348(R9), Z6, Z12
-	VPDPBUSD.BCST    352(R9), Z6, Z13
-	VPDPBUSD.BCST    356(R9), Z6, Z14
-	VPSRLW           $0x04, 448(SI), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x02, 192(DI), Z21
-	VPTERNLOGD       $0xf8, Z8, Z21, Z6
-	VPDPBUSD.BCST    360(R9), Z6, Z9
-	VPDPBUSD.BCST    364(R9), Z6, Z10
-	VPDPBUSD.BCST    368(R9), Z6, Z11
-	VPDPBUSD.BCST    372(R9), Z6, Z12
-	VPDPBUSD.BCST    376(R9), Z6, Z13
-	VPDPBUSD.BCST    380(R9), Z6, Z14
-	VPMOVSXBD        48(R8), Z6
-	VPMULLD          Z6, Z9, Z9
-	VPADDD           Z9, Z15, Z15
-	VPMULLD          Z6, Z10, Z10
-	VPADDD           Z10, Z16, Z16
-	VPMULLD          Z6, Z11, Z11
-	VPADDD           Z11, Z17, Z17
-	VPMULLD          Z6, Z12, Z12
-	VPADDD           Z12, Z18, Z18
-	VPMULLD          Z6, Z13, Z13
-	VPADDD           Z13, Z19, Z19
-	VPMULLD          Z6, Z14, Z14
-	VPADDD           Z14, Z20, Z20
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000040, R8
-	ADDQ             $0x00000180, R9
-	ADDQ             $0x00000060, R10
-	DECQ             BX
-	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z6
-	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z6, Z15, Z15
-	VFMADD231PS.BCST 2016(CX), Z15, Z0
-	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z6, Z16, Z16
-	VFMADD231PS.BCST 2020(CX), Z16, Z1
-	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z6, Z17, Z17
-	VFMADD231PS.BCST 2024(CX), Z17, Z2
-	VCVTDQ2PS        Z18, Z18
-	VMULPS           Z6, Z18, Z18
-	VFMADD231PS.BCST 2028(CX), Z18, Z3
-	VCVTDQ2PS        Z19, Z19
-	VMULPS           Z6, Z19, Z19
-	VFMADD231PS.BCST 2032(CX), Z19, Z4
-	VCVTDQ2PS        Z20, Z20
-	VMULPS           Z6, Z20, Z20
-	VFMADD231PS.BCST 2036(CX), Z20, Z5
-	ADDQ             $0x00000d20, AX
-	ADDQ             $0x000007f8, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·productQ80x6AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-
-loop1:
-	VPBROADCASTD     192(CX), Z7
-	VPBROADCASTD     196(CX), Z8
-	VPBROADCASTD     200(CX), Z9
-	VPBROADCASTD     204(CX), Z10
-	VPBROADCASTD     208(CX), Z11
-	VPBROADCASTD     212(CX), Z12
-	VMOVDQU32        (AX), Z6
-	VPDPBUSD.BCST    (CX), Z6, Z7
-	VPDPBUSD.BCST    4(CX), Z6, Z8
-	VPDPBUSD.BCST    8(CX), Z6, Z9
-	VPDPBUSD.BCST    12(CX), Z6, Z10
-	VPDPBUSD.BCST    16(CX), Z6, Z11
-	VPDPBUSD.BCST    20(CX), Z6, Z12
-	VMOVDQU32        64(AX), Z6
-	VPDPBUSD.BCST    24(CX), Z6, Z7
-	VPDPBUSD.BCST    28(CX), Z6, Z8
-	VPDPBUSD.BCST    32(CX), Z6, Z9
-	VPDPBUSD.BCST    36(CX), Z6, Z10
-	VPDPBUSD.BCST    40(CX), Z6, Z11
-	VPDPBUSD.BCST    44(CX), Z6, Z12
-	VMOVDQU32        128(AX), Z6
-	VPDPBUSD.BCST    48(CX), Z6, Z7
-	VPDPBUSD.BCST    52(CX), Z6, Z8
-	VPDPBUSD.BCST    56(CX), Z6, Z9
-	VPDPBUSD.BCST    60(CX), Z6, Z10
-	VPDPBUSD.BCST    64(CX), Z6, Z11
-	VPDPBUSD.BCST    68(CX), Z6, Z12
-	VMOVDQU32        192(AX), Z6
-	VPDPBUSD.BCST    72(CX), Z6, Z7
-	VPDPBUSD.BCST    76(CX), Z6, Z8
-	VPDPBUSD.BCST    80(CX), Z6, Z9
-	VPDPBUSD.BCST    84(CX), Z6, Z10
-	VPDPBUSD.BCST    88(CX), Z6, Z11
-	VPDPBUSD.BCST    92(CX), Z6, Z12
-	VMOVDQU32        256(AX), Z6
-	VPDPBUSD.BCST    96(CX), Z6, Z7
-	VPDPBUSD.BCST    100(CX), Z6, Z8
-	VPDPBUSD.BCST    104(CX), Z6, Z9
-	VPDPBUSD.BCST    108(CX), Z6, Z10
-	VPDPBUSD.BCST    112(CX), Z6, Z11
-	VPDPBUSD.BCST    116(CX), Z6, Z12
-	VMOVDQU32        320(AX), Z6
-	VPDPBUSD.BCST    120(CX), Z6, Z7
-	VPDPBUSD.BCST    124(CX), Z6, Z8
-	VPDPBUSD.BCST    128(CX), Z6, Z9
-	VPDPBUSD.BCST    132(CX), Z6, Z10
-	VPDPBUSD.BCST    136(CX), Z6, Z11
-	VPDPBUSD.BCST    140(CX), Z6, Z12
-	VMOVDQU32        384(AX), Z6
-	VPDPBUSD.BCST    144(CX), Z6, Z7
-	VPDPBUSD.BCST    148(CX), Z6, Z8
-	VPDPBUSD.BCST    152(CX), Z6, Z9
-	VPDPBUSD.BCST    156(CX), Z6, Z10
-	VPDPBUSD.BCST    160(CX), Z6, Z11
-	VPDPBUSD.BCST    164(CX), Z6, Z12
-	VMOVDQU32        448(AX), Z6
-	VPDPBUSD.BCST    168(CX), Z6, Z7
-	VPDPBUSD.BCST    172(CX), Z6, Z8
-	VPDPBUSD.BCST    176(CX), Z6, Z9
-	VPDPBUSD.BCST    180(CX), Z6, Z10
-	VPDPBUSD.BCST    184(CX), Z6, Z11
-	VPDPBUSD.BCST    188(CX), Z6, Z12
-	VCVTPH2PS        512(AX), Z6
-	VCVTDQ2PS        Z7, Z7
-	VMULPS           Z6, Z7, Z7
-	VFMADD231PS.BCST 216(CX), Z7, Z0
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z6, Z8, Z8
-	VFMADD231PS.BCST 220(CX), Z8, Z1
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z6, Z9, Z9
-	VFMADD231PS.BCST 224(CX), Z9, Z2
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z6, Z10, Z10
-	VFMADD231PS.BCST 228(CX), Z10, Z3
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z6, Z11, Z11
-	VFMADD231PS.BCST 232(CX), Z11, Z4
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z6, Z12, Z12
-	VFMADD231PS.BCST 236(CX), Z12, Z5
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000f0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ40x6AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
-
-loop1:
-	VPSRAD.BCST      $0x04, 192(CX), Z8
-	VPSRAD.BCST      $0x04, 196(CX), Z9
-	VPSRAD.BCST      $0x04, 200(CX), Z10
-	VPSRAD.BCST      $0x04, 204(CX), Z11
-	VPSRAD.BCST      $0x04, 208(CX), Z12
-	VPSRAD.BCST      $0x04, 212(CX), Z13
-	VPANDD           (AX), Z7, Z6
-	VPDPBUSD.BCST    (CX), Z6, Z8
-	VPDPBUSD.BCST    4(CX), Z6, Z9
-	VPDPBUSD.BCST    8(CX), Z6, Z10
-	VPDPBUSD.BCST    12(CX), Z6, Z11
-	VPDPBUSD.BCST    16(CX), Z6, Z12
-	VPDPBUSD.BCST    20(CX), Z6, Z13
-	VPANDD           64(AX), Z7, Z6
-	VPDPBUSD.BCST    24(CX), Z6, Z8
-	VPDPBUSD.BCST    28(CX), Z6, Z9
-	VPDPBUSD.BCST    32(CX), Z6, Z10
-	VPDPBUSD.BCST    36(CX), Z6, Z11
-	VPDPBUSD.BCST    40(CX), Z6, Z12
-	VPDPBUSD.BCST    44(CX), Z6, Z13
-	VPANDD           128(AX), Z7, Z6
-	VPDPBUSD.BCST    48(CX), Z6, Z8
-	VPDPBUSD.BCST    52(CX), Z6, Z9
-	VPDPBUSD.BCST    56(CX), Z6, Z10
-	VPDPBUSD.BCST    60(CX), Z6, Z11
-	VPDPBUSD.BCST    64(CX), Z6, Z12
-	VPDPBUSD.BCST    68(CX), Z6, Z13
-	VPANDD           192(AX), Z7, Z6
-	VPDPBUSD.BCST    72(CX), Z6, Z8
-	VPDPBUSD.BCST    76(CX), Z6, Z9
-	VPDPBUSD.BCST    80(CX), Z6, Z10
-	VPDPBUSD.BCST    84(CX), Z6, Z11
-	VPDPBUSD.BCST    88(CX), Z6, Z12
-	VPDPBUSD.BCST    92(CX), Z6, Z13
-	VPSRLW           $0x04, (AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VPDPBUSD.BCST    96(CX), Z6, Z8
-	VPDPBUSD.BCST    100(CX), Z6, Z9
-	VPDPBUSD.BCST    104(CX), Z6, Z10
-	VPDPBUSD.BCST    108(CX), Z6, Z11
-	VPDPBUSD.BCST    112(CX), Z6, Z12
-	VPDPBUSD.BCST    116(CX), Z6, Z13
-	VPSRLW           $0x04, 64(AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VPDPBUSD.BCST    120(CX), Z6, Z8
-	VPDPBUSD.BCST    124(CX), Z6, Z9
-	VPDPBUSD.BCST    128(CX), Z6, Z10
-	VPDPBUSD.BCST    132(CX), Z6, Z11
-	VPDPBUSD.BCST    136(CX), Z6, Z12
-	VPDPBUSD.BCST    140(CX), Z6, Z13
-	VPSRLW           $0x04, 128(AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VPDPBUSD.BCST    144(CX), Z6, Z8
-	VPDPBUSD.BCST    148(CX), Z6, Z9
-	VPDPBUSD.BCST    152(CX), Z6, Z10
-	VPDPBUSD.BCST    156(CX), Z6, Z11
-	VPDPBUSD.BCST    160(CX), Z6, Z12
-	VPDPBUSD.BCST    164(CX), Z6, Z13
-	VPSRLW           $0x04, 192(AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VPDPBUSD.BCST    168(CX), Z6, Z8
-	VPDPBUSD.BCST    172(CX), Z6, Z9
-	VPDPBUSD.BCST    176(CX), Z6, Z10
-	VPDPBUSD.BCST    180(CX), Z6, Z11
-	VPDPBUSD.BCST    184(CX), Z6, Z12
-	VPDPBUSD.BCST    188(CX), Z6, Z13
-	VCVTPH2PS        256(AX), Z6
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z6, Z8, Z8
-	VFMADD231PS.BCST 216(CX), Z8, Z0
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z6, Z9, Z9
-	VFMADD231PS.BCST 220(CX), Z9, Z1
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z6, Z10, Z10
-	VFMADD231PS.BCST 224(CX), Z10, Z2
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z6, Z11, Z11
-	VFMADD231PS.BCST 228(CX), Z11, Z3
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z6, Z12, Z12
-	VFMADD231PS.BCST 232(CX), Z12, Z4
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z6, Z13, Z13
-	VFMADD231PS.BCST 236(CX), Z13, Z5
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000f0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ50x6AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z8
-
-loop1:
-	VPSRAD.BCST      $0x03, 192(CX), Z9
-	VPSRAD.BCST      $0x03, 196(CX), Z10
-	VPSRAD.BCST      $0x03, 200(CX), Z11
-	VPSRAD.BCST      $0x03, 204(CX), Z12
-	VPSRAD.BCST      $0x03, 208(CX), Z13
-	VPSRAD.BCST      $0x03, 212(CX), Z14
-	VPANDD           (AX), Z7, Z6
-	VPSLLW           $0x04, 256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    (CX), Z6, Z9
-	VPDPBUSD.BCST    4(CX), Z6, Z10
-	VPDPBUSD.BCST    8(CX), Z6, Z11
-	VPDPBUSD.BCST    12(CX), Z6, Z12
-	VPDPBUSD.BCST    16(CX), Z6, Z13
-	VPDPBUSD.BCST    20(CX), Z6, Z14
-	VPANDD           64(AX), Z7, Z6
-	VPSLLW           $0x03, 256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    24(CX), Z6, Z9
-	VPDPBUSD.BCST    28(CX), Z6, Z10
-	VPDPBUSD.BCST    32(CX), Z6, Z11
-	VPDPBUSD.BCST    36(CX), Z6, Z12
-	VPDPBUSD.BCST    40(CX), Z6, Z13
-	VPDPBUSD.BCST    44(CX), Z6, Z14
-	VPANDD           128(AX), Z7, Z6
-	VPSLLW           $0x02, 256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    48(CX), Z6, Z9
-	VPDPBUSD.BCST    52(CX), Z6, Z10
-	VPDPBUSD.BCST    56(CX), Z6, Z11
-	VPDPBUSD.BCST    60(CX), Z6, Z12
-	VPDPBUSD.BCST    64(CX), Z6, Z13
-	VPDPBUSD.BCST    68(CX), Z6, Z14
-	VPANDD           192(AX), Z7, Z6
-	VPSLLW           $0x01, 256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    72(CX), Z6, Z9
-	VPDPBUSD.BCST    76(CX), Z6, Z10
-	VPDPBUSD.BCST    80(CX), Z6, Z11
-	VPDPBUSD.BCST    84(CX), Z6, Z12
-	VPDPBUSD.BCST    88(CX), Z6, Z13
-	VPDPBUSD.BCST    92(CX), Z6, Z14
-	VPSRLW           $0x04, (AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VMOVDQU32        256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    96(CX), Z6, Z9
-	VPDPBUSD.BCST    100(CX), Z6, Z10
-	VPDPBUSD.BCST    104(CX), Z6, Z11
-	VPDPBUSD.BCST    108(CX), Z6, Z12
-	VPDPBUSD.BCST    112(CX), Z6, Z13
-	VPDPBUSD.BCST    116(CX), Z6, Z14
-	VPSRLW           $0x04, 64(AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x01, 256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    120(CX), Z6, Z9
-	VPDPBUSD.BCST    124(CX), Z6, Z10
-	VPDPBUSD.BCST    128(CX), Z6, Z11
-	VPDPBUSD.BCST    132(CX), Z6, Z12
-	VPDPBUSD.BCST    136(CX), Z6, Z13
-	VPDPBUSD.BCST    140(CX), Z6, Z14
-	VPSRLW           $0x04, 128(AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x02, 256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    144(CX), Z6, Z9
-	VPDPBUSD.BCST    148(CX), Z6, Z10
-	VPDPBUSD.BCST    152(CX), Z6, Z11
-	VPDPBUSD.BCST    156(CX), Z6, Z12
-	VPDPBUSD.BCST    160(CX), Z6, Z13
-	VPDPBUSD.BCST    164(CX), Z6, Z14
-	VPSRLW           $0x04, 192(AX), Z6
-	VPANDD           Z7, Z6, Z6
-	VPSRLW           $0x03, 256(AX), Z15
-	VPTERNLOGD       $0xf8, Z8, Z15, Z6
-	VPDPBUSD.BCST    168(CX), Z6, Z9
-	VPDPBUSD.BCST    172(CX), Z6, Z10
-	VPDPBUSD.BCST    176(CX), Z6, Z11
-	VPDPBUSD.BCST    180(CX), Z6, Z12
-	VPDPBUSD.BCST    184(CX), Z6, Z13
-	VPDPBUSD.BCST    188(CX), Z6, Z14
-	VCVTPH2PS        320(AX), Z6
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z6, Z9, Z9
-	VFMADD231PS.BCST 216(CX), Z9, Z0
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z6, Z10, Z10
-	VFMADD231PS.BCST 220(CX), Z10, Z1
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z6, Z11, Z11
-	VFMADD231PS.BCST 224(CX), Z11, Z2
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z6, Z12, Z12
-	VFMADD231PS.BCST 228(CX), Z12, Z3
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z6, Z13, Z13
-	VFMADD231PS.BCST 232(CX), Z13, Z4
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z6, Z14, Z14
-	VFMADD231PS.BCST 236(CX), Z14, Z5
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000f0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productIQ4NLx6AVX512(SB), $0-56
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
-	VPXORD          Z1, Z1, Z1
-	VPXORD          Z2, Z2, Z2
-	VPXORD          Z3, Z3, Z3
-	VPXORD          Z4, Z4, Z4
-	VPXORD          Z5, Z5, Z5
-	VBROADCASTI32X4 nonlinear4<>+0(SB), Z7
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z8
-
-loop1:
-	VPBROADCASTD     192(CX), Z9
-	VPBROADCASTD     196(CX), Z10
-	VPBROADCASTD     200(CX), Z11
-	VPBROADCASTD     204(CX), Z12
-	VPBROADCASTD     208(CX), Z13
-	VPBROADCASTD     212(CX), Z14
-	VPANDD           (AX), Z8, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    (CX), Z6, Z9
-	VPDPBUSD.BCST    4(CX), Z6, Z10
-	VPDPBUSD.BCST    8(CX), Z6, Z11
-	VPDPBUSD.BCST    12(CX), Z6, Z12
-	VPDPBUSD.BCST    16(CX), Z6, Z13
-	VPDPBUSD.BCST    20(CX), Z6, Z14
-	VPANDD           64(AX), Z8, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    24(CX), Z6, Z9
-	VPDPBUSD.BCST    28(CX), Z6, Z10
-	VPDPBUSD.BCST    32(CX), Z6, Z11
-	VPDPBUSD.BCST    36(CX), Z6, Z12
-	VPDPBUSD.BCST    40(CX), Z6, Z13
-	VPDPBUSD.BCST    44(CX), Z6, Z14
-	VPANDD           128(AX), Z8, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    48(CX), Z6, Z9
-	VPDPBUSD.BCST    52(CX), Z6, Z10
-	VPDPBUSD.BCST    56(CX), Z6, Z11
-	VPDPBUSD.BCST    60(CX), Z6, Z12
-	VPDPBUSD.BCST    64(CX), Z6, Z13
-	VPDPBUSD.BCST    68(CX), Z6, Z14
-	VPANDD           192(AX), Z8, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    72(CX), Z6, Z9
-	VPDPBUSD.BCST    76(CX), Z6, Z10
-	VPDPBUSD.BCST    80(CX), Z6, Z11
-	VPDPBUSD.BCST    84(CX), Z6, Z12
-	VPDPBUSD.BCST    88(CX), Z6, Z13
-	VPDPBUSD.BCST    92(CX), Z6, Z14
-	VPSRLW           $0x04, (AX), Z6
-	VPANDD           Z8, Z6, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    96(CX), Z6, Z9
-	VPDPBUSD.BCST    100(CX), Z6, Z10
-	VPDPBUSD.BCST    104(CX), Z6, Z11
-	VPDPBUSD.BCST    108(CX), Z6, Z12
-	VPDPBUSD.BCST    112(CX), Z6, Z13
-	VPDPBUSD.BCST    116(CX), Z6, Z14
-	VPSRLW           $0x04, 64(AX), Z6
-	VPANDD           Z8, Z6, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    120(CX), Z6, Z9
-	VPDPBUSD.BCST    124(CX), Z6, Z10
-	VPDPBUSD.BCST    128(CX), Z6, Z11
-	VPDPBUSD.BCST    132(CX), Z6, Z12
-	VPDPBUSD.BCST    136(CX), Z6, Z13
-	VPDPBUSD.BCST    140(CX), Z6, Z14
-	VPSRLW           $0x04, 128(AX), Z6
-	VPANDD           Z8, Z6, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    144(CX), Z6, Z9
-	VPDPBUSD.BCST    148(CX), Z6, Z10
-	VPDPBUSD.BCST    152(CX), Z6, Z11
-	VPDPBUSD.BCST    156(CX), Z6, Z12
-	VPDPBUSD.BCST    160(CX), Z6, Z13
-	VPDPBUSD.BCST    164(CX), Z6, Z14
-	VPSRLW           $0x04, 192(AX), Z6
-	VPANDD           Z8, Z6, Z6
-	VPSHUFB          Z6, Z7, Z6
-	VPDPBUSD.BCST    168(CX), Z6, Z9
-	VPDPBUSD.BCST    172(CX), Z6, Z10
-	VPDPBUSD.BCST    176(CX), Z6, Z11
-	VPDPBUSD.BCST    180(CX), Z6, Z12
-	VPDPBUSD.BCST    184(CX), Z6, Z13
-	VPDPBUSD.BCST    188(CX), Z6, Z14
-	VCVTPH2PS        256(AX), Z6
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z6, Z9, Z9
-	VFMADD231PS.BCST 216(CX), Z9, Z0
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z6, Z10, Z10
-	VFMADD231PS.BCST 220(CX), Z10, Z1
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z6, Z11, Z11
-	VFMADD231PS.BCST 224(CX), Z11, Z2
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z6, Z12, Z12
-	VFMADD231PS.BCST 228(CX), Z12, Z3
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z6, Z13, Z13
-	VFMADD231PS.BCST 232(CX), Z13, Z4
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z6, Z14, Z14
-	VFMADD231PS.BCST 236(CX), Z14, Z5
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000f0, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF32x6AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-
-loop1:
-	VMOVUPS          (AX), Z6
-	VFMADD231PS.BCST (CX), Z6, Z0
-	VFMADD231PS.BCST 4(CX), Z6, Z1
-	VFMADD231PS.BCST 8(CX), Z6, Z2
-	VFMADD231PS.BCST 12(CX), Z6, Z3
-	VFMADD231PS.BCST 16(CX), Z6, Z4
-	VFMADD231PS.BCST 20(CX), Z6, Z5
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000018, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF16x6AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-
-loop1:
-	VCVTPH2PS        (AX), Z6
-	VFMADD231PS.BCST (CX), Z6, Z0
-	VFMADD231PS.BCST 4(CX), Z6, Z1
-	VFMADD231PS.BCST 8(CX), Z6, Z2
-	VFMADD231PS.BCST 12(CX), Z6, Z3
-	VFMADD231PS.BCST 16(CX), Z6, Z4
-	VFMADD231PS.BCST 20(CX), Z6, Z5
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000018, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productBF16x6AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-
-loop1:
-	VPMOVZXWD        (AX), Z6
-	VPSLLD           $0x10, Z6, Z6
-	VFMADD231PS.BCST (CX), Z6, Z0
-	VFMADD231PS.BCST 4(CX), Z6, Z1
-	VFMADD231PS.BCST 8(CX), Z6, Z2
-	VFMADD231PS.BCST 12(CX), Z6, Z3
-	VFMADD231PS.BCST 16(CX), Z6, Z4
-	VFMADD231PS.BCST 20(CX), Z6, Z5
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000018, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, (AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
@@ -7831,13 +1273,13 @@ TEXT ·productQ4Kx7AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z8
 	MOVL         $0xf0f0f0f0, BX
@@ -7866,85 +1308,85 @@ loop2:
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
-	VPANDD           (SI), Z8, Z7
-	VPDPBUSD.BCST    (R8), Z7, Z10
-	VPDPBUSD.BCST    4(R8), Z7, Z11
-	VPDPBUSD.BCST    8(R8), Z7, Z12
-	VPDPBUSD.BCST    12(R8), Z7, Z13
-	VPDPBUSD.BCST    16(R8), Z7, Z14
-	VPDPBUSD.BCST    20(R8), Z7, Z15
-	VPDPBUSD.BCST    24(R8), Z7, Z16
-	VPANDD           64(SI), Z8, Z7
-	VPDPBUSD.BCST    28(R8), Z7, Z10
-	VPDPBUSD.BCST    32(R8), Z7, Z11
-	VPDPBUSD.BCST    36(R8), Z7, Z12
-	VPDPBUSD.BCST    40(R8), Z7, Z13
-	VPDPBUSD.BCST    44(R8), Z7, Z14
-	VPDPBUSD.BCST    48(R8), Z7, Z15
-	VPDPBUSD.BCST    52(R8), Z7, Z16
-	VPANDD           128(SI), Z8, Z7
-	VPDPBUSD.BCST    56(R8), Z7, Z10
-	VPDPBUSD.BCST    60(R8), Z7, Z11
-	VPDPBUSD.BCST    64(R8), Z7, Z12
-	VPDPBUSD.BCST    68(R8), Z7, Z13
-	VPDPBUSD.BCST    72(R8), Z7, Z14
-	VPDPBUSD.BCST    76(R8), Z7, Z15
-	VPDPBUSD.BCST    80(R8), Z7, Z16
-	VPANDD           192(SI), Z8, Z7
-	VPDPBUSD.BCST    84(R8), Z7, Z10
-	VPDPBUSD.BCST    88(R8), Z7, Z11
-	VPDPBUSD.BCST    92(R8), Z7, Z12
-	VPDPBUSD.BCST    96(R8), Z7, Z13
-	VPDPBUSD.BCST    100(R8), Z7, Z14
-	VPDPBUSD.BCST    104(R8), Z7, Z15
-	VPDPBUSD.BCST    108(R8), Z7, Z16
-	VPANDD           256(SI), Z8, Z7
-	VPDPBUSD.BCST    112(R8), Z7, Z10
-	VPDPBUSD.BCST    116(R8), Z7, Z11
-	VPDPBUSD.BCST    120(R8), Z7, Z12
-	VPDPBUSD.BCST    124(R8), Z7, Z13
-	VPDPBUSD.BCST    128(R8), Z7, Z14
-	VPDPBUSD.BCST    132(R8), Z7, Z15
-	VPDPBUSD.BCST    136(R8), Z7, Z16
-	VPANDD           320(SI), Z8, Z7
-	VPDPBUSD.BCST    140(R8), Z7, Z10
-	VPDPBUSD.BCST    144(R8), Z7, Z11
-	VPDPBUSD.BCST    148(R8), Z7, Z12
-	VPDPBUSD.BCST    152(R8), Z7, Z13
-	VPDPBUSD.BCST    156(R8), Z7, Z14
-	VPDPBUSD.BCST    160(R8), Z7, Z15
-	VPDPBUSD.BCST    164(R8), Z7, Z16
-	VPANDD           384(SI), Z8, Z7
-	VPDPBUSD.BCST    168(R8), Z7, Z10
-	VPDPBUSD.BCST    172(R8), Z7, Z11
-	VPDPBUSD.BCST    176(R8), Z7, Z12
-	VPDPBUSD.BCST    180(R8), Z7, Z13
-	VPDPBUSD.BCST    184(R8), Z7, Z14
-	VPDPBUSD.BCST    188(R8), Z7, Z15
-	VPDPBUSD.BCST    192(R8), Z7, Z16
-	VPANDD           448(SI), Z8, Z7
-	VPDPBUSD.BCST    196(R8), Z7, Z10
-	VPDPBUSD.BCST    200(R8), Z7, Z11
-	VPDPBUSD.BCST    204(R8), Z7, Z12
-	VPDPBUSD.BCST    208(R8), Z7, Z13
-	VPDPBUSD.BCST    212(R8), Z7, Z14
-	VPDPBUSD.BCST    216(R8), Z7, Z15
-	VPDPBUSD.BCST    220(R8), Z7, Z16
-	VPMOVZXBD        (DI), Z7
-	VPSLLD           $0x04, Z7, Z7
-	VPMULLD          Z7, Z10, Z10
+	VPANDD           (SI), Z8, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z10
+	VPDPBUSD.BCST    4(R8), Z0, Z11
+	VPDPBUSD.BCST    8(R8), Z0, Z12
+	VPDPBUSD.BCST    12(R8), Z0, Z13
+	VPDPBUSD.BCST    16(R8), Z0, Z14
+	VPDPBUSD.BCST    20(R8), Z0, Z15
+	VPDPBUSD.BCST    24(R8), Z0, Z16
+	VPANDD           64(SI), Z8, Z0
+	VPDPBUSD.BCST    28(R8), Z0, Z10
+	VPDPBUSD.BCST    32(R8), Z0, Z11
+	VPDPBUSD.BCST    36(R8), Z0, Z12
+	VPDPBUSD.BCST    40(R8), Z0, Z13
+	VPDPBUSD.BCST    44(R8), Z0, Z14
+	VPDPBUSD.BCST    48(R8), Z0, Z15
+	VPDPBUSD.BCST    52(R8), Z0, Z16
+	VPANDD           128(SI), Z8, Z0
+	VPDPBUSD.BCST    56(R8), Z0, Z10
+	VPDPBUSD.BCST    60(R8), Z0, Z11
+	VPDPBUSD.BCST    64(R8), Z0, Z12
+	VPDPBUSD.BCST    68(R8), Z0, Z13
+	VPDPBUSD.BCST    72(R8), Z0, Z14
+	VPDPBUSD.BCST    76(R8), Z0, Z15
+	VPDPBUSD.BCST    80(R8), Z0, Z16
+	VPANDD           192(SI), Z8, Z0
+	VPDPBUSD.BCST    84(R8), Z0, Z10
+	VPDPBUSD.BCST    88(R8), Z0, Z11
+	VPDPBUSD.BCST    92(R8), Z0, Z12
+	VPDPBUSD.BCST    96(R8), Z0, Z13
+	VPDPBUSD.BCST    100(R8), Z0, Z14
+	VPDPBUSD.BCST    104(R8), Z0, Z15
+	VPDPBUSD.BCST    108(R8), Z0, Z16
+	VPANDD           256(SI), Z8, Z0
+	VPDPBUSD.BCST    112(R8), Z0, Z10
+	VPDPBUSD.BCST    116(R8), Z0, Z11
+	VPDPBUSD.BCST    120(R8), Z0, Z12
+	VPDPBUSD.BCST    124(R8), Z0, Z13
+	VPDPBUSD.BCST    128(R8), Z0, Z14
+	VPDPBUSD.BCST    132(R8), Z0, Z15
+	VPDPBUSD.BCST    136(R8), Z0, Z16
+	VPANDD           320(SI), Z8, Z0
+	VPDPBUSD.BCST    140(R8), Z0, Z10
+	VPDPBUSD.BCST    144(R8), Z0, Z11
+	VPDPBUSD.BCST    148(R8), Z0, Z12
+	VPDPBUSD.BCST    152(R8), Z0, Z13
+	VPDPBUSD.BCST    156(R8), Z0, Z14
+	VPDPBUSD.BCST    160(R8), Z0, Z15
+	VPDPBUSD.BCST    164(R8), Z0, Z16
+	VPANDD           384(SI), Z8, Z0
+	VPDPBUSD.BCST    168(R8), Z0, Z10
+	VPDPBUSD.BCST    172(R8), Z0, Z11
+	VPDPBUSD.BCST    176(R8), Z0, Z12
+	VPDPBUSD.BCST    180(R8), Z0, Z13
+	VPDPBUSD.BCST    184(R8), Z0, Z14
+	VPDPBUSD.BCST    188(R8), Z0, Z15
+	VPDPBUSD.BCST    192(R8), Z0, Z16
+	VPANDD           448(SI), Z8, Z0
+	VPDPBUSD.BCST    196(R8), Z0, Z10
+	VPDPBUSD.BCST    200(R8), Z0, Z11
+	VPDPBUSD.BCST    204(R8), Z0, Z12
+	VPDPBUSD.BCST    208(R8), Z0, Z13
+	VPDPBUSD.BCST    212(R8), Z0, Z14
+	VPDPBUSD.BCST    216(R8), Z0, Z15
+	VPDPBUSD.BCST    220(R8), Z0, Z16
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z23, Z23
 	VPXORD           Z10, Z10, Z10
 	VPXORD           Z11, Z11, Z11
@@ -7953,84 +1395,84 @@ loop2:
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
-	VPANDD           (SI), Z9, Z7
-	VPDPBUSD.BCST    224(R8), Z7, Z10
-	VPDPBUSD.BCST    228(R8), Z7, Z11
-	VPDPBUSD.BCST    232(R8), Z7, Z12
-	VPDPBUSD.BCST    236(R8), Z7, Z13
-	VPDPBUSD.BCST    240(R8), Z7, Z14
-	VPDPBUSD.BCST    244(R8), Z7, Z15
-	VPDPBUSD.BCST    248(R8), Z7, Z16
-	VPANDD           64(SI), Z9, Z7
-	VPDPBUSD.BCST    252(R8), Z7, Z10
-	VPDPBUSD.BCST    256(R8), Z7, Z11
-	VPDPBUSD.BCST    260(R8), Z7, Z12
-	VPDPBUSD.BCST    264(R8), Z7, Z13
-	VPDPBUSD.BCST    268(R8), Z7, Z14
-	VPDPBUSD.BCST    272(R8), Z7, Z15
-	VPDPBUSD.BCST    276(R8), Z7, Z16
-	VPANDD           128(SI), Z9, Z7
-	VPDPBUSD.BCST    280(R8), Z7, Z10
-	VPDPBUSD.BCST    284(R8), Z7, Z11
-	VPDPBUSD.BCST    288(R8), Z7, Z12
-	VPDPBUSD.BCST    292(R8), Z7, Z13
-	VPDPBUSD.BCST    296(R8), Z7, Z14
-	VPDPBUSD.BCST    300(R8), Z7, Z15
-	VPDPBUSD.BCST    304(R8), Z7, Z16
-	VPANDD           192(SI), Z9, Z7
-	VPDPBUSD.BCST    308(R8), Z7, Z10
-	VPDPBUSD.BCST    312(R8), Z7, Z11
-	VPDPBUSD.BCST    316(R8), Z7, Z12
-	VPDPBUSD.BCST    320(R8), Z7, Z13
-	VPDPBUSD.BCST    324(R8), Z7, Z14
-	VPDPBUSD.BCST    328(R8), Z7, Z15
-	VPDPBUSD.BCST    332(R8), Z7, Z16
-	VPANDD           256(SI), Z9, Z7
-	VPDPBUSD.BCST    336(R8), Z7, Z10
-	VPDPBUSD.BCST    340(R8), Z7, Z11
-	VPDPBUSD.BCST    344(R8), Z7, Z12
-	VPDPBUSD.BCST    348(R8), Z7, Z13
-	VPDPBUSD.BCST    352(R8), Z7, Z14
-	VPDPBUSD.BCST    356(R8), Z7, Z15
-	VPDPBUSD.BCST    360(R8), Z7, Z16
-	VPANDD           320(SI), Z9, Z7
-	VPDPBUSD.BCST    364(R8), Z7, Z10
-	VPDPBUSD.BCST    368(R8), Z7, Z11
-	VPDPBUSD.BCST    372(R8), Z7, Z12
-	VPDPBUSD.BCST    376(R8), Z7, Z13
-	VPDPBUSD.BCST    380(R8), Z7, Z14
-	VPDPBUSD.BCST    384(R8), Z7, Z15
-	VPDPBUSD.BCST    388(R8), Z7, Z16
-	VPANDD           384(SI), Z9, Z7
-	VPDPBUSD.BCST    392(R8), Z7, Z10
-	VPDPBUSD.BCST    396(R8), Z7, Z11
-	VPDPBUSD.BCST    400(R8), Z7, Z12
-	VPDPBUSD.BCST    404(R8), Z7, Z13
-	VPDPBUSD.BCST    408(R8), Z7, Z14
-	VPDPBUSD.BCST    412(R8), Z7, Z15
-	VPDPBUSD.BCST    416(R8), Z7, Z16
-	VPANDD           448(SI), Z9, Z7
-	VPDPBUSD.BCST    420(R8), Z7, Z10
-	VPDPBUSD.BCST    424(R8), Z7, Z11
-	VPDPBUSD.BCST    428(R8), Z7, Z12
-	VPDPBUSD.BCST    432(R8), Z7, Z13
-	VPDPBUSD.BCST    436(R8), Z7, Z14
-	VPDPBUSD.BCST    440(R8), Z7, Z15
-	VPDPBUSD.BCST    444(R8), Z7, Z16
-	VPMOVZXBD        16(DI), Z7
-	VPMULLD          Z7, Z10, Z10
+	VPANDD           (SI), Z9, Z0
+	VPDPBUSD.BCST    224(R8), Z0, Z10
+	VPDPBUSD.BCST    228(R8), Z0, Z11
+	VPDPBUSD.BCST    232(R8), Z0, Z12
+	VPDPBUSD.BCST    236(R8), Z0, Z13
+	VPDPBUSD.BCST    240(R8), Z0, Z14
+	VPDPBUSD.BCST    244(R8), Z0, Z15
+	VPDPBUSD.BCST    248(R8), Z0, Z16
+	VPANDD           64(SI), Z9, Z0
+	VPDPBUSD.BCST    252(R8), Z0, Z10
+	VPDPBUSD.BCST    256(R8), Z0, Z11
+	VPDPBUSD.BCST    260(R8), Z0, Z12
+	VPDPBUSD.BCST    264(R8), Z0, Z13
+	VPDPBUSD.BCST    268(R8), Z0, Z14
+	VPDPBUSD.BCST    272(R8), Z0, Z15
+	VPDPBUSD.BCST    276(R8), Z0, Z16
+	VPANDD           128(SI), Z9, Z0
+	VPDPBUSD.BCST    280(R8), Z0, Z10
+	VPDPBUSD.BCST    284(R8), Z0, Z11
+	VPDPBUSD.BCST    288(R8), Z0, Z12
+	VPDPBUSD.BCST    292(R8), Z0, Z13
+	VPDPBUSD.BCST    296(R8), Z0, Z14
+	VPDPBUSD.BCST    300(R8), Z0, Z15
+	VPDPBUSD.BCST    304(R8), Z0, Z16
+	VPANDD           192(SI), Z9, Z0
+	VPDPBUSD.BCST    308(R8), Z0, Z10
+	VPDPBUSD.BCST    312(R8), Z0, Z11
+	VPDPBUSD.BCST    316(R8), Z0, Z12
+	VPDPBUSD.BCST    320(R8), Z0, Z13
+	VPDPBUSD.BCST    324(R8), Z0, Z14
+	VPDPBUSD.BCST    328(R8), Z0, Z15
+	VPDPBUSD.BCST    332(R8), Z0, Z16
+	VPANDD           256(SI), Z9, Z0
+	VPDPBUSD.BCST    336(R8), Z0, Z10
+	VPDPBUSD.BCST    340(R8), Z0, Z11
+	VPDPBUSD.BCST    344(R8), Z0, Z12
+	VPDPBUSD.BCST    348(R8), Z0, Z13
+	VPDPBUSD.BCST    352(R8), Z0, Z14
+	VPDPBUSD.BCST    356(R8), Z0, Z15
+	VPDPBUSD.BCST    360(R8), Z0, Z16
+	VPANDD           320(SI), Z9, Z0
+	VPDPBUSD.BCST    364(R8), Z0, Z10
+	VPDPBUSD.BCST    368(R8), Z0, Z11
+	VPDPBUSD.BCST    372(R8), Z0, Z12
+	VPDPBUSD.BCST    376(R8), Z0, Z13
+	VPDPBUSD.BCST    380(R8), Z0, Z14
+	VPDPBUSD.BCST    384(R8), Z0, Z15
+	VPDPBUSD.BCST    388(R8), Z0, Z16
+	VPANDD           384(SI), Z9, Z0
+	VPDPBUSD.BCST    392(R8), Z0, Z10
+	VPDPBUSD.BCST    396(R8), Z0, Z11
+	VPDPBUSD.BCST    400(R8), Z0, Z12
+	VPDPBUSD.BCST    404(R8), Z0, Z13
+	VPDPBUSD.BCST    408(R8), Z0, Z14
+	VPDPBUSD.BCST    412(R8), Z0, Z15
+	VPDPBUSD.BCST    416(R8), Z0, Z16
+	VPANDD           448(SI), Z9, Z0
+	VPDPBUSD.BCST    420(R8), Z0, Z10
+	VPDPBUSD.BCST    424(R8), Z0, Z11
+	VPDPBUSD.BCST    428(R8), Z0, Z12
+	VPDPBUSD.BCST    432(R8), Z0, Z13
+	VPDPBUSD.BCST    436(R8), Z0, Z14
+	VPDPBUSD.BCST    440(R8), Z0, Z15
+	VPDPBUSD.BCST    444(R8), Z0, Z16
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z10, Z10
 	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z23, Z23
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -8044,76 +1486,76 @@ loop2:
 	VPXORD           Z14, Z14, Z14
 	VPXORD           Z15, Z15, Z15
 	VPXORD           Z16, Z16, Z16
-	VPMOVZXBW        2176(AX), Z7
-	VPDPWSSD.BCST    2240(CX), Z7, Z10
-	VPDPWSSD.BCST    2244(CX), Z7, Z11
-	VPDPWSSD.BCST    2248(CX), Z7, Z12
-	VPDPWSSD.BCST    2252(CX), Z7, Z13
-	VPDPWSSD.BCST    2256(CX), Z7, Z14
-	VPDPWSSD.BCST    2260(CX), Z7, Z15
-	VPDPWSSD.BCST    2264(CX), Z7, Z16
-	VPMOVZXBW        2208(AX), Z7
-	VPDPWSSD.BCST    2268(CX), Z7, Z10
-	VPDPWSSD.BCST    2272(CX), Z7, Z11
-	VPDPWSSD.BCST    2276(CX), Z7, Z12
-	VPDPWSSD.BCST    2280(CX), Z7, Z13
-	VPDPWSSD.BCST    2284(CX), Z7, Z14
-	VPDPWSSD.BCST    2288(CX), Z7, Z15
-	VPDPWSSD.BCST    2292(CX), Z7, Z16
-	VPMOVZXBW        2240(AX), Z7
-	VPDPWSSD.BCST    2296(CX), Z7, Z10
-	VPDPWSSD.BCST    2300(CX), Z7, Z11
-	VPDPWSSD.BCST    2304(CX), Z7, Z12
-	VPDPWSSD.BCST    2308(CX), Z7, Z13
-	VPDPWSSD.BCST    2312(CX), Z7, Z14
-	VPDPWSSD.BCST    2316(CX), Z7, Z15
-	VPDPWSSD.BCST    2320(CX), Z7, Z16
-	VPMOVZXBW        2272(AX), Z7
-	VPDPWSSD.BCST    2324(CX), Z7, Z10
-	VPDPWSSD.BCST    2328(CX), Z7, Z11
-	VPDPWSSD.BCST    2332(CX), Z7, Z12
-	VPDPWSSD.BCST    2336(CX), Z7, Z13
-	VPDPWSSD.BCST    2340(CX), Z7, Z14
-	VPDPWSSD.BCST    2344(CX), Z7, Z15
-	VPDPWSSD.BCST    2348(CX), Z7, Z16
-	VCVTPH2PS        2304(AX), Z7
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    2240(CX), Z0, Z10
+	VPDPWSSD.BCST    2244(CX), Z0, Z11
+	VPDPWSSD.BCST    2248(CX), Z0, Z12
+	VPDPWSSD.BCST    2252(CX), Z0, Z13
+	VPDPWSSD.BCST    2256(CX), Z0, Z14
+	VPDPWSSD.BCST    2260(CX), Z0, Z15
+	VPDPWSSD.BCST    2264(CX), Z0, Z16
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    2268(CX), Z0, Z10
+	VPDPWSSD.BCST    2272(CX), Z0, Z11
+	VPDPWSSD.BCST    2276(CX), Z0, Z12
+	VPDPWSSD.BCST    2280(CX), Z0, Z13
+	VPDPWSSD.BCST    2284(CX), Z0, Z14
+	VPDPWSSD.BCST    2288(CX), Z0, Z15
+	VPDPWSSD.BCST    2292(CX), Z0, Z16
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    2296(CX), Z0, Z10
+	VPDPWSSD.BCST    2300(CX), Z0, Z11
+	VPDPWSSD.BCST    2304(CX), Z0, Z12
+	VPDPWSSD.BCST    2308(CX), Z0, Z13
+	VPDPWSSD.BCST    2312(CX), Z0, Z14
+	VPDPWSSD.BCST    2316(CX), Z0, Z15
+	VPDPWSSD.BCST    2320(CX), Z0, Z16
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    2324(CX), Z0, Z10
+	VPDPWSSD.BCST    2328(CX), Z0, Z11
+	VPDPWSSD.BCST    2332(CX), Z0, Z12
+	VPDPWSSD.BCST    2336(CX), Z0, Z13
+	VPDPWSSD.BCST    2340(CX), Z0, Z14
+	VPDPWSSD.BCST    2344(CX), Z0, Z15
+	VPDPWSSD.BCST    2348(CX), Z0, Z16
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z25
-	VMULPS           Z24, Z7, Z7
+	VMULPS           Z24, Z0, Z0
 	VCVTDQ2PS        Z17, Z17
 	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z7, Z17, Z17
+	VMULPS           Z0, Z17, Z17
 	VFNMADD231PS     Z10, Z25, Z17
-	VFMADD231PS.BCST 2352(CX), Z17, Z0
+	VFMADD231PS.BCST 2352(CX), Z17, Z1
 	VCVTDQ2PS        Z18, Z18
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z7, Z18, Z18
+	VMULPS           Z0, Z18, Z18
 	VFNMADD231PS     Z11, Z25, Z18
-	VFMADD231PS.BCST 2356(CX), Z18, Z1
+	VFMADD231PS.BCST 2356(CX), Z18, Z2
 	VCVTDQ2PS        Z19, Z19
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z7, Z19, Z19
+	VMULPS           Z0, Z19, Z19
 	VFNMADD231PS     Z12, Z25, Z19
-	VFMADD231PS.BCST 2360(CX), Z19, Z2
+	VFMADD231PS.BCST 2360(CX), Z19, Z3
 	VCVTDQ2PS        Z20, Z20
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z7, Z20, Z20
+	VMULPS           Z0, Z20, Z20
 	VFNMADD231PS     Z13, Z25, Z20
-	VFMADD231PS.BCST 2364(CX), Z20, Z3
+	VFMADD231PS.BCST 2364(CX), Z20, Z4
 	VCVTDQ2PS        Z21, Z21
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z7, Z21, Z21
+	VMULPS           Z0, Z21, Z21
 	VFNMADD231PS     Z14, Z25, Z21
-	VFMADD231PS.BCST 2368(CX), Z21, Z4
+	VFMADD231PS.BCST 2368(CX), Z21, Z5
 	VCVTDQ2PS        Z22, Z22
 	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z7, Z22, Z22
+	VMULPS           Z0, Z22, Z22
 	VFNMADD231PS     Z15, Z25, Z22
-	VFMADD231PS.BCST 2372(CX), Z22, Z5
+	VFMADD231PS.BCST 2372(CX), Z22, Z6
 	VCVTDQ2PS        Z23, Z23
 	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z7, Z23, Z23
+	VMULPS           Z0, Z23, Z23
 	VFNMADD231PS     Z16, Z25, Z23
-	VFMADD231PS.BCST 2376(CX), Z23, Z6
+	VFMADD231PS.BCST 2376(CX), Z23, Z7
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x0000094c, CX
 	DECQ             DX
@@ -8124,20 +1566,18 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
 	VADDPS           (DX), Z4, Z4
 	VADDPS           (DX), Z5, Z5
 	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -8150,10 +1590,10 @@ unbiased:
 	ADDQ   CX, DX
 	VADDPS (DX), Z6, Z6
 	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -8166,1693 +1606,7 @@ plain:
 	ADDQ    CX, AX
 	VMOVUPS Z6, (AX)
 	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ5Kx7AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z9
-
-loop1:
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   2560(AX), R8
-	MOVQ   CX, R9
-
-loop2:
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPXORD           Z15, Z15, Z15
-	VPXORD           Z16, Z16, Z16
-	VPANDD           (SI), Z8, Z7
-	VPSLLW           $0x04, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    (R9), Z7, Z10
-	VPDPBUSD.BCST    4(R9), Z7, Z11
-	VPDPBUSD.BCST    8(R9), Z7, Z12
-	VPDPBUSD.BCST    12(R9), Z7, Z13
-	VPDPBUSD.BCST    16(R9), Z7, Z14
-	VPDPBUSD.BCST    20(R9), Z7, Z15
-	VPDPBUSD.BCST    24(R9), Z7, Z16
-	VPANDD           64(SI), Z8, Z7
-	VPSLLW           $0x03, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    28(R9), Z7, Z10
-	VPDPBUSD.BCST    32(R9), Z7, Z11
-	VPDPBUSD.BCST    36(R9), Z7, Z12
-	VPDPBUSD.BCST    40(R9), Z7, Z13
-	VPDPBUSD.BCST    44(R9), Z7, Z14
-	VPDPBUSD.BCST    48(R9), Z7, Z15
-	VPDPBUSD.BCST    52(R9), Z7, Z16
-	VPANDD           128(SI), Z8, Z7
-	VPSLLW           $0x02, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    56(R9), Z7, Z10
-	VPDPBUSD.BCST    60(R9), Z7, Z11
-	VPDPBUSD.BCST    64(R9), Z7, Z12
-	VPDPBUSD.BCST    68(R9), Z7, Z13
-	VPDPBUSD.BCST    72(R9), Z7, Z14
-	VPDPBUSD.BCST    76(R9), Z7, Z15
-	VPDPBUSD.BCST    80(R9), Z7, Z16
-	VPANDD           192(SI), Z8, Z7
-	VPSLLW           $0x01, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    84(R9), Z7, Z10
-	VPDPBUSD.BCST    88(R9), Z7, Z11
-	VPDPBUSD.BCST    92(R9), Z7, Z12
-	VPDPBUSD.BCST    96(R9), Z7, Z13
-	VPDPBUSD.BCST    100(R9), Z7, Z14
-	VPDPBUSD.BCST    104(R9), Z7, Z15
-	VPDPBUSD.BCST    108(R9), Z7, Z16
-	VPANDD           256(SI), Z8, Z7
-	VMOVDQU32        (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    112(R9), Z7, Z10
-	VPDPBUSD.BCST    116(R9), Z7, Z11
-	VPDPBUSD.BCST    120(R9), Z7, Z12
-	VPDPBUSD.BCST    124(R9), Z7, Z13
-	VPDPBUSD.BCST    128(R9), Z7, Z14
-	VPDPBUSD.BCST    132(R9), Z7, Z15
-	VPDPBUSD.BCST    136(R9), Z7, Z16
-	VPANDD           320(SI), Z8, Z7
-	VPSRLW           $0x01, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    140(R9), Z7, Z10
-	VPDPBUSD.BCST    144(R9), Z7, Z11
-	VPDPBUSD.BCST    148(R9), Z7, Z12
-	VPDPBUSD.BCST    152(R9), Z7, Z13
-	VPDPBUSD.BCST    156(R9), Z7, Z14
-	VPDPBUSD.BCST    160(R9), Z7, Z15
-	VPDPBUSD.BCST    164(R9), Z7, Z16
-	VPANDD           384(SI), Z8, Z7
-	VPSRLW           $0x02, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    168(R9), Z7, Z10
-	VPDPBUSD.BCST    172(R9), Z7, Z11
-	VPDPBUSD.BCST    176(R9), Z7, Z12
-	VPDPBUSD.BCST    180(R9), Z7, Z13
-	VPDPBUSD.BCST    184(R9), Z7, Z14
-	VPDPBUSD.BCST    188(R9), Z7, Z15
-	VPDPBUSD.BCST    192(R9), Z7, Z16
-	VPANDD           448(SI), Z8, Z7
-	VPSRLW           $0x03, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    196(R9), Z7, Z10
-	VPDPBUSD.BCST    200(R9), Z7, Z11
-	VPDPBUSD.BCST    204(R9), Z7, Z12
-	VPDPBUSD.BCST    208(R9), Z7, Z13
-	VPDPBUSD.BCST    212(R9), Z7, Z14
-	VPDPBUSD.BCST    216(R9), Z7, Z15
-	VPDPBUSD.BCST    220(R9), Z7, Z16
-	VPMOVZXBD        (R8), Z7
-	VPMULLD          Z7, Z10, Z10
-	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
-	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
-	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
-	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
-	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
-	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
-	VPADDD           Z16, Z23, Z23
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPXORD           Z15, Z15, Z15
-	VPXORD           Z16, Z16, Z16
-	VPSRLW           $0x04, (SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSLLW           $0x04, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    224(R9), Z7, Z10
-	VPDPBUSD.BCST    228(R9), Z7, Z11
-	VPDPBUSD.BCST    232(R9), Z7, Z12
-	VPDPBUSD.BCST    236(R9), Z7, Z13
-	VPDPBUSD.BCST    240(R9), Z7, Z14
-	VPDPBUSD.BCST    244(R9), Z7, Z15
-	VPDPBUSD.BCST    248(R9), Z7, Z16
-	VPSRLW           $0x04, 64(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSLLW           $0x03, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    252(R9), Z7, Z10
-	VPDPBUSD.BCST    256(R9), Z7, Z11
-	VPDPBUSD.BCST    260(R9), Z7, Z12
-	VPDPBUSD.BCST    264(R9), Z7, Z13
-	VPDPBUSD.BCST    268(R9), Z7, Z14
-	VPDPBUSD.BCST    272(R9), Z7, Z15
-	VPDPBUSD.BCST    276(R9), Z7, Z16
-	VPSRLW           $0x04, 128(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSLLW           $0x02, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    280(R9), Z7, Z10
-	VPDPBUSD.BCST    284(R9), Z7, Z11
-	VPDPBUSD.BCST    288(R9), Z7, Z12
-	VPDPBUSD.BCST    292(R9), Z7, Z13
-	VPDPBUSD.BCST    296(R9), Z7, Z14
-	VPDPBUSD.BCST    300(R9), Z7, Z15
-	VPDPBUSD.BCST    304(R9), Z7, Z16
-	VPSRLW           $0x04, 192(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSLLW           $0x01, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    308(R9), Z7, Z10
-	VPDPBUSD.BCST    312(R9), Z7, Z11
-	VPDPBUSD.BCST    316(R9), Z7, Z12
-	VPDPBUSD.BCST    320(R9), Z7, Z13
-	VPDPBUSD.BCST    324(R9), Z7, Z14
-	VPDPBUSD.BCST    328(R9), Z7, Z15
-	VPDPBUSD.BCST    332(R9), Z7, Z16
-	VPSRLW           $0x04, 256(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VMOVDQU32        64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    336(R9), Z7, Z10
-	VPDPBUSD.BCST    340(R9), Z7, Z11
-	VPDPBUSD.BCST    344(R9), Z7, Z12
-	VPDPBUSD.BCST    348(R9), Z7, Z13
-	VPDPBUSD.BCST    352(R9), Z7, Z14
-	VPDPBUSD.BCST    356(R9), Z7, Z15
-	VPDPBUSD.BCST    360(R9), Z7, Z16
-	VPSRLW           $0x04, 320(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x01, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    364(R9), Z7, Z10
-	VPDPBUSD.BCST    368(R9), Z7, Z11
-	VPDPBUSD.BCST    372(R9), Z7, Z12
-	VPDPBUSD.BCST    376(R9), Z7, Z13
-	VPDPBUSD.BCST    380(R9), Z7, Z14
-	VPDPBUSD.BCST    384(R9), Z7, Z15
-	VPDPBUSD.BCST    388(R9), Z7, Z16
-	VPSRLW           $0x04, 384(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x02, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    392(R9), Z7, Z10
-	VPDPBUSD.BCST    396(R9), Z7, Z11
-	VPDPBUSD.BCST    400(R9), Z7, Z12
-	VPDPBUSD.BCST    404(R9), Z7, Z13
-	VPDPBUSD.BCST    408(R9), Z7, Z14
-	VPDPBUSD.BCST    412(R9), Z7, Z15
-	VPDPBUSD.BCST    416(R9), Z7, Z16
-	VPSRLW           $0x04, 448(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x03, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    420(R9), Z7, Z10
-	VPDPBUSD.BCST    424(R9), Z7, Z11
-	VPDPBUSD.BCST    428(R9), Z7, Z12
-	VPDPBUSD.BCST    432(R9), Z7, Z13
-	VPDPBUSD.BCST    436(R9), Z7, Z14
-	VPDPBUSD.BCST    440(R9), Z7, Z15
-	VPDPBUSD.BCST    444(R9), Z7, Z16
-	VPMOVZXBD        16(R8), Z7
-	VPMULLD          Z7, Z10, Z10
-	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
-	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
-	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
-	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
-	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
-	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
-	VPADDD           Z16, Z23, Z23
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000080, DI
-	ADDQ             $0x00000020, R8
-	ADDQ             $0x000001c0, R9
-	DECQ             BX
-	JNZ              loop2
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPXORD           Z15, Z15, Z15
-	VPXORD           Z16, Z16, Z16
-	VPMOVZXBW        2688(AX), Z7
-	VPDPWSSD.BCST    2240(CX), Z7, Z10
-	VPDPWSSD.BCST    2244(CX), Z7, Z11
-	VPDPWSSD.BCST    2248(CX), Z7, Z12
-	VPDPWSSD.BCST    2252(CX), Z7, Z13
-	VPDPWSSD.BCST    2256(CX), Z7, Z14
-	VPDPWSSD.BCST    2260(CX), Z7, Z15
-	VPDPWSSD.BCST    2264(CX), Z7, Z16
-	VPMOVZXBW        2720(AX), Z7
-	VPDPWSSD.BCST    2268(CX), Z7, Z10
-	VPDPWSSD.BCST    2272(CX), Z7, Z11
-	VPDPWSSD.BCST    2276(CX), Z7, Z12
-	VPDPWSSD.BCST    2280(CX), Z7, Z13
-	VPDPWSSD.BCST    2284(CX), Z7, Z14
-	VPDPWSSD.BCST    2288(CX), Z7, Z15
-	VPDPWSSD.BCST    2292(CX), Z7, Z16
-	VPMOVZXBW        2752(AX), Z7
-	VPDPWSSD.BCST    2296(CX), Z7, Z10
-	VPDPWSSD.BCST    2300(CX), Z7, Z11
-	VPDPWSSD.BCST    2304(CX), Z7, Z12
-	VPDPWSSD.BCST    2308(CX), Z7, Z13
-	VPDPWSSD.BCST    2312(CX), Z7, Z14
-	VPDPWSSD.BCST    2316(CX), Z7, Z15
-	VPDPWSSD.BCST    2320(CX), Z7, Z16
-	VPMOVZXBW        2784(AX), Z7
-	VPDPWSSD.BCST    2324(CX), Z7, Z10
-	VPDPWSSD.BCST    2328(CX), Z7, Z11
-	VPDPWSSD.BCST    2332(CX), Z7, Z12
-	VPDPWSSD.BCST    2336(CX), Z7, Z13
-	VPDPWSSD.BCST    2340(CX), Z7, Z14
-	VPDPWSSD.BCST    2344(CX), Z7, Z15
-	VPDPWSSD.BCST    2348(CX), Z7, Z16
-	VCVTPH2PS        2816(AX), Z7
-	VCVTPH2PS        2848(AX), Z24
-	VCVTDQ2PS        Z17, Z17
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z7, Z17, Z17
-	VFNMADD231PS     Z10, Z24, Z17
-	VFMADD231PS.BCST 2352(CX), Z17, Z0
-	VCVTDQ2PS        Z18, Z18
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z7, Z18, Z18
-	VFNMADD231PS     Z11, Z24, Z18
-	VFMADD231PS.BCST 2356(CX), Z18, Z1
-	VCVTDQ2PS        Z19, Z19
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z7, Z19, Z19
-	VFNMADD231PS     Z12, Z24, Z19
-	VFMADD231PS.BCST 2360(CX), Z19, Z2
-	VCVTDQ2PS        Z20, Z20
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z7, Z20, Z20
-	VFNMADD231PS     Z13, Z24, Z20
-	VFMADD231PS.BCST 2364(CX), Z20, Z3
-	VCVTDQ2PS        Z21, Z21
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z7, Z21, Z21
-	VFNMADD231PS     Z14, Z24, Z21
-	VFMADD231PS.BCST 2368(CX), Z21, Z4
-	VCVTDQ2PS        Z22, Z22
-	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z7, Z22, Z22
-	VFNMADD231PS     Z15, Z24, Z22
-	VFMADD231PS.BCST 2372(CX), Z22, Z5
-	VCVTDQ2PS        Z23, Z23
-	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z7, Z23, Z23
-	VFNMADD231PS     Z16, Z24, Z23
-	VFMADD231PS.BCST 2376(CX), Z23, Z6
-	ADDQ             $0x00000b40, AX
-	ADDQ             $0x0000094c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ6Kx7AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
-	MOVL         $0x30303030, BX
-	VPBROADCASTD BX, Z9
-
-loop1:
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   $0x00000004, BX
-	MOVQ   AX, SI
-	LEAQ   2048(AX), DI
-	LEAQ   3072(AX), R8
-	MOVQ   CX, R9
-	LEAQ   1792(CX), R10
-
-loop2:
-	VPBROADCASTD     (R10), Z10
-	VPBROADCASTD     4(R10), Z11
-	VPBROADCASTD     8(R10), Z12
-	VPBROADCASTD     12(R10), Z13
-	VPBROADCASTD     16(R10), Z14
-	VPBROADCASTD     20(R10), Z15
-	VPBROADCASTD     24(R10), Z16
-	VPANDD           (SI), Z8, Z7
-	VPSLLW           $0x04, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    (R9), Z7, Z10
-	VPDPBUSD.BCST    4(R9), Z7, Z11
-	VPDPBUSD.BCST    8(R9), Z7, Z12
-	VPDPBUSD.BCST    12(R9), Z7, Z13
-	VPDPBUSD.BCST    16(R9), Z7, Z14
-	VPDPBUSD.BCST    20(R9), Z7, Z15
-	VPDPBUSD.BCST    24(R9), Z7, Z16
-	VPANDD           64(SI), Z8, Z7
-	VPSLLW           $0x04, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    28(R9), Z7, Z10
-	VPDPBUSD.BCST    32(R9), Z7, Z11
-	VPDPBUSD.BCST    36(R9), Z7, Z12
-	VPDPBUSD.BCST    40(R9), Z7, Z13
-	VPDPBUSD.BCST    44(R9), Z7, Z14
-	VPDPBUSD.BCST    48(R9), Z7, Z15
-	VPDPBUSD.BCST    52(R9), Z7, Z16
-	VPANDD           128(SI), Z8, Z7
-	VPSLLW           $0x04, 128(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    56(R9), Z7, Z10
-	VPDPBUSD.BCST    60(R9), Z7, Z11
-	VPDPBUSD.BCST    64(R9), Z7, Z12
-	VPDPBUSD.BCST    68(R9), Z7, Z13
-	VPDPBUSD.BCST    72(R9), Z7, Z14
-	VPDPBUSD.BCST    76(R9), Z7, Z15
-	VPDPBUSD.BCST    80(R9), Z7, Z16
-	VPANDD           192(SI), Z8, Z7
-	VPSLLW           $0x04, 192(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    84(R9), Z7, Z10
-	VPDPBUSD.BCST    88(R9), Z7, Z11
-	VPDPBUSD.BCST    92(R9), Z7, Z12
-	VPDPBUSD.BCST    96(R9), Z7, Z13
-	VPDPBUSD.BCST    100(R9), Z7, Z14
-	VPDPBUSD.BCST    104(R9), Z7, Z15
-	VPDPBUSD.BCST    108(R9), Z7, Z16
-	VPMOVSXBD        (R8), Z7
-	VPMULLD          Z7, Z10, Z10
-	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
-	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
-	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
-	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
-	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
-	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
-	VPADDD           Z16, Z23, Z23
-	VPBROADCASTD     28(R10), Z10
-	VPBROADCASTD     32(R10), Z11
-	VPBROADCASTD     36(R10), Z12
-	VPBROADCASTD     40(R10), Z13
-	VPBROADCASTD     44(R10), Z14
-	VPBROADCASTD     48(R10), Z15
-	VPBROADCASTD     52(R10), Z16
-	VPANDD           256(SI), Z8, Z7
-	VPSLLW           $0x02, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    112(R9), Z7, Z10
-	VPDPBUSD.BCST    116(R9), Z7, Z11
-	VPDPBUSD.BCST    120(R9), Z7, Z12
-	VPDPBUSD.BCST    124(R9), Z7, Z13
-	VPDPBUSD.BCST    128(R9), Z7, Z14
-	VPDPBUSD.BCST    132(R9), Z7, Z15
-	VPDPBUSD.BCST    136(R9), Z7, Z16
-	VPANDD           320(SI), Z8, Z7
-	VPSLLW           $0x02, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    140(R9), Z7, Z10
-	VPDPBUSD.BCST    144(R9), Z7, Z11
-	VPDPBUSD.BCST    148(R9), Z7, Z12
-	VPDPBUSD.BCST    152(R9), Z7, Z13
-	VPDPBUSD.BCST    156(R9), Z7, Z14
-	VPDPBUSD.BCST    160(R9), Z7, Z15
-	VPDPBUSD.BCST    164(R9), Z7, Z16
-	VPANDD           384(SI), Z8, Z7
-	VPSLLW           $0x02, 128(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    168(R9), Z7, Z10
-	VPDPBUSD.BCST    172(R9), Z7, Z11
-	VPDPBUSD.BCST    176(R9), Z7, Z12
-	VPDPBUSD.BCST    180(R9), Z7, Z13
-	VPDPBUSD.BCST    184(R9), Z7, Z14
-	VPDPBUSD.BCST    188(R9), Z7, Z15
-	VPDPBUSD.BCST    192(R9), Z7, Z16
-	VPANDD           448(SI), Z8, Z7
-	VPSLLW           $0x02, 192(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    196(R9), Z7, Z10
-	VPDPBUSD.BCST    200(R9), Z7, Z11
-	VPDPBUSD.BCST    204(R9), Z7, Z12
-	VPDPBUSD.BCST    208(R9), Z7, Z13
-	VPDPBUSD.BCST    212(R9), Z7, Z14
-	VPDPBUSD.BCST    216(R9), Z7, Z15
-	VPDPBUSD.BCST    220(R9), Z7, Z16
-	VPMOVSXBD        16(R8), Z7
-	VPMULLD          Z7, Z10, Z10
-	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
-	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
-	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
-	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
-	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
-	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
-	VPADDD           Z16, Z23, Z23
-	VPBROADCASTD     56(R10), Z10
-	VPBROADCASTD     60(R10), Z11
-	VPBROADCASTD     64(R10), Z12
-	VPBROADCASTD     68(R10), Z13
-	VPBROADCASTD     72(R10), Z14
-	VPBROADCASTD     76(R10), Z15
-	VPBROADCASTD     80(R10), Z16
-	VPSRLW           $0x04, (SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VMOVDQU32        (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    224(R9), Z7, Z10
-	VPDPBUSD.BCST    228(R9), Z7, Z11
-	VPDPBUSD.BCST    232(R9), Z7, Z12
-	VPDPBUSD.BCST    236(R9), Z7, Z13
-	VPDPBUSD.BCST    240(R9), Z7, Z14
-	VPDPBUSD.BCST    244(R9), Z7, Z15
-	VPDPBUSD.BCST    248(R9), Z7, Z16
-	VPSRLW           $0x04, 64(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VMOVDQU32        64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    252(R9), Z7, Z10
-	VPDPBUSD.BCST    256(R9), Z7, Z11
-	VPDPBUSD.BCST    260(R9), Z7, Z12
-	VPDPBUSD.BCST    264(R9), Z7, Z13
-	VPDPBUSD.BCST    268(R9), Z7, Z14
-	VPDPBUSD.BCST    272(R9), Z7, Z15
-	VPDPBUSD.BCST    276(R9), Z7, Z16
-	VPSRLW           $0x04, 128(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VMOVDQU32        128(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    280(R9), Z7, Z10
-	VPDPBUSD.BCST    284(R9), Z7, Z11
-	VPDPBUSD.BCST    288(R9), Z7, Z12
-	VPDPBUSD.BCST    292(R9), Z7, Z13
-	VPDPBUSD.BCST    296(R9), Z7, Z14
-	VPDPBUSD.BCST    300(R9), Z7, Z15
-	VPDPBUSD.BCST    304(R9), Z7, Z16
-	VPSRLW           $0x04, 192(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VMOVDQU32        192(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    308(R9), Z7, Z10
-	VPDPBUSD.BCST    312(R9), Z7, Z11
-	VPDPBUSD.BCST    316(R9), Z7, Z12
-	VPDPBUSD.BCST    320(R9), Z7, Z13
-	VPDPBUSD.BCST    324(R9), Z7, Z14
-	VPDPBUSD.BCST    328(R9), Z7, Z15
-	VPDPBUSD.BCST    332(R9), Z7, Z16
-	VPMOVSXBD        32(R8), Z7
-	VPMULLD          Z7, Z10, Z10
-	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
-	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
-	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
-	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
-	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
-	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
-	VPADDD           Z16, Z23, Z23
-	VPBROADCASTD     84(R10), Z10
-	VPBROADCASTD     88(R10), Z11
-	VPBROADCASTD     92(R10), Z12
-	VPBROADCASTD     96(R10), Z13
-	VPBROADCASTD     100(R10), Z14
-	VPBROADCASTD     104(R10), Z15
-	VPBROADCASTD     108(R10), Z16
-	VPSRLW           $0x04, 256(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x02, (DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    336(R9), Z7, Z10
-	VPDPBUSD.BCST    340(R9), Z7, Z11
-	VPDPBUSD.BCST    344(R9), Z7, Z12
-	VPDPBUSD.BCST    348(R9), Z7, Z13
-	VPDPBUSD.BCST    352(R9), Z7, Z14
-	VPDPBUSD.BCST    356(R9), Z7, Z15
-	VPDPBUSD.BCST    360(R9), Z7, Z16
-	VPSRLW           $0x04, 320(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x02, 64(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    364(R9), Z7, Z10
-	VPDPBUSD.BCST    368(R9), Z7, Z11
-	VPDPBUSD.BCST    372(R9), Z7, Z12
-	VPDPBUSD.BCST    376(R9), Z7, Z13
-	VPDPBUSD.BCST    380(R9), Z7, Z14
-	VPDPBUSD.BCST    384(R9), Z7, Z15
-	VPDPBUSD.BCST    388(R9), Z7, Z16
-	VPSRLW           $0x04, 384(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x02, 128(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    392(R9), Z7, Z10
-	VPDPBUSD.BCST    396(R9), Z7, Z11
-	VPDPBUSD.BCST    400(R9), Z7, Z12
-	VPDPBUSD.BCST    404(R9), Z7, Z13
-	VPDPBUSD.BCST    408(R9), Z7, Z14
-	VPDPBUSD.BCST    412(R9), Z7, Z15
-	VPDPBUSD.BCST    416(R9), Z7, Z16
-	VPSRLW           $0x04, 448(SI), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x02, 192(DI), Z24
-	VPTERNLOGD       $0xf8, Z9, Z24, Z7
-	VPDPBUSD.BCST    420(R9), Z7, Z10
-	VPDPBUSD.BCST    424(R9), Z7, Z11
-	VPDPBUSD.BCST    428(R9), Z7, Z12
-	VPDPBUSD.BCST    432(R9), Z7, Z13
-	VPDPBUSD.BCST    436(R9), Z7, Z14
-	VPDPBUSD.BCST    440(R9), Z7, Z15
-	VPDPBUSD.BCST    444(R9), Z7, Z16
-	VPMOVSXBD        48(R8), Z7
-	VPMULLD          Z7, Z10, Z10
-	VPADDD           Z10, Z17, Z17
-	VPMULLD          Z7, Z11, Z11
-	VPADDD           Z11, Z18, Z18
-	VPMULLD          Z7, Z12, Z12
-	VPADDD           Z12, Z19, Z19
-	VPMULLD          Z7, Z13, Z13
-	VPADDD           Z13, Z20, Z20
-	VPMULLD          Z7, Z14, Z14
-	VPADDD           Z14, Z21, Z21
-	VPMULLD          Z7, Z15, Z15
-	VPADDD           Z15, Z22, Z22
-	VPMULLD          Z7, Z16, Z16
-	VPADDD           Z16, Z23, Z23
-	ADDQ             $0x00000200, SI
-	ADDQ             $0x00000100, DI
-	ADDQ             $0x00000040, R8
-	ADDQ             $0x000001c0, R9
-	ADDQ             $0x00000070, R10
-	DECQ             BX
-	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z7
-	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z7, Z17, Z17
-	VFMADD231PS.BCST 2352(CX), Z17, Z0
-	VCVTDQ2PS        Z18, Z18
-	VMULPS           Z7, Z18, Z18
-	VFMADD231PS.BCST 2356(CX), Z18, Z1
-	VCVTDQ2PS        Z19, Z19
-	VMULPS           Z7, Z19, Z19
-	VFMADD231PS.BCST 2360(CX), Z19, Z2
-	VCVTDQ2PS        Z20, Z20
-	VMULPS           Z7, Z20, Z20
-	VFMADD231PS.BCST 2364(CX), Z20, Z3
-	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z7, Z21, Z21
-	VFMADD231PS.BCST 2368(CX), Z21, Z4
-	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z7, Z22, Z22
-	VFMADD231PS.BCST 2372(CX), Z22, Z5
-	VCVTDQ2PS        Z23, Z23
-	VMULPS           Z7, Z23, Z23
-	VFMADD231PS.BCST 2376(CX), Z23, Z6
-	ADDQ             $0x00000d20, AX
-	ADDQ             $0x0000094c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·productQ80x7AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-
-loop1:
-	VPBROADCASTD     224(CX), Z8
-	VPBROADCASTD     228(CX), Z9
-	VPBROADCASTD     232(CX), Z10
-	VPBROADCASTD     236(CX), Z11
-	VPBROADCASTD     240(CX), Z12
-	VPBROADCASTD     244(CX), Z13
-	VPBROADCASTD     248(CX), Z14
-	VMOVDQU32        (AX), Z7
-	VPDPBUSD.BCST    (CX), Z7, Z8
-	VPDPBUSD.BCST    4(CX), Z7, Z9
-	VPDPBUSD.BCST    8(CX), Z7, Z10
-	VPDPBUSD.BCST    12(CX), Z7, Z11
-	VPDPBUSD.BCST    16(CX), Z7, Z12
-	VPDPBUSD.BCST    20(CX), Z7, Z13
-	VPDPBUSD.BCST    24(CX), Z7, Z14
-	VMOVDQU32        64(AX), Z7
-	VPDPBUSD.BCST    28(CX), Z7, Z8
-	VPDPBUSD.BCST    32(CX), Z7, Z9
-	VPDPBUSD.BCST    36(CX), Z7, Z10
-	VPDPBUSD.BCST    40(CX), Z7, Z11
-	VPDPBUSD.BCST    44(CX), Z7, Z12
-	VPDPBUSD.BCST    48(CX), Z7, Z13
-	VPDPBUSD.BCST    52(CX), Z7, Z14
-	VMOVDQU32        128(AX), Z7
-	VPDPBUSD.BCST    56(CX), Z7, Z8
-	VPDPBUSD.BCST    60(CX), Z7, Z9
-	VPDPBUSD.BCST    64(CX), Z7, Z10
-	VPDPBUSD.BCST    68(CX), Z7, Z11
-	VPDPBUSD.BCST    72(CX), Z7, Z12
-	VPDPBUSD.BCST    76(CX), Z7, Z13
-	VPDPBUSD.BCST    80(CX), Z7, Z14
-	VMOVDQU32        192(AX), Z7
-	VPDPBUSD.BCST    84(CX), Z7, Z8
-	VPDPBUSD.BCST    88(CX), Z7, Z9
-	VPDPBUSD.BCST    92(CX), Z7, Z10
-	VPDPBUSD.BCST    96(CX), Z7, Z11
-	VPDPBUSD.BCST    100(CX), Z7, Z12
-	VPDPBUSD.BCST    104(CX), Z7, Z13
-	VPDPBUSD.BCST    108(CX), Z7, Z14
-	VMOVDQU32        256(AX), Z7
-	VPDPBUSD.BCST    112(CX), Z7, Z8
-	VPDPBUSD.BCST    116(CX), Z7, Z9
-	VPDPBUSD.BCST    120(CX), Z7, Z10
-	VPDPBUSD.BCST    124(CX), Z7, Z11
-	VPDPBUSD.BCST    128(CX), Z7, Z12
-	VPDPBUSD.BCST    132(CX), Z7, Z13
-	VPDPBUSD.BCST    136(CX), Z7, Z14
-	VMOVDQU32        320(AX), Z7
-	VPDPBUSD.BCST    140(CX), Z7, Z8
-	VPDPBUSD.BCST    144(CX), Z7, Z9
-	VPDPBUSD.BCST    148(CX), Z7, Z10
-	VPDPBUSD.BCST    152(CX), Z7, Z11
-	VPDPBUSD.BCST    156(CX), Z7, Z12
-	VPDPBUSD.BCST    160(CX), Z7, Z13
-	VPDPBUSD.BCST    164(CX), Z7, Z14
-	VMOVDQU32        384(AX), Z7
-	VPDPBUSD.BCST    168(CX), Z7, Z8
-	VPDPBUSD.BCST    172(CX), Z7, Z9
-	VPDPBUSD.BCST    176(CX), Z7, Z10
-	VPDPBUSD.BCST    180(CX), Z7, Z11
-	VPDPBUSD.BCST    184(CX), Z7, Z12
-	VPDPBUSD.BCST    188(CX), Z7, Z13
-	VPDPBUSD.BCST    192(CX), Z7, Z14
-	VMOVDQU32        448(AX), Z7
-	VPDPBUSD.BCST    196(CX), Z7, Z8
-	VPDPBUSD.BCST    200(CX), Z7, Z9
-	VPDPBUSD.BCST    204(CX), Z7, Z10
-	VPDPBUSD.BCST    208(CX), Z7, Z11
-	VPDPBUSD.BCST    212(CX), Z7, Z12
-	VPDPBUSD.BCST    216(CX), Z7, Z13
-	VPDPBUSD.BCST    220(CX), Z7, Z14
-	VCVTPH2PS        512(AX), Z7
-	VCVTDQ2PS        Z8, Z8
-	VMULPS           Z7, Z8, Z8
-	VFMADD231PS.BCST 252(CX), Z8, Z0
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z7, Z9, Z9
-	VFMADD231PS.BCST 256(CX), Z9, Z1
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z7, Z10, Z10
-	VFMADD231PS.BCST 260(CX), Z10, Z2
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z7, Z11, Z11
-	VFMADD231PS.BCST 264(CX), Z11, Z3
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z7, Z12, Z12
-	VFMADD231PS.BCST 268(CX), Z12, Z4
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z7, Z13, Z13
-	VFMADD231PS.BCST 272(CX), Z13, Z5
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z7, Z14, Z14
-	VFMADD231PS.BCST 276(CX), Z14, Z6
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000118, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ40x7AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
-
-loop1:
-	VPSRAD.BCST      $0x04, 224(CX), Z9
-	VPSRAD.BCST      $0x04, 228(CX), Z10
-	VPSRAD.BCST      $0x04, 232(CX), Z11
-	VPSRAD.BCST      $0x04, 236(CX), Z12
-	VPSRAD.BCST      $0x04, 240(CX), Z13
-	VPSRAD.BCST      $0x04, 244(CX), Z14
-	VPSRAD.BCST      $0x04, 248(CX), Z15
-	VPANDD           (AX), Z8, Z7
-	VPDPBUSD.BCST    (CX), Z7, Z9
-	VPDPBUSD.BCST    4(CX), Z7, Z10
-	VPDPBUSD.BCST    8(CX), Z7, Z11
-	VPDPBUSD.BCST    12(CX), Z7, Z12
-	VPDPBUSD.BCST    16(CX), Z7, Z13
-	VPDPBUSD.BCST    20(CX), Z7, Z14
-	VPDPBUSD.BCST    24(CX), Z7, Z15
-	VPANDD           64(AX), Z8, Z7
-	VPDPBUSD.BCST    28(CX), Z7, Z9
-	VPDPBUSD.BCST    32(CX), Z7, Z10
-	VPDPBUSD.BCST    36(CX), Z7, Z11
-	VPDPBUSD.BCST    40(CX), Z7, Z12
-	VPDPBUSD.BCST    44(CX), Z7, Z13
-	VPDPBUSD.BCST    48(CX), Z7, Z14
-	VPDPBUSD.BCST    52(CX), Z7, Z15
-	VPANDD           128(AX), Z8, Z7
-	VPDPBUSD.BCST    56(CX), Z7, Z9
-	VPDPBUSD.BCST    60(CX), Z7, Z10
-	VPDPBUSD.BCST    64(CX), Z7, Z11
-	VPDPBUSD.BCST    68(CX), Z7, Z12
-	VPDPBUSD.BCST    72(CX), Z7, Z13
-	VPDPBUSD.BCST    76(CX), Z7, Z14
-	VPDPBUSD.BCST    80(CX), Z7, Z15
-	VPANDD           192(AX), Z8, Z7
-	VPDPBUSD.BCST    84(CX), Z7, Z9
-	VPDPBUSD.BCST    88(CX), Z7, Z10
-	VPDPBUSD.BCST    92(CX), Z7, Z11
-	VPDPBUSD.BCST    96(CX), Z7, Z12
-	VPDPBUSD.BCST    100(CX), Z7, Z13
-	VPDPBUSD.BCST    104(CX), Z7, Z14
-	VPDPBUSD.BCST    108(CX), Z7, Z15
-	VPSRLW           $0x04, (AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VPDPBUSD.BCST    112(CX), Z7, Z9
-	VPDPBUSD.BCST    116(CX), Z7, Z10
-	VPDPBUSD.BCST    120(CX), Z7, Z11
-	VPDPBUSD.BCST    124(CX), Z7, Z12
-	VPDPBUSD.BCST    128(CX), Z7, Z13
-	VPDPBUSD.BCST    132(CX), Z7, Z14
-	VPDPBUSD.BCST    136(CX), Z7, Z15
-	VPSRLW           $0x04, 64(AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VPDPBUSD.BCST    140(CX), Z7, Z9
-	VPDPBUSD.BCST    144(CX), Z7, Z10
-	VPDPBUSD.BCST    148(CX), Z7, Z11
-	VPDPBUSD.BCST    152(CX), Z7, Z12
-	VPDPBUSD.BCST    156(CX), Z7, Z13
-	VPDPBUSD.BCST    160(CX), Z7, Z14
-	VPDPBUSD.BCST    164(CX), Z7, Z15
-	VPSRLW           $0x04, 128(AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VPDPBUSD.BCST    168(CX), Z7, Z9
-	VPDPBUSD.BCST    172(CX), Z7, Z10
-	VPDPBUSD.BCST    176(CX), Z7, Z11
-	VPDPBUSD.BCST    180(CX), Z7, Z12
-	VPDPBUSD.BCST    184(CX), Z7, Z13
-	VPDPBUSD.BCST    188(CX), Z7, Z14
-	VPDPBUSD.BCST    192(CX), Z7, Z15
-	VPSRLW           $0x04, 192(AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VPDPBUSD.BCST    196(CX), Z7, Z9
-	VPDPBUSD.BCST    200(CX), Z7, Z10
-	VPDPBUSD.BCST    204(CX), Z7, Z11
-	VPDPBUSD.BCST    208(CX), Z7, Z12
-	VPDPBUSD.BCST    212(CX), Z7, Z13
-	VPDPBUSD.BCST    216(CX), Z7, Z14
-	VPDPBUSD.BCST    220(CX), Z7, Z15
-	VCVTPH2PS        256(AX), Z7
-	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z7, Z9, Z9
-	VFMADD231PS.BCST 252(CX), Z9, Z0
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z7, Z10, Z10
-	VFMADD231PS.BCST 256(CX), Z10, Z1
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z7, Z11, Z11
-	VFMADD231PS.BCST 260(CX), Z11, Z2
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z7, Z12, Z12
-	VFMADD231PS.BCST 264(CX), Z12, Z3
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z7, Z13, Z13
-	VFMADD231PS.BCST 268(CX), Z13, Z4
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z7, Z14, Z14
-	VFMADD231PS.BCST 272(CX), Z14, Z5
-	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z7, Z15, Z15
-	VFMADD231PS.BCST 276(CX), Z15, Z6
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000118, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productQ50x7AVX512(SB), $0-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z9
-
-loop1:
-	VPSRAD.BCST      $0x03, 224(CX), Z10
-	VPSRAD.BCST      $0x03, 228(CX), Z11
-	VPSRAD.BCST      $0x03, 232(CX), Z12
-	VPSRAD.BCST      $0x03, 236(CX), Z13
-	VPSRAD.BCST      $0x03, 240(CX), Z14
-	VPSRAD.BCST      $0x03, 244(CX), Z15
-	VPSRAD.BCST      $0x03, 248(CX), Z16
-	VPANDD           (AX), Z8, Z7
-	VPSLLW           $0x04, 256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    (CX), Z7, Z10
-	VPDPBUSD.BCST    4(CX), Z7, Z11
-	VPDPBUSD.BCST    8(CX), Z7, Z12
-	VPDPBUSD.BCST    12(CX), Z7, Z13
-	VPDPBUSD.BCST    16(CX), Z7, Z14
-	VPDPBUSD.BCST    20(CX), Z7, Z15
-	VPDPBUSD.BCST    24(CX), Z7, Z16
-	VPANDD           64(AX), Z8, Z7
-	VPSLLW           $0x03, 256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    28(CX), Z7, Z10
-	VPDPBUSD.BCST    32(CX), Z7, Z11
-	VPDPBUSD.BCST    36(CX), Z7, Z12
-	VPDPBUSD.BCST    40(CX), Z7, Z13
-	VPDPBUSD.BCST    44(CX), Z7, Z14
-	VPDPBUSD.BCST    48(CX), Z7, Z15
-	VPDPBUSD.BCST    52(CX), Z7, Z16
-	VPANDD           128(AX), Z8, Z7
-	VPSLLW           $0x02, 256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    56(CX), Z7, Z10
-	VPDPBUSD.BCST    60(CX), Z7, Z11
-	VPDPBUSD.BCST    64(CX), Z7, Z12
-	VPDPBUSD.BCST    68(CX), Z7, Z13
-	VPDPBUSD.BCST    72(CX), Z7, Z14
-	VPDPBUSD.BCST    76(CX), Z7, Z15
-	VPDPBUSD.BCST    80(CX), Z7, Z16
-	VPANDD           192(AX), Z8, Z7
-	VPSLLW           $0x01, 256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    84(CX), Z7, Z10
-	VPDPBUSD.BCST    88(CX), Z7, Z11
-	VPDPBUSD.BCST    92(CX), Z7, Z12
-	VPDPBUSD.BCST    96(CX), Z7, Z13
-	VPDPBUSD.BCST    100(CX), Z7, Z14
-	VPDPBUSD.BCST    104(CX), Z7, Z15
-	VPDPBUSD.BCST    108(CX), Z7, Z16
-	VPSRLW           $0x04, (AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VMOVDQU32        256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    112(CX), Z7, Z10
-	VPDPBUSD.BCST    116(CX), Z7, Z11
-	VPDPBUSD.BCST    120(CX), Z7, Z12
-	VPDPBUSD.BCST    124(CX), Z7, Z13
-	VPDPBUSD.BCST    128(CX), Z7, Z14
-	VPDPBUSD.BCST    132(CX), Z7, Z15
-	VPDPBUSD.BCST    136(CX), Z7, Z16
-	VPSRLW           $0x04, 64(AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x01, 256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    140(CX), Z7, Z10
-	VPDPBUSD.BCST    144(CX), Z7, Z11
-	VPDPBUSD.BCST    148(CX), Z7, Z12
-	VPDPBUSD.BCST    152(CX), Z7, Z13
-	VPDPBUSD.BCST    156(CX), Z7, Z14
-	VPDPBUSD.BCST    160(CX), Z7, Z15
-	VPDPBUSD.BCST    164(CX), Z7, Z16
-	VPSRLW           $0x04, 128(AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x02, 256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    168(CX), Z7, Z10
-	VPDPBUSD.BCST    172(CX), Z7, Z11
-	VPDPBUSD.BCST    176(CX), Z7, Z12
-	VPDPBUSD.BCST    180(CX), Z7, Z13
-	VPDPBUSD.BCST    184(CX), Z7, Z14
-	VPDPBUSD.BCST    188(CX), Z7, Z15
-	VPDPBUSD.BCST    192(CX), Z7, Z16
-	VPSRLW           $0x04, 192(AX), Z7
-	VPANDD           Z8, Z7, Z7
-	VPSRLW           $0x03, 256(AX), Z17
-	VPTERNLOGD       $0xf8, Z9, Z17, Z7
-	VPDPBUSD.BCST    196(CX), Z7, Z10
-	VPDPBUSD.BCST    200(CX), Z7, Z11
-	VPDPBUSD.BCST    204(CX), Z7, Z12
-	VPDPBUSD.BCST    208(CX), Z7, Z13
-	VPDPBUSD.BCST    212(CX), Z7, Z14
-	VPDPBUSD.BCST    216(CX), Z7, Z15
-	VPDPBUSD.BCST    220(CX), Z7, Z16
-	VCVTPH2PS        320(AX), Z7
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z7, Z10, Z10
-	VFMADD231PS.BCST 252(CX), Z10, Z0
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z7, Z11, Z11
-	VFMADD231PS.BCST 256(CX), Z11, Z1
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z7, Z12, Z12
-	VFMADD231PS.BCST 260(CX), Z12, Z2
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z7, Z13, Z13
-	VFMADD231PS.BCST 264(CX), Z13, Z3
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z7, Z14, Z14
-	VFMADD231PS.BCST 268(CX), Z14, Z4
-	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z7, Z15, Z15
-	VFMADD231PS.BCST 272(CX), Z15, Z5
-	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z7, Z16, Z16
-	VFMADD231PS.BCST 276(CX), Z16, Z6
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000118, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·productIQ4NLx7AVX512(SB), $0-56
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
-	VPXORD          Z1, Z1, Z1
-	VPXORD          Z2, Z2, Z2
-	VPXORD          Z3, Z3, Z3
-	VPXORD          Z4, Z4, Z4
-	VPXORD          Z5, Z5, Z5
-	VPXORD          Z6, Z6, Z6
-	VBROADCASTI32X4 nonlinear4<>+0(SB), Z8
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z9
-
-loop1:
-	VPBROADCASTD     224(CX), Z10
-	VPBROADCASTD     228(CX), Z11
-	VPBROADCASTD     232(CX), Z12
-	VPBROADCASTD     236(CX), Z13
-	VPBROADCASTD     240(CX), Z14
-	VPBROADCASTD     244(CX), Z15
-	VPBROADCASTD     248(CX), Z16
-	VPANDD           (AX), Z9, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    (CX), Z7, Z10
-	VPDPBUSD.BCST    4(CX), Z7, Z11
-	VPDPBUSD.BCST    8(CX), Z7, Z12
-	VPDPBUSD.BCST    12(CX), Z7, Z13
-	VPDPBUSD.BCST    16(CX), Z7, Z14
-	VPDPBUSD.BCST    20(CX), Z7, Z15
-	VPDPBUSD.BCST    24(CX), Z7, Z16
-	VPANDD           64(AX), Z9, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    28(CX), Z7, Z10
-	VPDPBUSD.BCST    32(CX), Z7, Z11
-	VPDPBUSD.BCST    36(CX), Z7, Z12
-	VPDPBUSD.BCST    40(CX), Z7, Z13
-	VPDPBUSD.BCST    44(CX), Z7, Z14
-	VPDPBUSD.BCST    48(CX), Z7, Z15
-	VPDPBUSD.BCST    52(CX), Z7, Z16
-	VPANDD           128(AX), Z9, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    56(CX), Z7, Z10
-	VPDPBUSD.BCST    60(CX), Z7, Z11
-	VPDPBUSD.BCST    64(CX), Z7, Z12
-	VPDPBUSD.BCST    68(CX), Z7, Z13
-	VPDPBUSD.BCST    72(CX), Z7, Z14
-	VPDPBUSD.BCST    76(CX), Z7, Z15
-	VPDPBUSD.BCST    80(CX), Z7, Z16
-	VPANDD           192(AX), Z9, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    84(CX), Z7, Z10
-	VPDPBUSD.BCST    88(CX), Z7, Z11
-	VPDPBUSD.BCST    92(CX), Z7, Z12
-	VPDPBUSD.BCST    96(CX), Z7, Z13
-	VPDPBUSD.BCST    100(CX), Z7, Z14
-	VPDPBUSD.BCST    104(CX), Z7, Z15
-	VPDPBUSD.BCST    108(CX), Z7, Z16
-	VPSRLW           $0x04, (AX), Z7
-	VPANDD           Z9, Z7, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    112(CX), Z7, Z10
-	VPDPBUSD.BCST    116(CX), Z7, Z11
-	VPDPBUSD.BCST    120(CX), Z7, Z12
-	VPDPBUSD.BCST    124(CX), Z7, Z13
-	VPDPBUSD.BCST    128(CX), Z7, Z14
-	VPDPBUSD.BCST    132(CX), Z7, Z15
-	VPDPBUSD.BCST    136(CX), Z7, Z16
-	VPSRLW           $0x04, 64(AX), Z7
-	VPANDD           Z9, Z7, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    140(CX), Z7, Z10
-	VPDPBUSD.BCST    144(CX), Z7, Z11
-	VPDPBUSD.BCST    148(CX), Z7, Z12
-	VPDPBUSD.BCST    152(CX), Z7, Z13
-	VPDPBUSD.BCST    156(CX), Z7, Z14
-	VPDPBUSD.BCST    160(CX), Z7, Z15
-	VPDPBUSD.BCST    164(CX), Z7, Z16
-	VPSRLW           $0x04, 128(AX), Z7
-	VPANDD           Z9, Z7, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    168(CX), Z7, Z10
-	VPDPBUSD.BCST    172(CX), Z7, Z11
-	VPDPBUSD.BCST    176(CX), Z7, Z12
-	VPDPBUSD.BCST    180(CX), Z7, Z13
-	VPDPBUSD.BCST    184(CX), Z7, Z14
-	VPDPBUSD.BCST    188(CX), Z7, Z15
-	VPDPBUSD.BCST    192(CX), Z7, Z16
-	VPSRLW           $0x04, 192(AX), Z7
-	VPANDD           Z9, Z7, Z7
-	VPSHUFB          Z7, Z8, Z7
-	VPDPBUSD.BCST    196(CX), Z7, Z10
-	VPDPBUSD.BCST    200(CX), Z7, Z11
-	VPDPBUSD.BCST    204(CX), Z7, Z12
-	VPDPBUSD.BCST    208(CX), Z7, Z13
-	VPDPBUSD.BCST    212(CX), Z7, Z14
-	VPDPBUSD.BCST    216(CX), Z7, Z15
-	VPDPBUSD.BCST    220(CX), Z7, Z16
-	VCVTPH2PS        256(AX), Z7
-	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z7, Z10, Z10
-	VFMADD231PS.BCST 252(CX), Z10, Z0
-	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z7, Z11, Z11
-	VFMADD231PS.BCST 256(CX), Z11, Z1
-	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z7, Z12, Z12
-	VFMADD231PS.BCST 260(CX), Z12, Z2
-	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z7, Z13, Z13
-	VFMADD231PS.BCST 264(CX), Z13, Z3
-	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z7, Z14, Z14
-	VFMADD231PS.BCST 268(CX), Z14, Z4
-	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z7, Z15, Z15
-	VFMADD231PS.BCST 272(CX), Z15, Z5
-	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z7, Z16, Z16
-	VFMADD231PS.BCST 276(CX), Z16, Z6
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000118, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF32x7AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-
-loop1:
-	VMOVUPS          (AX), Z7
-	VFMADD231PS.BCST (CX), Z7, Z0
-	VFMADD231PS.BCST 4(CX), Z7, Z1
-	VFMADD231PS.BCST 8(CX), Z7, Z2
-	VFMADD231PS.BCST 12(CX), Z7, Z3
-	VFMADD231PS.BCST 16(CX), Z7, Z4
-	VFMADD231PS.BCST 20(CX), Z7, Z5
-	VFMADD231PS.BCST 24(CX), Z7, Z6
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x0000001c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productF16x7AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-
-loop1:
-	VCVTPH2PS        (AX), Z7
-	VFMADD231PS.BCST (CX), Z7, Z0
-	VFMADD231PS.BCST 4(CX), Z7, Z1
-	VFMADD231PS.BCST 8(CX), Z7, Z2
-	VFMADD231PS.BCST 12(CX), Z7, Z3
-	VFMADD231PS.BCST 16(CX), Z7, Z4
-	VFMADD231PS.BCST 20(CX), Z7, Z5
-	VFMADD231PS.BCST 24(CX), Z7, Z6
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000001c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F
-TEXT ·productBF16x7AVX512(SB), $0-56
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-
-loop1:
-	VPMOVZXWD        (AX), Z7
-	VPSLLD           $0x10, Z7, Z7
-	VFMADD231PS.BCST (CX), Z7, Z0
-	VFMADD231PS.BCST 4(CX), Z7, Z1
-	VFMADD231PS.BCST 8(CX), Z7, Z2
-	VFMADD231PS.BCST 12(CX), Z7, Z3
-	VFMADD231PS.BCST 16(CX), Z7, Z4
-	VFMADD231PS.BCST 20(CX), Z7, Z5
-	VFMADD231PS.BCST 24(CX), Z7, Z6
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000001c, CX
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
-	TESTQ            DX, DX
-	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-
-unbiased:
-	TESTQ  BX, BX
-	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-
-plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, (AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
@@ -9863,7 +1617,6 @@ TEXT ·productQ4Kx8AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -9871,6 +1624,7 @@ TEXT ·productQ4Kx8AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z9
 	MOVL         $0xf0f0f0f0, BX
@@ -9901,95 +1655,95 @@ loop2:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	VPANDD           (SI), Z9, Z8
-	VPDPBUSD.BCST    (R8), Z8, Z11
-	VPDPBUSD.BCST    4(R8), Z8, Z12
-	VPDPBUSD.BCST    8(R8), Z8, Z13
-	VPDPBUSD.BCST    12(R8), Z8, Z14
-	VPDPBUSD.BCST    16(R8), Z8, Z15
-	VPDPBUSD.BCST    20(R8), Z8, Z16
-	VPDPBUSD.BCST    24(R8), Z8, Z17
-	VPDPBUSD.BCST    28(R8), Z8, Z18
-	VPANDD           64(SI), Z9, Z8
-	VPDPBUSD.BCST    32(R8), Z8, Z11
-	VPDPBUSD.BCST    36(R8), Z8, Z12
-	VPDPBUSD.BCST    40(R8), Z8, Z13
-	VPDPBUSD.BCST    44(R8), Z8, Z14
-	VPDPBUSD.BCST    48(R8), Z8, Z15
-	VPDPBUSD.BCST    52(R8), Z8, Z16
-	VPDPBUSD.BCST    56(R8), Z8, Z17
-	VPDPBUSD.BCST    60(R8), Z8, Z18
-	VPANDD           128(SI), Z9, Z8
-	VPDPBUSD.BCST    64(R8), Z8, Z11
-	VPDPBUSD.BCST    68(R8), Z8, Z12
-	VPDPBUSD.BCST    72(R8), Z8, Z13
-	VPDPBUSD.BCST    76(R8), Z8, Z14
-	VPDPBUSD.BCST    80(R8), Z8, Z15
-	VPDPBUSD.BCST    84(R8), Z8, Z16
-	VPDPBUSD.BCST    88(R8), Z8, Z17
-	VPDPBUSD.BCST    92(R8), Z8, Z18
-	VPANDD           192(SI), Z9, Z8
-	VPDPBUSD.BCST    96(R8), Z8, Z11
-	VPDPBUSD.BCST    100(R8), Z8, Z12
-	VPDPBUSD.BCST    104(R8), Z8, Z13
-	VPDPBUSD.BCST    108(R8), Z8, Z14
-	VPDPBUSD.BCST    112(R8), Z8, Z15
-	VPDPBUSD.BCST    116(R8), Z8, Z16
-	VPDPBUSD.BCST    120(R8), Z8, Z17
-	VPDPBUSD.BCST    124(R8), Z8, Z18
-	VPANDD           256(SI), Z9, Z8
-	VPDPBUSD.BCST    128(R8), Z8, Z11
-	VPDPBUSD.BCST    132(R8), Z8, Z12
-	VPDPBUSD.BCST    136(R8), Z8, Z13
-	VPDPBUSD.BCST    140(R8), Z8, Z14
-	VPDPBUSD.BCST    144(R8), Z8, Z15
-	VPDPBUSD.BCST    148(R8), Z8, Z16
-	VPDPBUSD.BCST    152(R8), Z8, Z17
-	VPDPBUSD.BCST    156(R8), Z8, Z18
-	VPANDD           320(SI), Z9, Z8
-	VPDPBUSD.BCST    160(R8), Z8, Z11
-	VPDPBUSD.BCST    164(R8), Z8, Z12
-	VPDPBUSD.BCST    168(R8), Z8, Z13
-	VPDPBUSD.BCST    172(R8), Z8, Z14
-	VPDPBUSD.BCST    176(R8), Z8, Z15
-	VPDPBUSD.BCST    180(R8), Z8, Z16
-	VPDPBUSD.BCST    184(R8), Z8, Z17
-	VPDPBUSD.BCST    188(R8), Z8, Z18
-	VPANDD           384(SI), Z9, Z8
-	VPDPBUSD.BCST    192(R8), Z8, Z11
-	VPDPBUSD.BCST    196(R8), Z8, Z12
-	VPDPBUSD.BCST    200(R8), Z8, Z13
-	VPDPBUSD.BCST    204(R8), Z8, Z14
-	VPDPBUSD.BCST    208(R8), Z8, Z15
-	VPDPBUSD.BCST    212(R8), Z8, Z16
-	VPDPBUSD.BCST    216(R8), Z8, Z17
-	VPDPBUSD.BCST    220(R8), Z8, Z18
-	VPANDD           448(SI), Z9, Z8
-	VPDPBUSD.BCST    224(R8), Z8, Z11
-	VPDPBUSD.BCST    228(R8), Z8, Z12
-	VPDPBUSD.BCST    232(R8), Z8, Z13
-	VPDPBUSD.BCST    236(R8), Z8, Z14
-	VPDPBUSD.BCST    240(R8), Z8, Z15
-	VPDPBUSD.BCST    244(R8), Z8, Z16
-	VPDPBUSD.BCST    248(R8), Z8, Z17
-	VPDPBUSD.BCST    252(R8), Z8, Z18
-	VPMOVZXBD        (DI), Z8
-	VPSLLD           $0x04, Z8, Z8
-	VPMULLD          Z8, Z11, Z11
+	VPANDD           (SI), Z9, Z0
+	VPDPBUSD.BCST    (R8), Z0, Z11
+	VPDPBUSD.BCST    4(R8), Z0, Z12
+	VPDPBUSD.BCST    8(R8), Z0, Z13
+	VPDPBUSD.BCST    12(R8), Z0, Z14
+	VPDPBUSD.BCST    16(R8), Z0, Z15
+	VPDPBUSD.BCST    20(R8), Z0, Z16
+	VPDPBUSD.BCST    24(R8), Z0, Z17
+	VPDPBUSD.BCST    28(R8), Z0, Z18
+	VPANDD           64(SI), Z9, Z0
+	VPDPBUSD.BCST    32(R8), Z0, Z11
+	VPDPBUSD.BCST    36(R8), Z0, Z12
+	VPDPBUSD.BCST    40(R8), Z0, Z13
+	VPDPBUSD.BCST    44(R8), Z0, Z14
+	VPDPBUSD.BCST    48(R8), Z0, Z15
+	VPDPBUSD.BCST    52(R8), Z0, Z16
+	VPDPBUSD.BCST    56(R8), Z0, Z17
+	VPDPBUSD.BCST    60(R8), Z0, Z18
+	VPANDD           128(SI), Z9, Z0
+	VPDPBUSD.BCST    64(R8), Z0, Z11
+	VPDPBUSD.BCST    68(R8), Z0, Z12
+	VPDPBUSD.BCST    72(R8), Z0, Z13
+	VPDPBUSD.BCST    76(R8), Z0, Z14
+	VPDPBUSD.BCST    80(R8), Z0, Z15
+	VPDPBUSD.BCST    84(R8), Z0, Z16
+	VPDPBUSD.BCST    88(R8), Z0, Z17
+	VPDPBUSD.BCST    92(R8), Z0, Z18
+	VPANDD           192(SI), Z9, Z0
+	VPDPBUSD.BCST    96(R8), Z0, Z11
+	VPDPBUSD.BCST    100(R8), Z0, Z12
+	VPDPBUSD.BCST    104(R8), Z0, Z13
+	VPDPBUSD.BCST    108(R8), Z0, Z14
+	VPDPBUSD.BCST    112(R8), Z0, Z15
+	VPDPBUSD.BCST    116(R8), Z0, Z16
+	VPDPBUSD.BCST    120(R8), Z0, Z17
+	VPDPBUSD.BCST    124(R8), Z0, Z18
+	VPANDD           256(SI), Z9, Z0
+	VPDPBUSD.BCST    128(R8), Z0, Z11
+	VPDPBUSD.BCST    132(R8), Z0, Z12
+	VPDPBUSD.BCST    136(R8), Z0, Z13
+	VPDPBUSD.BCST    140(R8), Z0, Z14
+	VPDPBUSD.BCST    144(R8), Z0, Z15
+	VPDPBUSD.BCST    148(R8), Z0, Z16
+	VPDPBUSD.BCST    152(R8), Z0, Z17
+	VPDPBUSD.BCST    156(R8), Z0, Z18
+	VPANDD           320(SI), Z9, Z0
+	VPDPBUSD.BCST    160(R8), Z0, Z11
+	VPDPBUSD.BCST    164(R8), Z0, Z12
+	VPDPBUSD.BCST    168(R8), Z0, Z13
+	VPDPBUSD.BCST    172(R8), Z0, Z14
+	VPDPBUSD.BCST    176(R8), Z0, Z15
+	VPDPBUSD.BCST    180(R8), Z0, Z16
+	VPDPBUSD.BCST    184(R8), Z0, Z17
+	VPDPBUSD.BCST    188(R8), Z0, Z18
+	VPANDD           384(SI), Z9, Z0
+	VPDPBUSD.BCST    192(R8), Z0, Z11
+	VPDPBUSD.BCST    196(R8), Z0, Z12
+	VPDPBUSD.BCST    200(R8), Z0, Z13
+	VPDPBUSD.BCST    204(R8), Z0, Z14
+	VPDPBUSD.BCST    208(R8), Z0, Z15
+	VPDPBUSD.BCST    212(R8), Z0, Z16
+	VPDPBUSD.BCST    216(R8), Z0, Z17
+	VPDPBUSD.BCST    220(R8), Z0, Z18
+	VPANDD           448(SI), Z9, Z0
+	VPDPBUSD.BCST    224(R8), Z0, Z11
+	VPDPBUSD.BCST    228(R8), Z0, Z12
+	VPDPBUSD.BCST    232(R8), Z0, Z13
+	VPDPBUSD.BCST    236(R8), Z0, Z14
+	VPDPBUSD.BCST    240(R8), Z0, Z15
+	VPDPBUSD.BCST    244(R8), Z0, Z16
+	VPDPBUSD.BCST    248(R8), Z0, Z17
+	VPDPBUSD.BCST    252(R8), Z0, Z18
+	VPMOVZXBD        (DI), Z0
+	VPSLLD           $0x04, Z0, Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
@@ -9999,94 +1753,94 @@ loop2:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	VPANDD           (SI), Z10, Z8
-	VPDPBUSD.BCST    256(R8), Z8, Z11
-	VPDPBUSD.BCST    260(R8), Z8, Z12
-	VPDPBUSD.BCST    264(R8), Z8, Z13
-	VPDPBUSD.BCST    268(R8), Z8, Z14
-	VPDPBUSD.BCST    272(R8), Z8, Z15
-	VPDPBUSD.BCST    276(R8), Z8, Z16
-	VPDPBUSD.BCST    280(R8), Z8, Z17
-	VPDPBUSD.BCST    284(R8), Z8, Z18
-	VPANDD           64(SI), Z10, Z8
-	VPDPBUSD.BCST    288(R8), Z8, Z11
-	VPDPBUSD.BCST    292(R8), Z8, Z12
-	VPDPBUSD.BCST    296(R8), Z8, Z13
-	VPDPBUSD.BCST    300(R8), Z8, Z14
-	VPDPBUSD.BCST    304(R8), Z8, Z15
-	VPDPBUSD.BCST    308(R8), Z8, Z16
-	VPDPBUSD.BCST    312(R8), Z8, Z17
-	VPDPBUSD.BCST    316(R8), Z8, Z18
-	VPANDD           128(SI), Z10, Z8
-	VPDPBUSD.BCST    320(R8), Z8, Z11
-	VPDPBUSD.BCST    324(R8), Z8, Z12
-	VPDPBUSD.BCST    328(R8), Z8, Z13
-	VPDPBUSD.BCST    332(R8), Z8, Z14
-	VPDPBUSD.BCST    336(R8), Z8, Z15
-	VPDPBUSD.BCST    340(R8), Z8, Z16
-	VPDPBUSD.BCST    344(R8), Z8, Z17
-	VPDPBUSD.BCST    348(R8), Z8, Z18
-	VPANDD           192(SI), Z10, Z8
-	VPDPBUSD.BCST    352(R8), Z8, Z11
-	VPDPBUSD.BCST    356(R8), Z8, Z12
-	VPDPBUSD.BCST    360(R8), Z8, Z13
-	VPDPBUSD.BCST    364(R8), Z8, Z14
-	VPDPBUSD.BCST    368(R8), Z8, Z15
-	VPDPBUSD.BCST    372(R8), Z8, Z16
-	VPDPBUSD.BCST    376(R8), Z8, Z17
-	VPDPBUSD.BCST    380(R8), Z8, Z18
-	VPANDD           256(SI), Z10, Z8
-	VPDPBUSD.BCST    384(R8), Z8, Z11
-	VPDPBUSD.BCST    388(R8), Z8, Z12
-	VPDPBUSD.BCST    392(R8), Z8, Z13
-	VPDPBUSD.BCST    396(R8), Z8, Z14
-	VPDPBUSD.BCST    400(R8), Z8, Z15
-	VPDPBUSD.BCST    404(R8), Z8, Z16
-	VPDPBUSD.BCST    408(R8), Z8, Z17
-	VPDPBUSD.BCST    412(R8), Z8, Z18
-	VPANDD           320(SI), Z10, Z8
-	VPDPBUSD.BCST    416(R8), Z8, Z11
-	VPDPBUSD.BCST    420(R8), Z8, Z12
-	VPDPBUSD.BCST    424(R8), Z8, Z13
-	VPDPBUSD.BCST    428(R8), Z8, Z14
-	VPDPBUSD.BCST    432(R8), Z8, Z15
-	VPDPBUSD.BCST    436(R8), Z8, Z16
-	VPDPBUSD.BCST    440(R8), Z8, Z17
-	VPDPBUSD.BCST    444(R8), Z8, Z18
-	VPANDD           384(SI), Z10, Z8
-	VPDPBUSD.BCST    448(R8), Z8, Z11
-	VPDPBUSD.BCST    452(R8), Z8, Z12
-	VPDPBUSD.BCST    456(R8), Z8, Z13
-	VPDPBUSD.BCST    460(R8), Z8, Z14
-	VPDPBUSD.BCST    464(R8), Z8, Z15
-	VPDPBUSD.BCST    468(R8), Z8, Z16
-	VPDPBUSD.BCST    472(R8), Z8, Z17
-	VPDPBUSD.BCST    476(R8), Z8, Z18
-	VPANDD           448(SI), Z10, Z8
-	VPDPBUSD.BCST    480(R8), Z8, Z11
-	VPDPBUSD.BCST    484(R8), Z8, Z12
-	VPDPBUSD.BCST    488(R8), Z8, Z13
-	VPDPBUSD.BCST    492(R8), Z8, Z14
-	VPDPBUSD.BCST    496(R8), Z8, Z15
-	VPDPBUSD.BCST    500(R8), Z8, Z16
-	VPDPBUSD.BCST    504(R8), Z8, Z17
-	VPDPBUSD.BCST    508(R8), Z8, Z18
-	VPMOVZXBD        16(DI), Z8
-	VPMULLD          Z8, Z11, Z11
+	VPANDD           (SI), Z10, Z0
+	VPDPBUSD.BCST    256(R8), Z0, Z11
+	VPDPBUSD.BCST    260(R8), Z0, Z12
+	VPDPBUSD.BCST    264(R8), Z0, Z13
+	VPDPBUSD.BCST    268(R8), Z0, Z14
+	VPDPBUSD.BCST    272(R8), Z0, Z15
+	VPDPBUSD.BCST    276(R8), Z0, Z16
+	VPDPBUSD.BCST    280(R8), Z0, Z17
+	VPDPBUSD.BCST    284(R8), Z0, Z18
+	VPANDD           64(SI), Z10, Z0
+	VPDPBUSD.BCST    288(R8), Z0, Z11
+	VPDPBUSD.BCST    292(R8), Z0, Z12
+	VPDPBUSD.BCST    296(R8), Z0, Z13
+	VPDPBUSD.BCST    300(R8), Z0, Z14
+	VPDPBUSD.BCST    304(R8), Z0, Z15
+	VPDPBUSD.BCST    308(R8), Z0, Z16
+	VPDPBUSD.BCST    312(R8), Z0, Z17
+	VPDPBUSD.BCST    316(R8), Z0, Z18
+	VPANDD           128(SI), Z10, Z0
+	VPDPBUSD.BCST    320(R8), Z0, Z11
+	VPDPBUSD.BCST    324(R8), Z0, Z12
+	VPDPBUSD.BCST    328(R8), Z0, Z13
+	VPDPBUSD.BCST    332(R8), Z0, Z14
+	VPDPBUSD.BCST    336(R8), Z0, Z15
+	VPDPBUSD.BCST    340(R8), Z0, Z16
+	VPDPBUSD.BCST    344(R8), Z0, Z17
+	VPDPBUSD.BCST    348(R8), Z0, Z18
+	VPANDD           192(SI), Z10, Z0
+	VPDPBUSD.BCST    352(R8), Z0, Z11
+	VPDPBUSD.BCST    356(R8), Z0, Z12
+	VPDPBUSD.BCST    360(R8), Z0, Z13
+	VPDPBUSD.BCST    364(R8), Z0, Z14
+	VPDPBUSD.BCST    368(R8), Z0, Z15
+	VPDPBUSD.BCST    372(R8), Z0, Z16
+	VPDPBUSD.BCST    376(R8), Z0, Z17
+	VPDPBUSD.BCST    380(R8), Z0, Z18
+	VPANDD           256(SI), Z10, Z0
+	VPDPBUSD.BCST    384(R8), Z0, Z11
+	VPDPBUSD.BCST    388(R8), Z0, Z12
+	VPDPBUSD.BCST    392(R8), Z0, Z13
+	VPDPBUSD.BCST    396(R8), Z0, Z14
+	VPDPBUSD.BCST    400(R8), Z0, Z15
+	VPDPBUSD.BCST    404(R8), Z0, Z16
+	VPDPBUSD.BCST    408(R8), Z0, Z17
+	VPDPBUSD.BCST    412(R8), Z0, Z18
+	VPANDD           320(SI), Z10, Z0
+	VPDPBUSD.BCST    416(R8), Z0, Z11
+	VPDPBUSD.BCST    420(R8), Z0, Z12
+	VPDPBUSD.BCST    424(R8), Z0, Z13
+	VPDPBUSD.BCST    428(R8), Z0, Z14
+	VPDPBUSD.BCST    432(R8), Z0, Z15
+	VPDPBUSD.BCST    436(R8), Z0, Z16
+	VPDPBUSD.BCST    440(R8), Z0, Z17
+	VPDPBUSD.BCST    444(R8), Z0, Z18
+	VPANDD           384(SI), Z10, Z0
+	VPDPBUSD.BCST    448(R8), Z0, Z11
+	VPDPBUSD.BCST    452(R8), Z0, Z12
+	VPDPBUSD.BCST    456(R8), Z0, Z13
+	VPDPBUSD.BCST    460(R8), Z0, Z14
+	VPDPBUSD.BCST    464(R8), Z0, Z15
+	VPDPBUSD.BCST    468(R8), Z0, Z16
+	VPDPBUSD.BCST    472(R8), Z0, Z17
+	VPDPBUSD.BCST    476(R8), Z0, Z18
+	VPANDD           448(SI), Z10, Z0
+	VPDPBUSD.BCST    480(R8), Z0, Z11
+	VPDPBUSD.BCST    484(R8), Z0, Z12
+	VPDPBUSD.BCST    488(R8), Z0, Z13
+	VPDPBUSD.BCST    492(R8), Z0, Z14
+	VPDPBUSD.BCST    496(R8), Z0, Z15
+	VPDPBUSD.BCST    500(R8), Z0, Z16
+	VPDPBUSD.BCST    504(R8), Z0, Z17
+	VPDPBUSD.BCST    508(R8), Z0, Z18
+	VPMOVZXBD        16(DI), Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000020, DI
@@ -10101,85 +1855,85 @@ loop2:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	VPMOVZXBW        2176(AX), Z8
-	VPDPWSSD.BCST    2560(CX), Z8, Z11
-	VPDPWSSD.BCST    2564(CX), Z8, Z12
-	VPDPWSSD.BCST    2568(CX), Z8, Z13
-	VPDPWSSD.BCST    2572(CX), Z8, Z14
-	VPDPWSSD.BCST    2576(CX), Z8, Z15
-	VPDPWSSD.BCST    2580(CX), Z8, Z16
-	VPDPWSSD.BCST    2584(CX), Z8, Z17
-	VPDPWSSD.BCST    2588(CX), Z8, Z18
-	VPMOVZXBW        2208(AX), Z8
-	VPDPWSSD.BCST    2592(CX), Z8, Z11
-	VPDPWSSD.BCST    2596(CX), Z8, Z12
-	VPDPWSSD.BCST    2600(CX), Z8, Z13
-	VPDPWSSD.BCST    2604(CX), Z8, Z14
-	VPDPWSSD.BCST    2608(CX), Z8, Z15
-	VPDPWSSD.BCST    2612(CX), Z8, Z16
-	VPDPWSSD.BCST    2616(CX), Z8, Z17
-	VPDPWSSD.BCST    2620(CX), Z8, Z18
-	VPMOVZXBW        2240(AX), Z8
-	VPDPWSSD.BCST    2624(CX), Z8, Z11
-	VPDPWSSD.BCST    2628(CX), Z8, Z12
-	VPDPWSSD.BCST    2632(CX), Z8, Z13
-	VPDPWSSD.BCST    2636(CX), Z8, Z14
-	VPDPWSSD.BCST    2640(CX), Z8, Z15
-	VPDPWSSD.BCST    2644(CX), Z8, Z16
-	VPDPWSSD.BCST    2648(CX), Z8, Z17
-	VPDPWSSD.BCST    2652(CX), Z8, Z18
-	VPMOVZXBW        2272(AX), Z8
-	VPDPWSSD.BCST    2656(CX), Z8, Z11
-	VPDPWSSD.BCST    2660(CX), Z8, Z12
-	VPDPWSSD.BCST    2664(CX), Z8, Z13
-	VPDPWSSD.BCST    2668(CX), Z8, Z14
-	VPDPWSSD.BCST    2672(CX), Z8, Z15
-	VPDPWSSD.BCST    2676(CX), Z8, Z16
-	VPDPWSSD.BCST    2680(CX), Z8, Z17
-	VPDPWSSD.BCST    2684(CX), Z8, Z18
-	VCVTPH2PS        2304(AX), Z8
+	VPMOVZXBW        2176(AX), Z0
+	VPDPWSSD.BCST    2560(CX), Z0, Z11
+	VPDPWSSD.BCST    2564(CX), Z0, Z12
+	VPDPWSSD.BCST    2568(CX), Z0, Z13
+	VPDPWSSD.BCST    2572(CX), Z0, Z14
+	VPDPWSSD.BCST    2576(CX), Z0, Z15
+	VPDPWSSD.BCST    2580(CX), Z0, Z16
+	VPDPWSSD.BCST    2584(CX), Z0, Z17
+	VPDPWSSD.BCST    2588(CX), Z0, Z18
+	VPMOVZXBW        2208(AX), Z0
+	VPDPWSSD.BCST    2592(CX), Z0, Z11
+	VPDPWSSD.BCST    2596(CX), Z0, Z12
+	VPDPWSSD.BCST    2600(CX), Z0, Z13
+	VPDPWSSD.BCST    2604(CX), Z0, Z14
+	VPDPWSSD.BCST    2608(CX), Z0, Z15
+	VPDPWSSD.BCST    2612(CX), Z0, Z16
+	VPDPWSSD.BCST    2616(CX), Z0, Z17
+	VPDPWSSD.BCST    2620(CX), Z0, Z18
+	VPMOVZXBW        2240(AX), Z0
+	VPDPWSSD.BCST    2624(CX), Z0, Z11
+	VPDPWSSD.BCST    2628(CX), Z0, Z12
+	VPDPWSSD.BCST    2632(CX), Z0, Z13
+	VPDPWSSD.BCST    2636(CX), Z0, Z14
+	VPDPWSSD.BCST    2640(CX), Z0, Z15
+	VPDPWSSD.BCST    2644(CX), Z0, Z16
+	VPDPWSSD.BCST    2648(CX), Z0, Z17
+	VPDPWSSD.BCST    2652(CX), Z0, Z18
+	VPMOVZXBW        2272(AX), Z0
+	VPDPWSSD.BCST    2656(CX), Z0, Z11
+	VPDPWSSD.BCST    2660(CX), Z0, Z12
+	VPDPWSSD.BCST    2664(CX), Z0, Z13
+	VPDPWSSD.BCST    2668(CX), Z0, Z14
+	VPDPWSSD.BCST    2672(CX), Z0, Z15
+	VPDPWSSD.BCST    2676(CX), Z0, Z16
+	VPDPWSSD.BCST    2680(CX), Z0, Z17
+	VPDPWSSD.BCST    2684(CX), Z0, Z18
+	VCVTPH2PS        2304(AX), Z0
 	VCVTPH2PS        2336(AX), Z28
-	VMULPS           Z27, Z8, Z8
+	VMULPS           Z27, Z0, Z0
 	VCVTDQ2PS        Z19, Z19
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z8, Z19, Z19
+	VMULPS           Z0, Z19, Z19
 	VFNMADD231PS     Z11, Z28, Z19
-	VFMADD231PS.BCST 2688(CX), Z19, Z0
+	VFMADD231PS.BCST 2688(CX), Z19, Z1
 	VCVTDQ2PS        Z20, Z20
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z8, Z20, Z20
+	VMULPS           Z0, Z20, Z20
 	VFNMADD231PS     Z12, Z28, Z20
-	VFMADD231PS.BCST 2692(CX), Z20, Z1
+	VFMADD231PS.BCST 2692(CX), Z20, Z2
 	VCVTDQ2PS        Z21, Z21
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z8, Z21, Z21
+	VMULPS           Z0, Z21, Z21
 	VFNMADD231PS     Z13, Z28, Z21
-	VFMADD231PS.BCST 2696(CX), Z21, Z2
+	VFMADD231PS.BCST 2696(CX), Z21, Z3
 	VCVTDQ2PS        Z22, Z22
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z8, Z22, Z22
+	VMULPS           Z0, Z22, Z22
 	VFNMADD231PS     Z14, Z28, Z22
-	VFMADD231PS.BCST 2700(CX), Z22, Z3
+	VFMADD231PS.BCST 2700(CX), Z22, Z4
 	VCVTDQ2PS        Z23, Z23
 	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z8, Z23, Z23
+	VMULPS           Z0, Z23, Z23
 	VFNMADD231PS     Z15, Z28, Z23
-	VFMADD231PS.BCST 2704(CX), Z23, Z4
+	VFMADD231PS.BCST 2704(CX), Z23, Z5
 	VCVTDQ2PS        Z24, Z24
 	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z8, Z24, Z24
+	VMULPS           Z0, Z24, Z24
 	VFNMADD231PS     Z16, Z28, Z24
-	VFMADD231PS.BCST 2708(CX), Z24, Z5
+	VFMADD231PS.BCST 2708(CX), Z24, Z6
 	VCVTDQ2PS        Z25, Z25
 	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z8, Z25, Z25
+	VMULPS           Z0, Z25, Z25
 	VFNMADD231PS     Z17, Z28, Z25
-	VFMADD231PS.BCST 2712(CX), Z25, Z6
+	VFMADD231PS.BCST 2712(CX), Z25, Z7
 	VCVTDQ2PS        Z26, Z26
 	VCVTDQ2PS        Z18, Z18
-	VMULPS           Z8, Z26, Z26
+	VMULPS           Z0, Z26, Z26
 	VFNMADD231PS     Z18, Z28, Z26
-	VFMADD231PS.BCST 2716(CX), Z26, Z7
+	VFMADD231PS.BCST 2716(CX), Z26, Z8
 	ADDQ             $0x00000940, AX
 	ADDQ             $0x00000aa0, CX
 	DECQ             DX
@@ -10190,7 +1944,3699 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ4Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ4Kx4PairAVX512(SB), $576-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000940, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0xf0f0f0f0, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0x3d800000, DI
+	VPBROADCASTD DI, Z21
+
+loop1:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	MOVQ   CX, R10
+
+loop2:
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPBROADCASTD (R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 16(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 20(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 32(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 36(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 40(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 44(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 48(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 52(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 56(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 60(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 64(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 68(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 72(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 80(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 84(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 88(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 92(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 96(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 100(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 112(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 116(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 120(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVZXBD    (R9), Z0
+	VPSLLD       $0x04, Z0, Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVZXBD    (R9)(BX*1), Z0
+	VPSLLD       $0x04, Z0, Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPANDD       (R8), Z4, Z0
+	VPANDD       (R8)(BX*1), Z4, Z1
+	VPBROADCASTD 128(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 132(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 136(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 140(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       64(R8), Z4, Z0
+	VPANDD       64(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 144(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 148(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 152(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 156(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       128(R8), Z4, Z0
+	VPANDD       128(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 160(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 164(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 168(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       192(R8), Z4, Z0
+	VPANDD       192(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 176(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 180(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 184(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 188(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       256(R8), Z4, Z0
+	VPANDD       256(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 192(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 196(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 200(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 204(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       320(R8), Z4, Z0
+	VPANDD       320(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 208(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 212(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 216(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 220(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       384(R8), Z4, Z0
+	VPANDD       384(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 224(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 228(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 232(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 236(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       448(R8), Z4, Z0
+	VPANDD       448(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 240(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 244(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 248(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 252(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVZXBD    16(R9), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVZXBD    16(R9)(BX*1), Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000100, R10
+	DECQ         DI
+	JNZ          loop2
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPMOVZXBW    2176(AX), Z0
+	VPMOVZXBW    2176(AX)(BX*1), Z1
+	VPBROADCASTD 1280(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1284(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1288(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1292(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VPMOVZXBW    2208(AX), Z0
+	VPMOVZXBW    2208(AX)(BX*1), Z1
+	VPBROADCASTD 1296(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1300(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1304(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1308(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VPMOVZXBW    2240(AX), Z0
+	VPMOVZXBW    2240(AX)(BX*1), Z1
+	VPBROADCASTD 1312(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1316(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1320(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1324(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VPMOVZXBW    2272(AX), Z0
+	VPMOVZXBW    2272(AX)(BX*1), Z1
+	VPBROADCASTD 1328(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1332(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1336(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1340(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VCVTPH2PS    2304(AX), Z0
+	VCVTPH2PS    2336(AX), Z1
+	VMULPS       Z21, Z0, Z0
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z13, Z13
+	VFNMADD231PS Z5, Z1, Z13
+	VBROADCASTSS 1344(CX), Z2
+	VFMADD213PS  (SI), Z2, Z13
+	VMOVUPS      Z13, (SI)
+	VCVTDQ2PS    Z14, Z14
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z14, Z14
+	VFNMADD231PS Z6, Z1, Z14
+	VBROADCASTSS 1348(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z14
+	VMOVUPS      Z14, 64(SI)
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z15, Z15
+	VFNMADD231PS Z7, Z1, Z15
+	VBROADCASTSS 1352(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z15
+	VMOVUPS      Z15, 128(SI)
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z16, Z16
+	VFNMADD231PS Z8, Z1, Z16
+	VBROADCASTSS 1356(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z16
+	VMOVUPS      Z16, 192(SI)
+	VCVTPH2PS    2304(AX)(BX*1), Z0
+	VCVTPH2PS    2336(AX)(BX*1), Z1
+	VMULPS       Z21, Z0, Z0
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z17, Z17
+	VFNMADD231PS Z9, Z1, Z17
+	VBROADCASTSS 1344(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z17
+	VMOVUPS      Z17, 256(SI)
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z18, Z18
+	VFNMADD231PS Z10, Z1, Z18
+	VBROADCASTSS 1348(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z18
+	VMOVUPS      Z18, 320(SI)
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z19, Z19
+	VFNMADD231PS Z11, Z1, Z19
+	VBROADCASTSS 1352(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z19
+	VMOVUPS      Z19, 384(SI)
+	VCVTDQ2PS    Z20, Z20
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z20, Z20
+	VFNMADD231PS Z12, Z1, Z20
+	VBROADCASTSS 1356(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z20
+	VMOVUPS      Z20, 448(SI)
+	ADDQ         $0x00000940, AX
+	ADDQ         $0x00000550, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ4Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ4Kx5PairAVX512(SB), $704-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000940, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0xf0f0f0f0, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0x3d800000, DI
+	VPBROADCASTD DI, Z25
+
+loop1:
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	MOVQ   CX, R10
+
+loop2:
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPBROADCASTD (R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 20(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 40(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 44(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 48(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 52(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 56(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 60(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 64(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 68(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 72(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 76(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 80(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 84(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 88(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 92(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 96(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 100(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 112(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 116(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 120(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 124(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 128(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 132(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 136(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 140(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 144(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVZXBD    (R9), Z0
+	VPSLLD       $0x04, Z0, Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVZXBD    (R9)(BX*1), Z0
+	VPSLLD       $0x04, Z0, Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPANDD       (R8), Z4, Z0
+	VPANDD       (R8)(BX*1), Z4, Z1
+	VPBROADCASTD 160(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 164(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 168(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 172(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 176(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       64(R8), Z4, Z0
+	VPANDD       64(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 180(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 184(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 188(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 192(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 196(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       128(R8), Z4, Z0
+	VPANDD       128(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 200(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 204(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 208(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 212(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 216(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       192(R8), Z4, Z0
+	VPANDD       192(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 220(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 224(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 228(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 232(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 236(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       256(R8), Z4, Z0
+	VPANDD       256(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 240(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 244(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 248(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 252(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 256(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       320(R8), Z4, Z0
+	VPANDD       320(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 260(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 264(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 268(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 272(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 276(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       384(R8), Z4, Z0
+	VPANDD       384(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 280(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 284(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 288(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 292(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 296(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       448(R8), Z4, Z0
+	VPANDD       448(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 300(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 304(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 308(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 312(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 316(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVZXBD    16(R9), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVZXBD    16(R9)(BX*1), Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000140, R10
+	DECQ         DI
+	JNZ          loop2
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPMOVZXBW    2176(AX), Z0
+	VPMOVZXBW    2176(AX)(BX*1), Z1
+	VPBROADCASTD 1600(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1604(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1608(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1612(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1616(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VPMOVZXBW    2208(AX), Z0
+	VPMOVZXBW    2208(AX)(BX*1), Z1
+	VPBROADCASTD 1620(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1624(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1628(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1632(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1636(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VPMOVZXBW    2240(AX), Z0
+	VPMOVZXBW    2240(AX)(BX*1), Z1
+	VPBROADCASTD 1640(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1644(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1648(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1652(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1656(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VPMOVZXBW    2272(AX), Z0
+	VPMOVZXBW    2272(AX)(BX*1), Z1
+	VPBROADCASTD 1660(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1664(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1668(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1672(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1676(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VCVTPH2PS    2304(AX), Z0
+	VCVTPH2PS    2336(AX), Z1
+	VMULPS       Z25, Z0, Z0
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z15, Z15
+	VFNMADD231PS Z5, Z1, Z15
+	VBROADCASTSS 1680(CX), Z2
+	VFMADD213PS  (SI), Z2, Z15
+	VMOVUPS      Z15, (SI)
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z16, Z16
+	VFNMADD231PS Z6, Z1, Z16
+	VBROADCASTSS 1684(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z16
+	VMOVUPS      Z16, 64(SI)
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z17, Z17
+	VFNMADD231PS Z7, Z1, Z17
+	VBROADCASTSS 1688(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z17
+	VMOVUPS      Z17, 128(SI)
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z18, Z18
+	VFNMADD231PS Z8, Z1, Z18
+	VBROADCASTSS 1692(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z18
+	VMOVUPS      Z18, 192(SI)
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z19, Z19
+	VFNMADD231PS Z9, Z1, Z19
+	VBROADCASTSS 1696(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z19
+	VMOVUPS      Z19, 256(SI)
+	VCVTPH2PS    2304(AX)(BX*1), Z0
+	VCVTPH2PS    2336(AX)(BX*1), Z1
+	VMULPS       Z25, Z0, Z0
+	VCVTDQ2PS    Z20, Z20
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z20, Z20
+	VFNMADD231PS Z10, Z1, Z20
+	VBROADCASTSS 1680(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z20
+	VMOVUPS      Z20, 320(SI)
+	VCVTDQ2PS    Z21, Z21
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z21, Z21
+	VFNMADD231PS Z11, Z1, Z21
+	VBROADCASTSS 1684(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z21
+	VMOVUPS      Z21, 384(SI)
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z22, Z22
+	VFNMADD231PS Z12, Z1, Z22
+	VBROADCASTSS 1688(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z22
+	VMOVUPS      Z22, 448(SI)
+	VCVTDQ2PS    Z23, Z23
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z23, Z23
+	VFNMADD231PS Z13, Z1, Z23
+	VBROADCASTSS 1692(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z23
+	VMOVUPS      Z23, 512(SI)
+	VCVTDQ2PS    Z24, Z24
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z24, Z24
+	VFNMADD231PS Z14, Z1, Z24
+	VBROADCASTSS 1696(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z24
+	VMOVUPS      Z24, 576(SI)
+	ADDQ         $0x00000940, AX
+	ADDQ         $0x000006a4, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ4Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ4Kx6PairAVX512(SB), $832-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000940, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	VMOVUPS      Z2, 640(SI)
+	VMOVUPS      Z2, 704(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0xf0f0f0f0, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0x3d800000, DI
+	VPBROADCASTD DI, Z29
+
+loop1:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	MOVQ   CX, R10
+
+loop2:
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPBROADCASTD (R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 4(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 8(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 12(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 16(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 20(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 24(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 40(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 44(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 48(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 52(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 56(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 60(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 64(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 68(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 72(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 80(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 84(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 88(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 92(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 96(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 100(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 104(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 108(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 112(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 116(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 120(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 128(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 132(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 136(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 140(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 144(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 160(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 164(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPBROADCASTD 168(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 176(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 180(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 184(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 188(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVZXBD    (R9), Z0
+	VPSLLD       $0x04, Z0, Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVZXBD    (R9)(BX*1), Z0
+	VPSLLD       $0x04, Z0, Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPANDD       (R8), Z4, Z0
+	VPANDD       (R8)(BX*1), Z4, Z1
+	VPBROADCASTD 192(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 196(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 200(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 204(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 208(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 212(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       64(R8), Z4, Z0
+	VPANDD       64(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 216(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 220(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 224(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 228(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 232(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 236(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       128(R8), Z4, Z0
+	VPANDD       128(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 240(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 244(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 248(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 252(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 256(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 260(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       192(R8), Z4, Z0
+	VPANDD       192(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 264(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 268(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 272(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 276(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 280(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 284(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       256(R8), Z4, Z0
+	VPANDD       256(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 288(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 292(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 296(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 300(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 304(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 308(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       320(R8), Z4, Z0
+	VPANDD       320(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 312(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 316(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 320(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 324(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 328(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 332(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       384(R8), Z4, Z0
+	VPANDD       384(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 336(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 340(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 344(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 348(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 352(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 356(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       448(R8), Z4, Z0
+	VPANDD       448(R8)(BX*1), Z4, Z1
+	VPBROADCASTD 360(R10), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 364(R10), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 368(R10), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 372(R10), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 376(R10), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 380(R10), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVZXBD    16(R9), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVZXBD    16(R9)(BX*1), Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000180, R10
+	DECQ         DI
+	JNZ          loop2
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPMOVZXBW    2176(AX), Z0
+	VPMOVZXBW    2176(AX)(BX*1), Z1
+	VPBROADCASTD 1920(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1924(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1928(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1932(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 1936(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 1940(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VPMOVZXBW    2208(AX), Z0
+	VPMOVZXBW    2208(AX)(BX*1), Z1
+	VPBROADCASTD 1944(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1948(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1952(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1956(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 1960(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 1964(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VPMOVZXBW    2240(AX), Z0
+	VPMOVZXBW    2240(AX)(BX*1), Z1
+	VPBROADCASTD 1968(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1972(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1976(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1980(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 1984(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 1988(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VPMOVZXBW    2272(AX), Z0
+	VPMOVZXBW    2272(AX)(BX*1), Z1
+	VPBROADCASTD 1992(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1996(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 2000(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 2004(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 2008(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 2012(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VCVTPH2PS    2304(AX), Z0
+	VCVTPH2PS    2336(AX), Z1
+	VMULPS       Z29, Z0, Z0
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z17, Z17
+	VFNMADD231PS Z5, Z1, Z17
+	VBROADCASTSS 2016(CX), Z2
+	VFMADD213PS  (SI), Z2, Z17
+	VMOVUPS      Z17, (SI)
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z18, Z18
+	VFNMADD231PS Z6, Z1, Z18
+	VBROADCASTSS 2020(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z18
+	VMOVUPS      Z18, 64(SI)
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z19, Z19
+	VFNMADD231PS Z7, Z1, Z19
+	VBROADCASTSS 2024(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z19
+	VMOVUPS      Z19, 128(SI)
+	VCVTDQ2PS    Z20, Z20
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z20, Z20
+	VFNMADD231PS Z8, Z1, Z20
+	VBROADCASTSS 2028(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z20
+	VMOVUPS      Z20, 192(SI)
+	VCVTDQ2PS    Z21, Z21
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z21, Z21
+	VFNMADD231PS Z9, Z1, Z21
+	VBROADCASTSS 2032(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z21
+	VMOVUPS      Z21, 256(SI)
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z22, Z22
+	VFNMADD231PS Z10, Z1, Z22
+	VBROADCASTSS 2036(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z22
+	VMOVUPS      Z22, 320(SI)
+	VCVTPH2PS    2304(AX)(BX*1), Z0
+	VCVTPH2PS    2336(AX)(BX*1), Z1
+	VMULPS       Z29, Z0, Z0
+	VCVTDQ2PS    Z23, Z23
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z23, Z23
+	VFNMADD231PS Z11, Z1, Z23
+	VBROADCASTSS 2016(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z23
+	VMOVUPS      Z23, 384(SI)
+	VCVTDQ2PS    Z24, Z24
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z24, Z24
+	VFNMADD231PS Z12, Z1, Z24
+	VBROADCASTSS 2020(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z24
+	VMOVUPS      Z24, 448(SI)
+	VCVTDQ2PS    Z25, Z25
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z25, Z25
+	VFNMADD231PS Z13, Z1, Z25
+	VBROADCASTSS 2024(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z25
+	VMOVUPS      Z25, 512(SI)
+	VCVTDQ2PS    Z26, Z26
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z26, Z26
+	VFNMADD231PS Z14, Z1, Z26
+	VBROADCASTSS 2028(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z26
+	VMOVUPS      Z26, 576(SI)
+	VCVTDQ2PS    Z27, Z27
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z27, Z27
+	VFNMADD231PS Z15, Z1, Z27
+	VBROADCASTSS 2032(CX), Z2
+	VFMADD213PS  640(SI), Z2, Z27
+	VMOVUPS      Z27, 640(SI)
+	VCVTDQ2PS    Z28, Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z28, Z28
+	VFNMADD231PS Z16, Z1, Z28
+	VBROADCASTSS 2036(CX), Z2
+	VFMADD213PS  704(SI), Z2, Z28
+	VMOVUPS      Z28, 704(SI)
+	ADDQ         $0x00000940, AX
+	ADDQ         $0x000007f8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	VMOVUPS      640(SI), Z15
+	VMOVUPS      704(SI), Z16
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       (DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+	VADDPS       64(DX), Z15, Z15
+	VADDPS       64(DX), Z16, Z16
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z15, Z15
+	ADDQ   CX, DX
+	VADDPS (DX), Z10, Z10
+	VADDPS 64(DX), Z16, Z16
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z16, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx1AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z2
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z3
+
+loop1:
+	VPXORD Z5, Z5, Z5
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   2560(AX), R8
+	MOVQ   CX, R9
+
+loop2:
+	VPXORD           Z4, Z4, Z4
+	VPANDD           (SI), Z2, Z0
+	VPSLLW           $0x04, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z4
+	VPANDD           64(SI), Z2, Z0
+	VPSLLW           $0x03, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    4(R9), Z0, Z4
+	VPANDD           128(SI), Z2, Z0
+	VPSLLW           $0x02, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    8(R9), Z0, Z4
+	VPANDD           192(SI), Z2, Z0
+	VPSLLW           $0x01, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    12(R9), Z0, Z4
+	VPANDD           256(SI), Z2, Z0
+	VMOVDQU32        (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    16(R9), Z0, Z4
+	VPANDD           320(SI), Z2, Z0
+	VPSRLW           $0x01, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    20(R9), Z0, Z4
+	VPANDD           384(SI), Z2, Z0
+	VPSRLW           $0x02, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z4
+	VPANDD           448(SI), Z2, Z0
+	VPSRLW           $0x03, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    28(R9), Z0, Z4
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z4, Z4
+	VPADDD           Z4, Z5, Z5
+	VPXORD           Z4, Z4, Z4
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSLLW           $0x04, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z4
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSLLW           $0x03, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    36(R9), Z0, Z4
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSLLW           $0x02, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    40(R9), Z0, Z4
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSLLW           $0x01, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    44(R9), Z0, Z4
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VMOVDQU32        64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z4
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x01, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    52(R9), Z0, Z4
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    56(R9), Z0, Z4
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x03, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    60(R9), Z0, Z4
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z4, Z4
+	VPADDD           Z4, Z5, Z5
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000080, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000040, R9
+	DECQ             BX
+	JNZ              loop2
+	VPXORD           Z4, Z4, Z4
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    320(CX), Z0, Z4
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    324(CX), Z0, Z4
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    328(CX), Z0, Z4
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    332(CX), Z0, Z4
+	VCVTPH2PS        2816(AX), Z0
+	VCVTPH2PS        2848(AX), Z6
+	VCVTDQ2PS        Z5, Z5
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z0, Z5, Z5
+	VFNMADD231PS     Z4, Z6, Z5
+	VFMADD231PS.BCST 336(CX), Z5, Z1
+	ADDQ             $0x00000b40, AX
+	ADDQ             $0x00000154, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx2AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z3
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z4
+
+loop1:
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   2560(AX), R8
+	MOVQ   CX, R9
+
+loop2:
+	VPXORD           Z5, Z5, Z5
+	VPXORD           Z6, Z6, Z6
+	VPANDD           (SI), Z3, Z0
+	VPSLLW           $0x04, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z5
+	VPDPBUSD.BCST    4(R9), Z0, Z6
+	VPANDD           64(SI), Z3, Z0
+	VPSLLW           $0x03, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    8(R9), Z0, Z5
+	VPDPBUSD.BCST    12(R9), Z0, Z6
+	VPANDD           128(SI), Z3, Z0
+	VPSLLW           $0x02, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    16(R9), Z0, Z5
+	VPDPBUSD.BCST    20(R9), Z0, Z6
+	VPANDD           192(SI), Z3, Z0
+	VPSLLW           $0x01, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z5
+	VPDPBUSD.BCST    28(R9), Z0, Z6
+	VPANDD           256(SI), Z3, Z0
+	VMOVDQU32        (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z5
+	VPDPBUSD.BCST    36(R9), Z0, Z6
+	VPANDD           320(SI), Z3, Z0
+	VPSRLW           $0x01, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    40(R9), Z0, Z5
+	VPDPBUSD.BCST    44(R9), Z0, Z6
+	VPANDD           384(SI), Z3, Z0
+	VPSRLW           $0x02, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z5
+	VPDPBUSD.BCST    52(R9), Z0, Z6
+	VPANDD           448(SI), Z3, Z0
+	VPSRLW           $0x03, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    56(R9), Z0, Z5
+	VPDPBUSD.BCST    60(R9), Z0, Z6
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z5, Z5
+	VPADDD           Z5, Z7, Z7
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z8, Z8
+	VPXORD           Z5, Z5, Z5
+	VPXORD           Z6, Z6, Z6
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSLLW           $0x04, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    64(R9), Z0, Z5
+	VPDPBUSD.BCST    68(R9), Z0, Z6
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSLLW           $0x03, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    72(R9), Z0, Z5
+	VPDPBUSD.BCST    76(R9), Z0, Z6
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSLLW           $0x02, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    80(R9), Z0, Z5
+	VPDPBUSD.BCST    84(R9), Z0, Z6
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSLLW           $0x01, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    88(R9), Z0, Z5
+	VPDPBUSD.BCST    92(R9), Z0, Z6
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VMOVDQU32        64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z5
+	VPDPBUSD.BCST    100(R9), Z0, Z6
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x01, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    104(R9), Z0, Z5
+	VPDPBUSD.BCST    108(R9), Z0, Z6
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    112(R9), Z0, Z5
+	VPDPBUSD.BCST    116(R9), Z0, Z6
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x03, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z5
+	VPDPBUSD.BCST    124(R9), Z0, Z6
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z5, Z5
+	VPADDD           Z5, Z7, Z7
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z8, Z8
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000080, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000080, R9
+	DECQ             BX
+	JNZ              loop2
+	VPXORD           Z5, Z5, Z5
+	VPXORD           Z6, Z6, Z6
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    640(CX), Z0, Z5
+	VPDPWSSD.BCST    644(CX), Z0, Z6
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    648(CX), Z0, Z5
+	VPDPWSSD.BCST    652(CX), Z0, Z6
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    656(CX), Z0, Z5
+	VPDPWSSD.BCST    660(CX), Z0, Z6
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    664(CX), Z0, Z5
+	VPDPWSSD.BCST    668(CX), Z0, Z6
+	VCVTPH2PS        2816(AX), Z0
+	VCVTPH2PS        2848(AX), Z9
+	VCVTDQ2PS        Z7, Z7
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z7, Z7
+	VFNMADD231PS     Z5, Z9, Z7
+	VFMADD231PS.BCST 672(CX), Z7, Z1
+	VCVTDQ2PS        Z8, Z8
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z8, Z8
+	VFNMADD231PS     Z6, Z9, Z8
+	VFMADD231PS.BCST 676(CX), Z8, Z2
+	ADDQ             $0x00000b40, AX
+	ADDQ             $0x000002a8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx3AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z4
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z5
+
+loop1:
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   2560(AX), R8
+	MOVQ   CX, R9
+
+loop2:
+	VPXORD           Z6, Z6, Z6
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	VPANDD           (SI), Z4, Z0
+	VPSLLW           $0x04, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z6
+	VPDPBUSD.BCST    4(R9), Z0, Z7
+	VPDPBUSD.BCST    8(R9), Z0, Z8
+	VPANDD           64(SI), Z4, Z0
+	VPSLLW           $0x03, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    12(R9), Z0, Z6
+	VPDPBUSD.BCST    16(R9), Z0, Z7
+	VPDPBUSD.BCST    20(R9), Z0, Z8
+	VPANDD           128(SI), Z4, Z0
+	VPSLLW           $0x02, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z6
+	VPDPBUSD.BCST    28(R9), Z0, Z7
+	VPDPBUSD.BCST    32(R9), Z0, Z8
+	VPANDD           192(SI), Z4, Z0
+	VPSLLW           $0x01, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    36(R9), Z0, Z6
+	VPDPBUSD.BCST    40(R9), Z0, Z7
+	VPDPBUSD.BCST    44(R9), Z0, Z8
+	VPANDD           256(SI), Z4, Z0
+	VMOVDQU32        (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z6
+	VPDPBUSD.BCST    52(R9), Z0, Z7
+	VPDPBUSD.BCST    56(R9), Z0, Z8
+	VPANDD           320(SI), Z4, Z0
+	VPSRLW           $0x01, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    60(R9), Z0, Z6
+	VPDPBUSD.BCST    64(R9), Z0, Z7
+	VPDPBUSD.BCST    68(R9), Z0, Z8
+	VPANDD           384(SI), Z4, Z0
+	VPSRLW           $0x02, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    72(R9), Z0, Z6
+	VPDPBUSD.BCST    76(R9), Z0, Z7
+	VPDPBUSD.BCST    80(R9), Z0, Z8
+	VPANDD           448(SI), Z4, Z0
+	VPSRLW           $0x03, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    84(R9), Z0, Z6
+	VPDPBUSD.BCST    88(R9), Z0, Z7
+	VPDPBUSD.BCST    92(R9), Z0, Z8
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z9, Z9
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z10, Z10
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z11, Z11
+	VPXORD           Z6, Z6, Z6
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSLLW           $0x04, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z6
+	VPDPBUSD.BCST    100(R9), Z0, Z7
+	VPDPBUSD.BCST    104(R9), Z0, Z8
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSLLW           $0x03, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    108(R9), Z0, Z6
+	VPDPBUSD.BCST    112(R9), Z0, Z7
+	VPDPBUSD.BCST    116(R9), Z0, Z8
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSLLW           $0x02, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z6
+	VPDPBUSD.BCST    124(R9), Z0, Z7
+	VPDPBUSD.BCST    128(R9), Z0, Z8
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSLLW           $0x01, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    132(R9), Z0, Z6
+	VPDPBUSD.BCST    136(R9), Z0, Z7
+	VPDPBUSD.BCST    140(R9), Z0, Z8
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VMOVDQU32        64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    144(R9), Z0, Z6
+	VPDPBUSD.BCST    148(R9), Z0, Z7
+	VPDPBUSD.BCST    152(R9), Z0, Z8
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x01, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    156(R9), Z0, Z6
+	VPDPBUSD.BCST    160(R9), Z0, Z7
+	VPDPBUSD.BCST    164(R9), Z0, Z8
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    168(R9), Z0, Z6
+	VPDPBUSD.BCST    172(R9), Z0, Z7
+	VPDPBUSD.BCST    176(R9), Z0, Z8
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x03, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    180(R9), Z0, Z6
+	VPDPBUSD.BCST    184(R9), Z0, Z7
+	VPDPBUSD.BCST    188(R9), Z0, Z8
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z9, Z9
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z10, Z10
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z11, Z11
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000080, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x000000c0, R9
+	DECQ             BX
+	JNZ              loop2
+	VPXORD           Z6, Z6, Z6
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    960(CX), Z0, Z6
+	VPDPWSSD.BCST    964(CX), Z0, Z7
+	VPDPWSSD.BCST    968(CX), Z0, Z8
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    972(CX), Z0, Z6
+	VPDPWSSD.BCST    976(CX), Z0, Z7
+	VPDPWSSD.BCST    980(CX), Z0, Z8
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    984(CX), Z0, Z6
+	VPDPWSSD.BCST    988(CX), Z0, Z7
+	VPDPWSSD.BCST    992(CX), Z0, Z8
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    996(CX), Z0, Z6
+	VPDPWSSD.BCST    1000(CX), Z0, Z7
+	VPDPWSSD.BCST    1004(CX), Z0, Z8
+	VCVTPH2PS        2816(AX), Z0
+	VCVTPH2PS        2848(AX), Z12
+	VCVTDQ2PS        Z9, Z9
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z9, Z9
+	VFNMADD231PS     Z6, Z12, Z9
+	VFMADD231PS.BCST 1008(CX), Z9, Z1
+	VCVTDQ2PS        Z10, Z10
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z10, Z10
+	VFNMADD231PS     Z7, Z12, Z10
+	VFMADD231PS.BCST 1012(CX), Z10, Z2
+	VCVTDQ2PS        Z11, Z11
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z11, Z11
+	VFNMADD231PS     Z8, Z12, Z11
+	VFMADD231PS.BCST 1016(CX), Z11, Z3
+	ADDQ             $0x00000b40, AX
+	ADDQ             $0x000003fc, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx4AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z5
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z6
+
+loop1:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   2560(AX), R8
+	MOVQ   CX, R9
+
+loop2:
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPANDD           (SI), Z5, Z0
+	VPSLLW           $0x04, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z7
+	VPDPBUSD.BCST    4(R9), Z0, Z8
+	VPDPBUSD.BCST    8(R9), Z0, Z9
+	VPDPBUSD.BCST    12(R9), Z0, Z10
+	VPANDD           64(SI), Z5, Z0
+	VPSLLW           $0x03, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    16(R9), Z0, Z7
+	VPDPBUSD.BCST    20(R9), Z0, Z8
+	VPDPBUSD.BCST    24(R9), Z0, Z9
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPANDD           128(SI), Z5, Z0
+	VPSLLW           $0x02, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z7
+	VPDPBUSD.BCST    36(R9), Z0, Z8
+	VPDPBUSD.BCST    40(R9), Z0, Z9
+	VPDPBUSD.BCST    44(R9), Z0, Z10
+	VPANDD           192(SI), Z5, Z0
+	VPSLLW           $0x01, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z7
+	VPDPBUSD.BCST    52(R9), Z0, Z8
+	VPDPBUSD.BCST    56(R9), Z0, Z9
+	VPDPBUSD.BCST    60(R9), Z0, Z10
+	VPANDD           256(SI), Z5, Z0
+	VMOVDQU32        (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    64(R9), Z0, Z7
+	VPDPBUSD.BCST    68(R9), Z0, Z8
+	VPDPBUSD.BCST    72(R9), Z0, Z9
+	VPDPBUSD.BCST    76(R9), Z0, Z10
+	VPANDD           320(SI), Z5, Z0
+	VPSRLW           $0x01, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    80(R9), Z0, Z7
+	VPDPBUSD.BCST    84(R9), Z0, Z8
+	VPDPBUSD.BCST    88(R9), Z0, Z9
+	VPDPBUSD.BCST    92(R9), Z0, Z10
+	VPANDD           384(SI), Z5, Z0
+	VPSRLW           $0x02, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z7
+	VPDPBUSD.BCST    100(R9), Z0, Z8
+	VPDPBUSD.BCST    104(R9), Z0, Z9
+	VPDPBUSD.BCST    108(R9), Z0, Z10
+	VPANDD           448(SI), Z5, Z0
+	VPSRLW           $0x03, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    112(R9), Z0, Z7
+	VPDPBUSD.BCST    116(R9), Z0, Z8
+	VPDPBUSD.BCST    120(R9), Z0, Z9
+	VPDPBUSD.BCST    124(R9), Z0, Z10
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z11, Z11
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z12, Z12
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z13, Z13
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z14, Z14
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSLLW           $0x04, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    128(R9), Z0, Z7
+	VPDPBUSD.BCST    132(R9), Z0, Z8
+	VPDPBUSD.BCST    136(R9), Z0, Z9
+	VPDPBUSD.BCST    140(R9), Z0, Z10
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSLLW           $0x03, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    144(R9), Z0, Z7
+	VPDPBUSD.BCST    148(R9), Z0, Z8
+	VPDPBUSD.BCST    152(R9), Z0, Z9
+	VPDPBUSD.BCST    156(R9), Z0, Z10
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSLLW           $0x02, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    160(R9), Z0, Z7
+	VPDPBUSD.BCST    164(R9), Z0, Z8
+	VPDPBUSD.BCST    168(R9), Z0, Z9
+	VPDPBUSD.BCST    172(R9), Z0, Z10
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSLLW           $0x01, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    176(R9), Z0, Z7
+	VPDPBUSD.BCST    180(R9), Z0, Z8
+	VPDPBUSD.BCST    184(R9), Z0, Z9
+	VPDPBUSD.BCST    188(R9), Z0, Z10
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VMOVDQU32        64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    192(R9), Z0, Z7
+	VPDPBUSD.BCST    196(R9), Z0, Z8
+	VPDPBUSD.BCST    200(R9), Z0, Z9
+	VPDPBUSD.BCST    204(R9), Z0, Z10
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x01, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    208(R9), Z0, Z7
+	VPDPBUSD.BCST    212(R9), Z0, Z8
+	VPDPBUSD.BCST    216(R9), Z0, Z9
+	VPDPBUSD.BCST    220(R9), Z0, Z10
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    224(R9), Z0, Z7
+	VPDPBUSD.BCST    228(R9), Z0, Z8
+	VPDPBUSD.BCST    232(R9), Z0, Z9
+	VPDPBUSD.BCST    236(R9), Z0, Z10
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x03, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    240(R9), Z0, Z7
+	VPDPBUSD.BCST    244(R9), Z0, Z8
+	VPDPBUSD.BCST    248(R9), Z0, Z9
+	VPDPBUSD.BCST    252(R9), Z0, Z10
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z11, Z11
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z12, Z12
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z13, Z13
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z14, Z14
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000080, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000100, R9
+	DECQ             BX
+	JNZ              loop2
+	VPXORD           Z7, Z7, Z7
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    1280(CX), Z0, Z7
+	VPDPWSSD.BCST    1284(CX), Z0, Z8
+	VPDPWSSD.BCST    1288(CX), Z0, Z9
+	VPDPWSSD.BCST    1292(CX), Z0, Z10
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    1296(CX), Z0, Z7
+	VPDPWSSD.BCST    1300(CX), Z0, Z8
+	VPDPWSSD.BCST    1304(CX), Z0, Z9
+	VPDPWSSD.BCST    1308(CX), Z0, Z10
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    1312(CX), Z0, Z7
+	VPDPWSSD.BCST    1316(CX), Z0, Z8
+	VPDPWSSD.BCST    1320(CX), Z0, Z9
+	VPDPWSSD.BCST    1324(CX), Z0, Z10
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    1328(CX), Z0, Z7
+	VPDPWSSD.BCST    1332(CX), Z0, Z8
+	VPDPWSSD.BCST    1336(CX), Z0, Z9
+	VPDPWSSD.BCST    1340(CX), Z0, Z10
+	VCVTPH2PS        2816(AX), Z0
+	VCVTPH2PS        2848(AX), Z15
+	VCVTDQ2PS        Z11, Z11
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z11, Z11
+	VFNMADD231PS     Z7, Z15, Z11
+	VFMADD231PS.BCST 1344(CX), Z11, Z1
+	VCVTDQ2PS        Z12, Z12
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z12, Z12
+	VFNMADD231PS     Z8, Z15, Z12
+	VFMADD231PS.BCST 1348(CX), Z12, Z2
+	VCVTDQ2PS        Z13, Z13
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z13, Z13
+	VFNMADD231PS     Z9, Z15, Z13
+	VFMADD231PS.BCST 1352(CX), Z13, Z3
+	VCVTDQ2PS        Z14, Z14
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z14, Z14
+	VFNMADD231PS     Z10, Z15, Z14
+	VFMADD231PS.BCST 1356(CX), Z14, Z4
+	ADDQ             $0x00000b40, AX
+	ADDQ             $0x00000550, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx5AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z6
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z7
+
+loop1:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   2560(AX), R8
+	MOVQ   CX, R9
+
+loop2:
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPANDD           (SI), Z6, Z0
+	VPSLLW           $0x04, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z8
+	VPDPBUSD.BCST    4(R9), Z0, Z9
+	VPDPBUSD.BCST    8(R9), Z0, Z10
+	VPDPBUSD.BCST    12(R9), Z0, Z11
+	VPDPBUSD.BCST    16(R9), Z0, Z12
+	VPANDD           64(SI), Z6, Z0
+	VPSLLW           $0x03, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    20(R9), Z0, Z8
+	VPDPBUSD.BCST    24(R9), Z0, Z9
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPANDD           128(SI), Z6, Z0
+	VPSLLW           $0x02, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    40(R9), Z0, Z8
+	VPDPBUSD.BCST    44(R9), Z0, Z9
+	VPDPBUSD.BCST    48(R9), Z0, Z10
+	VPDPBUSD.BCST    52(R9), Z0, Z11
+	VPDPBUSD.BCST    56(R9), Z0, Z12
+	VPANDD           192(SI), Z6, Z0
+	VPSLLW           $0x01, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    60(R9), Z0, Z8
+	VPDPBUSD.BCST    64(R9), Z0, Z9
+	VPDPBUSD.BCST    68(R9), Z0, Z10
+	VPDPBUSD.BCST    72(R9), Z0, Z11
+	VPDPBUSD.BCST    76(R9), Z0, Z12
+	VPANDD           256(SI), Z6, Z0
+	VMOVDQU32        (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    80(R9), Z0, Z8
+	VPDPBUSD.BCST    84(R9), Z0, Z9
+	VPDPBUSD.BCST    88(R9), Z0, Z10
+	VPDPBUSD.BCST    92(R9), Z0, Z11
+	VPDPBUSD.BCST    96(R9), Z0, Z12
+	VPANDD           320(SI), Z6, Z0
+	VPSRLW           $0x01, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    100(R9), Z0, Z8
+	VPDPBUSD.BCST    104(R9), Z0, Z9
+	VPDPBUSD.BCST    108(R9), Z0, Z10
+	VPDPBUSD.BCST    112(R9), Z0, Z11
+	VPDPBUSD.BCST    116(R9), Z0, Z12
+	VPANDD           384(SI), Z6, Z0
+	VPSRLW           $0x02, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z8
+	VPDPBUSD.BCST    124(R9), Z0, Z9
+	VPDPBUSD.BCST    128(R9), Z0, Z10
+	VPDPBUSD.BCST    132(R9), Z0, Z11
+	VPDPBUSD.BCST    136(R9), Z0, Z12
+	VPANDD           448(SI), Z6, Z0
+	VPSRLW           $0x03, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    140(R9), Z0, Z8
+	VPDPBUSD.BCST    144(R9), Z0, Z9
+	VPDPBUSD.BCST    148(R9), Z0, Z10
+	VPDPBUSD.BCST    152(R9), Z0, Z11
+	VPDPBUSD.BCST    156(R9), Z0, Z12
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z13, Z13
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z14, Z14
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z15, Z15
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z16, Z16
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z17, Z17
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSLLW           $0x04, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    160(R9), Z0, Z8
+	VPDPBUSD.BCST    164(R9), Z0, Z9
+	VPDPBUSD.BCST    168(R9), Z0, Z10
+	VPDPBUSD.BCST    172(R9), Z0, Z11
+	VPDPBUSD.BCST    176(R9), Z0, Z12
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSLLW           $0x03, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    180(R9), Z0, Z8
+	VPDPBUSD.BCST    184(R9), Z0, Z9
+	VPDPBUSD.BCST    188(R9), Z0, Z10
+	VPDPBUSD.BCST    192(R9), Z0, Z11
+	VPDPBUSD.BCST    196(R9), Z0, Z12
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSLLW           $0x02, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    200(R9), Z0, Z8
+	VPDPBUSD.BCST    204(R9), Z0, Z9
+	VPDPBUSD.BCST    208(R9), Z0, Z10
+	VPDPBUSD.BCST    212(R9), Z0, Z11
+	VPDPBUSD.BCST    216(R9), Z0, Z12
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSLLW           $0x01, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    220(R9), Z0, Z8
+	VPDPBUSD.BCST    224(R9), Z0, Z9
+	VPDPBUSD.BCST    228(R9), Z0, Z10
+	VPDPBUSD.BCST    232(R9), Z0, Z11
+	VPDPBUSD.BCST    236(R9), Z0, Z12
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VMOVDQU32        64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    240(R9), Z0, Z8
+	VPDPBUSD.BCST    244(R9), Z0, Z9
+	VPDPBUSD.BCST    248(R9), Z0, Z10
+	VPDPBUSD.BCST    252(R9), Z0, Z11
+	VPDPBUSD.BCST    256(R9), Z0, Z12
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x01, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    260(R9), Z0, Z8
+	VPDPBUSD.BCST    264(R9), Z0, Z9
+	VPDPBUSD.BCST    268(R9), Z0, Z10
+	VPDPBUSD.BCST    272(R9), Z0, Z11
+	VPDPBUSD.BCST    276(R9), Z0, Z12
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    280(R9), Z0, Z8
+	VPDPBUSD.BCST    284(R9), Z0, Z9
+	VPDPBUSD.BCST    288(R9), Z0, Z10
+	VPDPBUSD.BCST    292(R9), Z0, Z11
+	VPDPBUSD.BCST    296(R9), Z0, Z12
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x03, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    300(R9), Z0, Z8
+	VPDPBUSD.BCST    304(R9), Z0, Z9
+	VPDPBUSD.BCST    308(R9), Z0, Z10
+	VPDPBUSD.BCST    312(R9), Z0, Z11
+	VPDPBUSD.BCST    316(R9), Z0, Z12
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z13, Z13
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z14, Z14
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z15, Z15
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z16, Z16
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z17, Z17
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000080, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000140, R9
+	DECQ             BX
+	JNZ              loop2
+	VPXORD           Z8, Z8, Z8
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    1600(CX), Z0, Z8
+	VPDPWSSD.BCST    1604(CX), Z0, Z9
+	VPDPWSSD.BCST    1608(CX), Z0, Z10
+	VPDPWSSD.BCST    1612(CX), Z0, Z11
+	VPDPWSSD.BCST    1616(CX), Z0, Z12
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    1620(CX), Z0, Z8
+	VPDPWSSD.BCST    1624(CX), Z0, Z9
+	VPDPWSSD.BCST    1628(CX), Z0, Z10
+	VPDPWSSD.BCST    1632(CX), Z0, Z11
+	VPDPWSSD.BCST    1636(CX), Z0, Z12
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    1640(CX), Z0, Z8
+	VPDPWSSD.BCST    1644(CX), Z0, Z9
+	VPDPWSSD.BCST    1648(CX), Z0, Z10
+	VPDPWSSD.BCST    1652(CX), Z0, Z11
+	VPDPWSSD.BCST    1656(CX), Z0, Z12
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    1660(CX), Z0, Z8
+	VPDPWSSD.BCST    1664(CX), Z0, Z9
+	VPDPWSSD.BCST    1668(CX), Z0, Z10
+	VPDPWSSD.BCST    1672(CX), Z0, Z11
+	VPDPWSSD.BCST    1676(CX), Z0, Z12
+	VCVTPH2PS        2816(AX), Z0
+	VCVTPH2PS        2848(AX), Z18
+	VCVTDQ2PS        Z13, Z13
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z13, Z13
+	VFNMADD231PS     Z8, Z18, Z13
+	VFMADD231PS.BCST 1680(CX), Z13, Z1
+	VCVTDQ2PS        Z14, Z14
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z14, Z14
+	VFNMADD231PS     Z9, Z18, Z14
+	VFMADD231PS.BCST 1684(CX), Z14, Z2
+	VCVTDQ2PS        Z15, Z15
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z15, Z15
+	VFNMADD231PS     Z10, Z18, Z15
+	VFMADD231PS.BCST 1688(CX), Z15, Z3
+	VCVTDQ2PS        Z16, Z16
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z16, Z16
+	VFNMADD231PS     Z11, Z18, Z16
+	VFMADD231PS.BCST 1692(CX), Z16, Z4
+	VCVTDQ2PS        Z17, Z17
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z17, Z17
+	VFNMADD231PS     Z12, Z18, Z17
+	VFMADD231PS.BCST 1696(CX), Z17, Z5
+	ADDQ             $0x00000b40, AX
+	ADDQ             $0x000006a4, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx6AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z7
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z8
+
+loop1:
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   2560(AX), R8
+	MOVQ   CX, R9
+
+loop2:
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPANDD           (SI), Z7, Z0
+	VPSLLW           $0x04, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z9
+	VPDPBUSD.BCST    4(R9), Z0, Z10
+	VPDPBUSD.BCST    8(R9), Z0, Z11
+	VPDPBUSD.BCST    12(R9), Z0, Z12
+	VPDPBUSD.BCST    16(R9), Z0, Z13
+	VPDPBUSD.BCST    20(R9), Z0, Z14
+	VPANDD           64(SI), Z7, Z0
+	VPSLLW           $0x03, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z9
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPDPBUSD.BCST    40(R9), Z0, Z13
+	VPDPBUSD.BCST    44(R9), Z0, Z14
+	VPANDD           128(SI), Z7, Z0
+	VPSLLW           $0x02, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z9
+	VPDPBUSD.BCST    52(R9), Z0, Z10
+	VPDPBUSD.BCST    56(R9), Z0, Z11
+	VPDPBUSD.BCST    60(R9), Z0, Z12
+	VPDPBUSD.BCST    64(R9), Z0, Z13
+	VPDPBUSD.BCST    68(R9), Z0, Z14
+	VPANDD           192(SI), Z7, Z0
+	VPSLLW           $0x01, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    72(R9), Z0, Z9
+	VPDPBUSD.BCST    76(R9), Z0, Z10
+	VPDPBUSD.BCST    80(R9), Z0, Z11
+	VPDPBUSD.BCST    84(R9), Z0, Z12
+	VPDPBUSD.BCST    88(R9), Z0, Z13
+	VPDPBUSD.BCST    92(R9), Z0, Z14
+	VPANDD           256(SI), Z7, Z0
+	VMOVDQU32        (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z9
+	VPDPBUSD.BCST    100(R9), Z0, Z10
+	VPDPBUSD.BCST    104(R9), Z0, Z11
+	VPDPBUSD.BCST    108(R9), Z0, Z12
+	VPDPBUSD.BCST    112(R9), Z0, Z13
+	VPDPBUSD.BCST    116(R9), Z0, Z14
+	VPANDD           320(SI), Z7, Z0
+	VPSRLW           $0x01, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z9
+	VPDPBUSD.BCST    124(R9), Z0, Z10
+	VPDPBUSD.BCST    128(R9), Z0, Z11
+	VPDPBUSD.BCST    132(R9), Z0, Z12
+	VPDPBUSD.BCST    136(R9), Z0, Z13
+	VPDPBUSD.BCST    140(R9), Z0, Z14
+	VPANDD           384(SI), Z7, Z0
+	VPSRLW           $0x02, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    144(R9), Z0, Z9
+	VPDPBUSD.BCST    148(R9), Z0, Z10
+	VPDPBUSD.BCST    152(R9), Z0, Z11
+	VPDPBUSD.BCST    156(R9), Z0, Z12
+	VPDPBUSD.BCST    160(R9), Z0, Z13
+	VPDPBUSD.BCST    164(R9), Z0, Z14
+	VPANDD           448(SI), Z7, Z0
+	VPSRLW           $0x03, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    168(R9), Z0, Z9
+	VPDPBUSD.BCST    172(R9), Z0, Z10
+	VPDPBUSD.BCST    176(R9), Z0, Z11
+	VPDPBUSD.BCST    180(R9), Z0, Z12
+	VPDPBUSD.BCST    184(R9), Z0, Z13
+	VPDPBUSD.BCST    188(R9), Z0, Z14
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z15, Z15
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z16, Z16
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z17, Z17
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z18, Z18
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z19, Z19
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z20, Z20
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSLLW           $0x04, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    192(R9), Z0, Z9
+	VPDPBUSD.BCST    196(R9), Z0, Z10
+	VPDPBUSD.BCST    200(R9), Z0, Z11
+	VPDPBUSD.BCST    204(R9), Z0, Z12
+	VPDPBUSD.BCST    208(R9), Z0, Z13
+	VPDPBUSD.BCST    212(R9), Z0, Z14
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSLLW           $0x03, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    216(R9), Z0, Z9
+	VPDPBUSD.BCST    220(R9), Z0, Z10
+	VPDPBUSD.BCST    224(R9), Z0, Z11
+	VPDPBUSD.BCST    228(R9), Z0, Z12
+	VPDPBUSD.BCST    232(R9), Z0, Z13
+	VPDPBUSD.BCST    236(R9), Z0, Z14
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSLLW           $0x02, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    240(R9), Z0, Z9
+	VPDPBUSD.BCST    244(R9), Z0, Z10
+	VPDPBUSD.BCST    248(R9), Z0, Z11
+	VPDPBUSD.BCST    252(R9), Z0, Z12
+	VPDPBUSD.BCST    256(R9), Z0, Z13
+	VPDPBUSD.BCST    260(R9), Z0, Z14
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSLLW           $0x01, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    264(R9), Z0, Z9
+	VPDPBUSD.BCST    268(R9), Z0, Z10
+	VPDPBUSD.BCST    272(R9), Z0, Z11
+	VPDPBUSD.BCST    276(R9), Z0, Z12
+	VPDPBUSD.BCST    280(R9), Z0, Z13
+	VPDPBUSD.BCST    284(R9), Z0, Z14
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VMOVDQU32        64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    288(R9), Z0, Z9
+	VPDPBUSD.BCST    292(R9), Z0, Z10
+	VPDPBUSD.BCST    296(R9), Z0, Z11
+	VPDPBUSD.BCST    300(R9), Z0, Z12
+	VPDPBUSD.BCST    304(R9), Z0, Z13
+	VPDPBUSD.BCST    308(R9), Z0, Z14
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x01, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    312(R9), Z0, Z9
+	VPDPBUSD.BCST    316(R9), Z0, Z10
+	VPDPBUSD.BCST    320(R9), Z0, Z11
+	VPDPBUSD.BCST    324(R9), Z0, Z12
+	VPDPBUSD.BCST    328(R9), Z0, Z13
+	VPDPBUSD.BCST    332(R9), Z0, Z14
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    336(R9), Z0, Z9
+	VPDPBUSD.BCST    340(R9), Z0, Z10
+	VPDPBUSD.BCST    344(R9), Z0, Z11
+	VPDPBUSD.BCST    348(R9), Z0, Z12
+	VPDPBUSD.BCST    352(R9), Z0, Z13
+	VPDPBUSD.BCST    356(R9), Z0, Z14
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x03, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    360(R9), Z0, Z9
+	VPDPBUSD.BCST    364(R9), Z0, Z10
+	VPDPBUSD.BCST    368(R9), Z0, Z11
+	VPDPBUSD.BCST    372(R9), Z0, Z12
+	VPDPBUSD.BCST    376(R9), Z0, Z13
+	VPDPBUSD.BCST    380(R9), Z0, Z14
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z15, Z15
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z16, Z16
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z17, Z17
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z18, Z18
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z19, Z19
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z20, Z20
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000080, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x00000180, R9
+	DECQ             BX
+	JNZ              loop2
+	VPXORD           Z9, Z9, Z9
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    1920(CX), Z0, Z9
+	VPDPWSSD.BCST    1924(CX), Z0, Z10
+	VPDPWSSD.BCST    1928(CX), Z0, Z11
+	VPDPWSSD.BCST    1932(CX), Z0, Z12
+	VPDPWSSD.BCST    1936(CX), Z0, Z13
+	VPDPWSSD.BCST    1940(CX), Z0, Z14
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    1944(CX), Z0, Z9
+	VPDPWSSD.BCST    1948(CX), Z0, Z10
+	VPDPWSSD.BCST    1952(CX), Z0, Z11
+	VPDPWSSD.BCST    1956(CX), Z0, Z12
+	VPDPWSSD.BCST    1960(CX), Z0, Z13
+	VPDPWSSD.BCST    1964(CX), Z0, Z14
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    1968(CX), Z0, Z9
+	VPDPWSSD.BCST    1972(CX), Z0, Z10
+	VPDPWSSD.BCST    1976(CX), Z0, Z11
+	VPDPWSSD.BCST    1980(CX), Z0, Z12
+	VPDPWSSD.BCST    1984(CX), Z0, Z13
+	VPDPWSSD.BCST    1988(CX), Z0, Z14
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    1992(CX), Z0, Z9
+	VPDPWSSD.BCST    1996(CX), Z0, Z10
+	VPDPWSSD.BCST    2000(CX), Z0, Z11
+	VPDPWSSD.BCST    2004(CX), Z0, Z12
+	VPDPWSSD.BCST    2008(CX), Z0, Z13
+	VPDPWSSD.BCST    2012(CX), Z0, Z14
+	VCVTPH2PS        2816(AX), Z0
+	VCVTPH2PS        2848(AX), Z21
+	VCVTDQ2PS        Z15, Z15
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z15, Z15
+	VFNMADD231PS     Z9, Z21, Z15
+	VFMADD231PS.BCST 2016(CX), Z15, Z1
+	VCVTDQ2PS        Z16, Z16
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z16, Z16
+	VFNMADD231PS     Z10, Z21, Z16
+	VFMADD231PS.BCST 2020(CX), Z16, Z2
+	VCVTDQ2PS        Z17, Z17
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z17, Z17
+	VFNMADD231PS     Z11, Z21, Z17
+	VFMADD231PS.BCST 2024(CX), Z17, Z3
+	VCVTDQ2PS        Z18, Z18
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z18, Z18
+	VFNMADD231PS     Z12, Z21, Z18
+	VFMADD231PS.BCST 2028(CX), Z18, Z4
+	VCVTDQ2PS        Z19, Z19
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z19, Z19
+	VFNMADD231PS     Z13, Z21, Z19
+	VFMADD231PS.BCST 2032(CX), Z19, Z5
+	VCVTDQ2PS        Z20, Z20
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z20, Z20
+	VFNMADD231PS     Z14, Z21, Z20
+	VFMADD231PS.BCST 2036(CX), Z20, Z6
+	ADDQ             $0x00000b40, AX
+	ADDQ             $0x000007f8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx7AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z8
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z9
+
+loop1:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   2560(AX), R8
+	MOVQ   CX, R9
+
+loop2:
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPANDD           (SI), Z8, Z0
+	VPSLLW           $0x04, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z10
+	VPDPBUSD.BCST    4(R9), Z0, Z11
+	VPDPBUSD.BCST    8(R9), Z0, Z12
+	VPDPBUSD.BCST    12(R9), Z0, Z13
+	VPDPBUSD.BCST    16(R9), Z0, Z14
+	VPDPBUSD.BCST    20(R9), Z0, Z15
+	VPDPBUSD.BCST    24(R9), Z0, Z16
+	VPANDD           64(SI), Z8, Z0
+	VPSLLW           $0x03, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPDPBUSD.BCST    40(R9), Z0, Z13
+	VPDPBUSD.BCST    44(R9), Z0, Z14
+	VPDPBUSD.BCST    48(R9), Z0, Z15
+	VPDPBUSD.BCST    52(R9), Z0, Z16
+	VPANDD           128(SI), Z8, Z0
+	VPSLLW           $0x02, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    56(R9), Z0, Z10
+	VPDPBUSD.BCST    60(R9), Z0, Z11
+	VPDPBUSD.BCST    64(R9), Z0, Z12
+	VPDPBUSD.BCST    68(R9), Z0, Z13
+	VPDPBUSD.BCST    72(R9), Z0, Z14
+	VPDPBUSD.BCST    76(R9), Z0, Z15
+	VPDPBUSD.BCST    80(R9), Z0, Z16
+	VPANDD           192(SI), Z8, Z0
+	VPSLLW           $0x01, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    84(R9), Z0, Z10
+	VPDPBUSD.BCST    88(R9), Z0, Z11
+	VPDPBUSD.BCST    92(R9), Z0, Z12
+	VPDPBUSD.BCST    96(R9), Z0, Z13
+	VPDPBUSD.BCST    100(R9), Z0, Z14
+	VPDPBUSD.BCST    104(R9), Z0, Z15
+	VPDPBUSD.BCST    108(R9), Z0, Z16
+	VPANDD           256(SI), Z8, Z0
+	VMOVDQU32        (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    112(R9), Z0, Z10
+	VPDPBUSD.BCST    116(R9), Z0, Z11
+	VPDPBUSD.BCST    120(R9), Z0, Z12
+	VPDPBUSD.BCST    124(R9), Z0, Z13
+	VPDPBUSD.BCST    128(R9), Z0, Z14
+	VPDPBUSD.BCST    132(R9), Z0, Z15
+	VPDPBUSD.BCST    136(R9), Z0, Z16
+	VPANDD           320(SI), Z8, Z0
+	VPSRLW           $0x01, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    140(R9), Z0, Z10
+	VPDPBUSD.BCST    144(R9), Z0, Z11
+	VPDPBUSD.BCST    148(R9), Z0, Z12
+	VPDPBUSD.BCST    152(R9), Z0, Z13
+	VPDPBUSD.BCST    156(R9), Z0, Z14
+	VPDPBUSD.BCST    160(R9), Z0, Z15
+	VPDPBUSD.BCST    164(R9), Z0, Z16
+	VPANDD           384(SI), Z8, Z0
+	VPSRLW           $0x02, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    168(R9), Z0, Z10
+	VPDPBUSD.BCST    172(R9), Z0, Z11
+	VPDPBUSD.BCST    176(R9), Z0, Z12
+	VPDPBUSD.BCST    180(R9), Z0, Z13
+	VPDPBUSD.BCST    184(R9), Z0, Z14
+	VPDPBUSD.BCST    188(R9), Z0, Z15
+	VPDPBUSD.BCST    192(R9), Z0, Z16
+	VPANDD           448(SI), Z8, Z0
+	VPSRLW           $0x03, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    196(R9), Z0, Z10
+	VPDPBUSD.BCST    200(R9), Z0, Z11
+	VPDPBUSD.BCST    204(R9), Z0, Z12
+	VPDPBUSD.BCST    208(R9), Z0, Z13
+	VPDPBUSD.BCST    212(R9), Z0, Z14
+	VPDPBUSD.BCST    216(R9), Z0, Z15
+	VPDPBUSD.BCST    220(R9), Z0, Z16
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z17, Z17
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z18, Z18
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z19, Z19
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z20, Z20
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z21, Z21
+	VPMULLD          Z0, Z15, Z15
+	VPADDD           Z15, Z22, Z22
+	VPMULLD          Z0, Z16, Z16
+	VPADDD           Z16, Z23, Z23
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSLLW           $0x04, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    224(R9), Z0, Z10
+	VPDPBUSD.BCST    228(R9), Z0, Z11
+	VPDPBUSD.BCST    232(R9), Z0, Z12
+	VPDPBUSD.BCST    236(R9), Z0, Z13
+	VPDPBUSD.BCST    240(R9), Z0, Z14
+	VPDPBUSD.BCST    244(R9), Z0, Z15
+	VPDPBUSD.BCST    248(R9), Z0, Z16
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSLLW           $0x03, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    252(R9), Z0, Z10
+	VPDPBUSD.BCST    256(R9), Z0, Z11
+	VPDPBUSD.BCST    260(R9), Z0, Z12
+	VPDPBUSD.BCST    264(R9), Z0, Z13
+	VPDPBUSD.BCST    268(R9), Z0, Z14
+	VPDPBUSD.BCST    272(R9), Z0, Z15
+	VPDPBUSD.BCST    276(R9), Z0, Z16
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSLLW           $0x02, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    280(R9), Z0, Z10
+	VPDPBUSD.BCST    284(R9), Z0, Z11
+	VPDPBUSD.BCST    288(R9), Z0, Z12
+	VPDPBUSD.BCST    292(R9), Z0, Z13
+	VPDPBUSD.BCST    296(R9), Z0, Z14
+	VPDPBUSD.BCST    300(R9), Z0, Z15
+	VPDPBUSD.BCST    304(R9), Z0, Z16
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSLLW           $0x01, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    308(R9), Z0, Z10
+	VPDPBUSD.BCST    312(R9), Z0, Z11
+	VPDPBUSD.BCST    316(R9), Z0, Z12
+	VPDPBUSD.BCST    320(R9), Z0, Z13
+	VPDPBUSD.BCST    324(R9), Z0, Z14
+	VPDPBUSD.BCST    328(R9), Z0, Z15
+	VPDPBUSD.BCST    332(R9), Z0, Z16
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VMOVDQU32        64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    336(R9), Z0, Z10
+	VPDPBUSD.BCST    340(R9), Z0, Z11
+	VPDPBUSD.BCST    344(R9), Z0, Z12
+	VPDPBUSD.BCST    348(R9), Z0, Z13
+	VPDPBUSD.BCST    352(R9), Z0, Z14
+	VPDPBUSD.BCST    356(R9), Z0, Z15
+	VPDPBUSD.BCST    360(R9), Z0, Z16
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x01, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    364(R9), Z0, Z10
+	VPDPBUSD.BCST    368(R9), Z0, Z11
+	VPDPBUSD.BCST    372(R9), Z0, Z12
+	VPDPBUSD.BCST    376(R9), Z0, Z13
+	VPDPBUSD.BCST    380(R9), Z0, Z14
+	VPDPBUSD.BCST    384(R9), Z0, Z15
+	VPDPBUSD.BCST    388(R9), Z0, Z16
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    392(R9), Z0, Z10
+	VPDPBUSD.BCST    396(R9), Z0, Z11
+	VPDPBUSD.BCST    400(R9), Z0, Z12
+	VPDPBUSD.BCST    404(R9), Z0, Z13
+	VPDPBUSD.BCST    408(R9), Z0, Z14
+	VPDPBUSD.BCST    412(R9), Z0, Z15
+	VPDPBUSD.BCST    416(R9), Z0, Z16
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x03, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    420(R9), Z0, Z10
+	VPDPBUSD.BCST    424(R9), Z0, Z11
+	VPDPBUSD.BCST    428(R9), Z0, Z12
+	VPDPBUSD.BCST    432(R9), Z0, Z13
+	VPDPBUSD.BCST    436(R9), Z0, Z14
+	VPDPBUSD.BCST    440(R9), Z0, Z15
+	VPDPBUSD.BCST    444(R9), Z0, Z16
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z17, Z17
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z18, Z18
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z19, Z19
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z20, Z20
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z21, Z21
+	VPMULLD          Z0, Z15, Z15
+	VPADDD           Z15, Z22, Z22
+	VPMULLD          Z0, Z16, Z16
+	VPADDD           Z16, Z23, Z23
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000080, DI
+	ADDQ             $0x00000020, R8
+	ADDQ             $0x000001c0, R9
+	DECQ             BX
+	JNZ              loop2
+	VPXORD           Z10, Z10, Z10
+	VPXORD           Z11, Z11, Z11
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    2240(CX), Z0, Z10
+	VPDPWSSD.BCST    2244(CX), Z0, Z11
+	VPDPWSSD.BCST    2248(CX), Z0, Z12
+	VPDPWSSD.BCST    2252(CX), Z0, Z13
+	VPDPWSSD.BCST    2256(CX), Z0, Z14
+	VPDPWSSD.BCST    2260(CX), Z0, Z15
+	VPDPWSSD.BCST    2264(CX), Z0, Z16
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    2268(CX), Z0, Z10
+	VPDPWSSD.BCST    2272(CX), Z0, Z11
+	VPDPWSSD.BCST    2276(CX), Z0, Z12
+	VPDPWSSD.BCST    2280(CX), Z0, Z13
+	VPDPWSSD.BCST    2284(CX), Z0, Z14
+	VPDPWSSD.BCST    2288(CX), Z0, Z15
+	VPDPWSSD.BCST    2292(CX), Z0, Z16
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    2296(CX), Z0, Z10
+	VPDPWSSD.BCST    2300(CX), Z0, Z11
+	VPDPWSSD.BCST    2304(CX), Z0, Z12
+	VPDPWSSD.BCST    2308(CX), Z0, Z13
+	VPDPWSSD.BCST    2312(CX), Z0, Z14
+	VPDPWSSD.BCST    2316(CX), Z0, Z15
+	VPDPWSSD.BCST    2320(CX), Z0, Z16
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    2324(CX), Z0, Z10
+	VPDPWSSD.BCST    2328(CX), Z0, Z11
+	VPDPWSSD.BCST    2332(CX), Z0, Z12
+	VPDPWSSD.BCST    2336(CX), Z0, Z13
+	VPDPWSSD.BCST    2340(CX), Z0, Z14
+	VPDPWSSD.BCST    2344(CX), Z0, Z15
+	VPDPWSSD.BCST    2348(CX), Z0, Z16
+	VCVTPH2PS        2816(AX), Z0
+	VCVTPH2PS        2848(AX), Z24
+	VCVTDQ2PS        Z17, Z17
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z17, Z17
+	VFNMADD231PS     Z10, Z24, Z17
+	VFMADD231PS.BCST 2352(CX), Z17, Z1
+	VCVTDQ2PS        Z18, Z18
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z18, Z18
+	VFNMADD231PS     Z11, Z24, Z18
+	VFMADD231PS.BCST 2356(CX), Z18, Z2
+	VCVTDQ2PS        Z19, Z19
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z19, Z19
+	VFNMADD231PS     Z12, Z24, Z19
+	VFMADD231PS.BCST 2360(CX), Z19, Z3
+	VCVTDQ2PS        Z20, Z20
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z20, Z20
+	VFNMADD231PS     Z13, Z24, Z20
+	VFMADD231PS.BCST 2364(CX), Z20, Z4
+	VCVTDQ2PS        Z21, Z21
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z21, Z21
+	VFNMADD231PS     Z14, Z24, Z21
+	VFMADD231PS.BCST 2368(CX), Z21, Z5
+	VCVTDQ2PS        Z22, Z22
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z0, Z22, Z22
+	VFNMADD231PS     Z15, Z24, Z22
+	VFMADD231PS.BCST 2372(CX), Z22, Z6
+	VCVTDQ2PS        Z23, Z23
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z0, Z23, Z23
+	VFNMADD231PS     Z16, Z24, Z23
+	VFMADD231PS.BCST 2376(CX), Z23, Z7
+	ADDQ             $0x00000b40, AX
+	ADDQ             $0x0000094c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -10203,8 +5649,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -10221,8 +5665,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -10246,7 +5688,6 @@ TEXT ·productQ5Kx8AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10254,6 +5695,7 @@ TEXT ·productQ5Kx8AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z9
 	MOVL         $0x10101010, BX
@@ -10283,110 +5725,110 @@ loop2:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	VPANDD           (SI), Z9, Z8
+	VPANDD           (SI), Z9, Z0
 	VPSLLW           $0x04, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    (R9), Z8, Z11
-	VPDPBUSD.BCST    4(R9), Z8, Z12
-	VPDPBUSD.BCST    8(R9), Z8, Z13
-	VPDPBUSD.BCST    12(R9), Z8, Z14
-	VPDPBUSD.BCST    16(R9), Z8, Z15
-	VPDPBUSD.BCST    20(R9), Z8, Z16
-	VPDPBUSD.BCST    24(R9), Z8, Z17
-	VPDPBUSD.BCST    28(R9), Z8, Z18
-	VPANDD           64(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z11
+	VPDPBUSD.BCST    4(R9), Z0, Z12
+	VPDPBUSD.BCST    8(R9), Z0, Z13
+	VPDPBUSD.BCST    12(R9), Z0, Z14
+	VPDPBUSD.BCST    16(R9), Z0, Z15
+	VPDPBUSD.BCST    20(R9), Z0, Z16
+	VPDPBUSD.BCST    24(R9), Z0, Z17
+	VPDPBUSD.BCST    28(R9), Z0, Z18
+	VPANDD           64(SI), Z9, Z0
 	VPSLLW           $0x03, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    32(R9), Z8, Z11
-	VPDPBUSD.BCST    36(R9), Z8, Z12
-	VPDPBUSD.BCST    40(R9), Z8, Z13
-	VPDPBUSD.BCST    44(R9), Z8, Z14
-	VPDPBUSD.BCST    48(R9), Z8, Z15
-	VPDPBUSD.BCST    52(R9), Z8, Z16
-	VPDPBUSD.BCST    56(R9), Z8, Z17
-	VPDPBUSD.BCST    60(R9), Z8, Z18
-	VPANDD           128(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPDPBUSD.BCST    40(R9), Z0, Z13
+	VPDPBUSD.BCST    44(R9), Z0, Z14
+	VPDPBUSD.BCST    48(R9), Z0, Z15
+	VPDPBUSD.BCST    52(R9), Z0, Z16
+	VPDPBUSD.BCST    56(R9), Z0, Z17
+	VPDPBUSD.BCST    60(R9), Z0, Z18
+	VPANDD           128(SI), Z9, Z0
 	VPSLLW           $0x02, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    64(R9), Z8, Z11
-	VPDPBUSD.BCST    68(R9), Z8, Z12
-	VPDPBUSD.BCST    72(R9), Z8, Z13
-	VPDPBUSD.BCST    76(R9), Z8, Z14
-	VPDPBUSD.BCST    80(R9), Z8, Z15
-	VPDPBUSD.BCST    84(R9), Z8, Z16
-	VPDPBUSD.BCST    88(R9), Z8, Z17
-	VPDPBUSD.BCST    92(R9), Z8, Z18
-	VPANDD           192(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    64(R9), Z0, Z11
+	VPDPBUSD.BCST    68(R9), Z0, Z12
+	VPDPBUSD.BCST    72(R9), Z0, Z13
+	VPDPBUSD.BCST    76(R9), Z0, Z14
+	VPDPBUSD.BCST    80(R9), Z0, Z15
+	VPDPBUSD.BCST    84(R9), Z0, Z16
+	VPDPBUSD.BCST    88(R9), Z0, Z17
+	VPDPBUSD.BCST    92(R9), Z0, Z18
+	VPANDD           192(SI), Z9, Z0
 	VPSLLW           $0x01, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    96(R9), Z8, Z11
-	VPDPBUSD.BCST    100(R9), Z8, Z12
-	VPDPBUSD.BCST    104(R9), Z8, Z13
-	VPDPBUSD.BCST    108(R9), Z8, Z14
-	VPDPBUSD.BCST    112(R9), Z8, Z15
-	VPDPBUSD.BCST    116(R9), Z8, Z16
-	VPDPBUSD.BCST    120(R9), Z8, Z17
-	VPDPBUSD.BCST    124(R9), Z8, Z18
-	VPANDD           256(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z11
+	VPDPBUSD.BCST    100(R9), Z0, Z12
+	VPDPBUSD.BCST    104(R9), Z0, Z13
+	VPDPBUSD.BCST    108(R9), Z0, Z14
+	VPDPBUSD.BCST    112(R9), Z0, Z15
+	VPDPBUSD.BCST    116(R9), Z0, Z16
+	VPDPBUSD.BCST    120(R9), Z0, Z17
+	VPDPBUSD.BCST    124(R9), Z0, Z18
+	VPANDD           256(SI), Z9, Z0
 	VMOVDQU32        (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    128(R9), Z8, Z11
-	VPDPBUSD.BCST    132(R9), Z8, Z12
-	VPDPBUSD.BCST    136(R9), Z8, Z13
-	VPDPBUSD.BCST    140(R9), Z8, Z14
-	VPDPBUSD.BCST    144(R9), Z8, Z15
-	VPDPBUSD.BCST    148(R9), Z8, Z16
-	VPDPBUSD.BCST    152(R9), Z8, Z17
-	VPDPBUSD.BCST    156(R9), Z8, Z18
-	VPANDD           320(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    128(R9), Z0, Z11
+	VPDPBUSD.BCST    132(R9), Z0, Z12
+	VPDPBUSD.BCST    136(R9), Z0, Z13
+	VPDPBUSD.BCST    140(R9), Z0, Z14
+	VPDPBUSD.BCST    144(R9), Z0, Z15
+	VPDPBUSD.BCST    148(R9), Z0, Z16
+	VPDPBUSD.BCST    152(R9), Z0, Z17
+	VPDPBUSD.BCST    156(R9), Z0, Z18
+	VPANDD           320(SI), Z9, Z0
 	VPSRLW           $0x01, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    160(R9), Z8, Z11
-	VPDPBUSD.BCST    164(R9), Z8, Z12
-	VPDPBUSD.BCST    168(R9), Z8, Z13
-	VPDPBUSD.BCST    172(R9), Z8, Z14
-	VPDPBUSD.BCST    176(R9), Z8, Z15
-	VPDPBUSD.BCST    180(R9), Z8, Z16
-	VPDPBUSD.BCST    184(R9), Z8, Z17
-	VPDPBUSD.BCST    188(R9), Z8, Z18
-	VPANDD           384(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    160(R9), Z0, Z11
+	VPDPBUSD.BCST    164(R9), Z0, Z12
+	VPDPBUSD.BCST    168(R9), Z0, Z13
+	VPDPBUSD.BCST    172(R9), Z0, Z14
+	VPDPBUSD.BCST    176(R9), Z0, Z15
+	VPDPBUSD.BCST    180(R9), Z0, Z16
+	VPDPBUSD.BCST    184(R9), Z0, Z17
+	VPDPBUSD.BCST    188(R9), Z0, Z18
+	VPANDD           384(SI), Z9, Z0
 	VPSRLW           $0x02, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    192(R9), Z8, Z11
-	VPDPBUSD.BCST    196(R9), Z8, Z12
-	VPDPBUSD.BCST    200(R9), Z8, Z13
-	VPDPBUSD.BCST    204(R9), Z8, Z14
-	VPDPBUSD.BCST    208(R9), Z8, Z15
-	VPDPBUSD.BCST    212(R9), Z8, Z16
-	VPDPBUSD.BCST    216(R9), Z8, Z17
-	VPDPBUSD.BCST    220(R9), Z8, Z18
-	VPANDD           448(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    192(R9), Z0, Z11
+	VPDPBUSD.BCST    196(R9), Z0, Z12
+	VPDPBUSD.BCST    200(R9), Z0, Z13
+	VPDPBUSD.BCST    204(R9), Z0, Z14
+	VPDPBUSD.BCST    208(R9), Z0, Z15
+	VPDPBUSD.BCST    212(R9), Z0, Z16
+	VPDPBUSD.BCST    216(R9), Z0, Z17
+	VPDPBUSD.BCST    220(R9), Z0, Z18
+	VPANDD           448(SI), Z9, Z0
 	VPSRLW           $0x03, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    224(R9), Z8, Z11
-	VPDPBUSD.BCST    228(R9), Z8, Z12
-	VPDPBUSD.BCST    232(R9), Z8, Z13
-	VPDPBUSD.BCST    236(R9), Z8, Z14
-	VPDPBUSD.BCST    240(R9), Z8, Z15
-	VPDPBUSD.BCST    244(R9), Z8, Z16
-	VPDPBUSD.BCST    248(R9), Z8, Z17
-	VPDPBUSD.BCST    252(R9), Z8, Z18
-	VPMOVZXBD        (R8), Z8
-	VPMULLD          Z8, Z11, Z11
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    224(R9), Z0, Z11
+	VPDPBUSD.BCST    228(R9), Z0, Z12
+	VPDPBUSD.BCST    232(R9), Z0, Z13
+	VPDPBUSD.BCST    236(R9), Z0, Z14
+	VPDPBUSD.BCST    240(R9), Z0, Z15
+	VPDPBUSD.BCST    244(R9), Z0, Z16
+	VPDPBUSD.BCST    248(R9), Z0, Z17
+	VPDPBUSD.BCST    252(R9), Z0, Z18
+	VPMOVZXBD        (R8), Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	VPXORD           Z11, Z11, Z11
 	VPXORD           Z12, Z12, Z12
@@ -10396,118 +5838,118 @@ loop2:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	VPSRLW           $0x04, (SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSLLW           $0x04, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    256(R9), Z8, Z11
-	VPDPBUSD.BCST    260(R9), Z8, Z12
-	VPDPBUSD.BCST    264(R9), Z8, Z13
-	VPDPBUSD.BCST    268(R9), Z8, Z14
-	VPDPBUSD.BCST    272(R9), Z8, Z15
-	VPDPBUSD.BCST    276(R9), Z8, Z16
-	VPDPBUSD.BCST    280(R9), Z8, Z17
-	VPDPBUSD.BCST    284(R9), Z8, Z18
-	VPSRLW           $0x04, 64(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    256(R9), Z0, Z11
+	VPDPBUSD.BCST    260(R9), Z0, Z12
+	VPDPBUSD.BCST    264(R9), Z0, Z13
+	VPDPBUSD.BCST    268(R9), Z0, Z14
+	VPDPBUSD.BCST    272(R9), Z0, Z15
+	VPDPBUSD.BCST    276(R9), Z0, Z16
+	VPDPBUSD.BCST    280(R9), Z0, Z17
+	VPDPBUSD.BCST    284(R9), Z0, Z18
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSLLW           $0x03, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    288(R9), Z8, Z11
-	VPDPBUSD.BCST    292(R9), Z8, Z12
-	VPDPBUSD.BCST    296(R9), Z8, Z13
-	VPDPBUSD.BCST    300(R9), Z8, Z14
-	VPDPBUSD.BCST    304(R9), Z8, Z15
-	VPDPBUSD.BCST    308(R9), Z8, Z16
-	VPDPBUSD.BCST    312(R9), Z8, Z17
-	VPDPBUSD.BCST    316(R9), Z8, Z18
-	VPSRLW           $0x04, 128(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    288(R9), Z0, Z11
+	VPDPBUSD.BCST    292(R9), Z0, Z12
+	VPDPBUSD.BCST    296(R9), Z0, Z13
+	VPDPBUSD.BCST    300(R9), Z0, Z14
+	VPDPBUSD.BCST    304(R9), Z0, Z15
+	VPDPBUSD.BCST    308(R9), Z0, Z16
+	VPDPBUSD.BCST    312(R9), Z0, Z17
+	VPDPBUSD.BCST    316(R9), Z0, Z18
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSLLW           $0x02, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    320(R9), Z8, Z11
-	VPDPBUSD.BCST    324(R9), Z8, Z12
-	VPDPBUSD.BCST    328(R9), Z8, Z13
-	VPDPBUSD.BCST    332(R9), Z8, Z14
-	VPDPBUSD.BCST    336(R9), Z8, Z15
-	VPDPBUSD.BCST    340(R9), Z8, Z16
-	VPDPBUSD.BCST    344(R9), Z8, Z17
-	VPDPBUSD.BCST    348(R9), Z8, Z18
-	VPSRLW           $0x04, 192(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    320(R9), Z0, Z11
+	VPDPBUSD.BCST    324(R9), Z0, Z12
+	VPDPBUSD.BCST    328(R9), Z0, Z13
+	VPDPBUSD.BCST    332(R9), Z0, Z14
+	VPDPBUSD.BCST    336(R9), Z0, Z15
+	VPDPBUSD.BCST    340(R9), Z0, Z16
+	VPDPBUSD.BCST    344(R9), Z0, Z17
+	VPDPBUSD.BCST    348(R9), Z0, Z18
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSLLW           $0x01, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    352(R9), Z8, Z11
-	VPDPBUSD.BCST    356(R9), Z8, Z12
-	VPDPBUSD.BCST    360(R9), Z8, Z13
-	VPDPBUSD.BCST    364(R9), Z8, Z14
-	VPDPBUSD.BCST    368(R9), Z8, Z15
-	VPDPBUSD.BCST    372(R9), Z8, Z16
-	VPDPBUSD.BCST    376(R9), Z8, Z17
-	VPDPBUSD.BCST    380(R9), Z8, Z18
-	VPSRLW           $0x04, 256(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    352(R9), Z0, Z11
+	VPDPBUSD.BCST    356(R9), Z0, Z12
+	VPDPBUSD.BCST    360(R9), Z0, Z13
+	VPDPBUSD.BCST    364(R9), Z0, Z14
+	VPDPBUSD.BCST    368(R9), Z0, Z15
+	VPDPBUSD.BCST    372(R9), Z0, Z16
+	VPDPBUSD.BCST    376(R9), Z0, Z17
+	VPDPBUSD.BCST    380(R9), Z0, Z18
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VMOVDQU32        64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    384(R9), Z8, Z11
-	VPDPBUSD.BCST    388(R9), Z8, Z12
-	VPDPBUSD.BCST    392(R9), Z8, Z13
-	VPDPBUSD.BCST    396(R9), Z8, Z14
-	VPDPBUSD.BCST    400(R9), Z8, Z15
-	VPDPBUSD.BCST    404(R9), Z8, Z16
-	VPDPBUSD.BCST    408(R9), Z8, Z17
-	VPDPBUSD.BCST    412(R9), Z8, Z18
-	VPSRLW           $0x04, 320(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    384(R9), Z0, Z11
+	VPDPBUSD.BCST    388(R9), Z0, Z12
+	VPDPBUSD.BCST    392(R9), Z0, Z13
+	VPDPBUSD.BCST    396(R9), Z0, Z14
+	VPDPBUSD.BCST    400(R9), Z0, Z15
+	VPDPBUSD.BCST    404(R9), Z0, Z16
+	VPDPBUSD.BCST    408(R9), Z0, Z17
+	VPDPBUSD.BCST    412(R9), Z0, Z18
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x01, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    416(R9), Z8, Z11
-	VPDPBUSD.BCST    420(R9), Z8, Z12
-	VPDPBUSD.BCST    424(R9), Z8, Z13
-	VPDPBUSD.BCST    428(R9), Z8, Z14
-	VPDPBUSD.BCST    432(R9), Z8, Z15
-	VPDPBUSD.BCST    436(R9), Z8, Z16
-	VPDPBUSD.BCST    440(R9), Z8, Z17
-	VPDPBUSD.BCST    444(R9), Z8, Z18
-	VPSRLW           $0x04, 384(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    416(R9), Z0, Z11
+	VPDPBUSD.BCST    420(R9), Z0, Z12
+	VPDPBUSD.BCST    424(R9), Z0, Z13
+	VPDPBUSD.BCST    428(R9), Z0, Z14
+	VPDPBUSD.BCST    432(R9), Z0, Z15
+	VPDPBUSD.BCST    436(R9), Z0, Z16
+	VPDPBUSD.BCST    440(R9), Z0, Z17
+	VPDPBUSD.BCST    444(R9), Z0, Z18
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x02, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    448(R9), Z8, Z11
-	VPDPBUSD.BCST    452(R9), Z8, Z12
-	VPDPBUSD.BCST    456(R9), Z8, Z13
-	VPDPBUSD.BCST    460(R9), Z8, Z14
-	VPDPBUSD.BCST    464(R9), Z8, Z15
-	VPDPBUSD.BCST    468(R9), Z8, Z16
-	VPDPBUSD.BCST    472(R9), Z8, Z17
-	VPDPBUSD.BCST    476(R9), Z8, Z18
-	VPSRLW           $0x04, 448(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    448(R9), Z0, Z11
+	VPDPBUSD.BCST    452(R9), Z0, Z12
+	VPDPBUSD.BCST    456(R9), Z0, Z13
+	VPDPBUSD.BCST    460(R9), Z0, Z14
+	VPDPBUSD.BCST    464(R9), Z0, Z15
+	VPDPBUSD.BCST    468(R9), Z0, Z16
+	VPDPBUSD.BCST    472(R9), Z0, Z17
+	VPDPBUSD.BCST    476(R9), Z0, Z18
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x03, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    480(R9), Z8, Z11
-	VPDPBUSD.BCST    484(R9), Z8, Z12
-	VPDPBUSD.BCST    488(R9), Z8, Z13
-	VPDPBUSD.BCST    492(R9), Z8, Z14
-	VPDPBUSD.BCST    496(R9), Z8, Z15
-	VPDPBUSD.BCST    500(R9), Z8, Z16
-	VPDPBUSD.BCST    504(R9), Z8, Z17
-	VPDPBUSD.BCST    508(R9), Z8, Z18
-	VPMOVZXBD        16(R8), Z8
-	VPMULLD          Z8, Z11, Z11
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    480(R9), Z0, Z11
+	VPDPBUSD.BCST    484(R9), Z0, Z12
+	VPDPBUSD.BCST    488(R9), Z0, Z13
+	VPDPBUSD.BCST    492(R9), Z0, Z14
+	VPDPBUSD.BCST    496(R9), Z0, Z15
+	VPDPBUSD.BCST    500(R9), Z0, Z16
+	VPDPBUSD.BCST    504(R9), Z0, Z17
+	VPDPBUSD.BCST    508(R9), Z0, Z18
+	VPMOVZXBD        16(R8), Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000080, DI
@@ -10523,84 +5965,84 @@ loop2:
 	VPXORD           Z16, Z16, Z16
 	VPXORD           Z17, Z17, Z17
 	VPXORD           Z18, Z18, Z18
-	VPMOVZXBW        2688(AX), Z8
-	VPDPWSSD.BCST    2560(CX), Z8, Z11
-	VPDPWSSD.BCST    2564(CX), Z8, Z12
-	VPDPWSSD.BCST    2568(CX), Z8, Z13
-	VPDPWSSD.BCST    2572(CX), Z8, Z14
-	VPDPWSSD.BCST    2576(CX), Z8, Z15
-	VPDPWSSD.BCST    2580(CX), Z8, Z16
-	VPDPWSSD.BCST    2584(CX), Z8, Z17
-	VPDPWSSD.BCST    2588(CX), Z8, Z18
-	VPMOVZXBW        2720(AX), Z8
-	VPDPWSSD.BCST    2592(CX), Z8, Z11
-	VPDPWSSD.BCST    2596(CX), Z8, Z12
-	VPDPWSSD.BCST    2600(CX), Z8, Z13
-	VPDPWSSD.BCST    2604(CX), Z8, Z14
-	VPDPWSSD.BCST    2608(CX), Z8, Z15
-	VPDPWSSD.BCST    2612(CX), Z8, Z16
-	VPDPWSSD.BCST    2616(CX), Z8, Z17
-	VPDPWSSD.BCST    2620(CX), Z8, Z18
-	VPMOVZXBW        2752(AX), Z8
-	VPDPWSSD.BCST    2624(CX), Z8, Z11
-	VPDPWSSD.BCST    2628(CX), Z8, Z12
-	VPDPWSSD.BCST    2632(CX), Z8, Z13
-	VPDPWSSD.BCST    2636(CX), Z8, Z14
-	VPDPWSSD.BCST    2640(CX), Z8, Z15
-	VPDPWSSD.BCST    2644(CX), Z8, Z16
-	VPDPWSSD.BCST    2648(CX), Z8, Z17
-	VPDPWSSD.BCST    2652(CX), Z8, Z18
-	VPMOVZXBW        2784(AX), Z8
-	VPDPWSSD.BCST    2656(CX), Z8, Z11
-	VPDPWSSD.BCST    2660(CX), Z8, Z12
-	VPDPWSSD.BCST    2664(CX), Z8, Z13
-	VPDPWSSD.BCST    2668(CX), Z8, Z14
-	VPDPWSSD.BCST    2672(CX), Z8, Z15
-	VPDPWSSD.BCST    2676(CX), Z8, Z16
-	VPDPWSSD.BCST    2680(CX), Z8, Z17
-	VPDPWSSD.BCST    2684(CX), Z8, Z18
-	VCVTPH2PS        2816(AX), Z8
+	VPMOVZXBW        2688(AX), Z0
+	VPDPWSSD.BCST    2560(CX), Z0, Z11
+	VPDPWSSD.BCST    2564(CX), Z0, Z12
+	VPDPWSSD.BCST    2568(CX), Z0, Z13
+	VPDPWSSD.BCST    2572(CX), Z0, Z14
+	VPDPWSSD.BCST    2576(CX), Z0, Z15
+	VPDPWSSD.BCST    2580(CX), Z0, Z16
+	VPDPWSSD.BCST    2584(CX), Z0, Z17
+	VPDPWSSD.BCST    2588(CX), Z0, Z18
+	VPMOVZXBW        2720(AX), Z0
+	VPDPWSSD.BCST    2592(CX), Z0, Z11
+	VPDPWSSD.BCST    2596(CX), Z0, Z12
+	VPDPWSSD.BCST    2600(CX), Z0, Z13
+	VPDPWSSD.BCST    2604(CX), Z0, Z14
+	VPDPWSSD.BCST    2608(CX), Z0, Z15
+	VPDPWSSD.BCST    2612(CX), Z0, Z16
+	VPDPWSSD.BCST    2616(CX), Z0, Z17
+	VPDPWSSD.BCST    2620(CX), Z0, Z18
+	VPMOVZXBW        2752(AX), Z0
+	VPDPWSSD.BCST    2624(CX), Z0, Z11
+	VPDPWSSD.BCST    2628(CX), Z0, Z12
+	VPDPWSSD.BCST    2632(CX), Z0, Z13
+	VPDPWSSD.BCST    2636(CX), Z0, Z14
+	VPDPWSSD.BCST    2640(CX), Z0, Z15
+	VPDPWSSD.BCST    2644(CX), Z0, Z16
+	VPDPWSSD.BCST    2648(CX), Z0, Z17
+	VPDPWSSD.BCST    2652(CX), Z0, Z18
+	VPMOVZXBW        2784(AX), Z0
+	VPDPWSSD.BCST    2656(CX), Z0, Z11
+	VPDPWSSD.BCST    2660(CX), Z0, Z12
+	VPDPWSSD.BCST    2664(CX), Z0, Z13
+	VPDPWSSD.BCST    2668(CX), Z0, Z14
+	VPDPWSSD.BCST    2672(CX), Z0, Z15
+	VPDPWSSD.BCST    2676(CX), Z0, Z16
+	VPDPWSSD.BCST    2680(CX), Z0, Z17
+	VPDPWSSD.BCST    2684(CX), Z0, Z18
+	VCVTPH2PS        2816(AX), Z0
 	VCVTPH2PS        2848(AX), Z27
 	VCVTDQ2PS        Z19, Z19
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z8, Z19, Z19
+	VMULPS           Z0, Z19, Z19
 	VFNMADD231PS     Z11, Z27, Z19
-	VFMADD231PS.BCST 2688(CX), Z19, Z0
+	VFMADD231PS.BCST 2688(CX), Z19, Z1
 	VCVTDQ2PS        Z20, Z20
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z8, Z20, Z20
+	VMULPS           Z0, Z20, Z20
 	VFNMADD231PS     Z12, Z27, Z20
-	VFMADD231PS.BCST 2692(CX), Z20, Z1
+	VFMADD231PS.BCST 2692(CX), Z20, Z2
 	VCVTDQ2PS        Z21, Z21
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z8, Z21, Z21
+	VMULPS           Z0, Z21, Z21
 	VFNMADD231PS     Z13, Z27, Z21
-	VFMADD231PS.BCST 2696(CX), Z21, Z2
+	VFMADD231PS.BCST 2696(CX), Z21, Z3
 	VCVTDQ2PS        Z22, Z22
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z8, Z22, Z22
+	VMULPS           Z0, Z22, Z22
 	VFNMADD231PS     Z14, Z27, Z22
-	VFMADD231PS.BCST 2700(CX), Z22, Z3
+	VFMADD231PS.BCST 2700(CX), Z22, Z4
 	VCVTDQ2PS        Z23, Z23
 	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z8, Z23, Z23
+	VMULPS           Z0, Z23, Z23
 	VFNMADD231PS     Z15, Z27, Z23
-	VFMADD231PS.BCST 2704(CX), Z23, Z4
+	VFMADD231PS.BCST 2704(CX), Z23, Z5
 	VCVTDQ2PS        Z24, Z24
 	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z8, Z24, Z24
+	VMULPS           Z0, Z24, Z24
 	VFNMADD231PS     Z16, Z27, Z24
-	VFMADD231PS.BCST 2708(CX), Z24, Z5
+	VFMADD231PS.BCST 2708(CX), Z24, Z6
 	VCVTDQ2PS        Z25, Z25
 	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z8, Z25, Z25
+	VMULPS           Z0, Z25, Z25
 	VFNMADD231PS     Z17, Z27, Z25
-	VFMADD231PS.BCST 2712(CX), Z25, Z6
+	VFMADD231PS.BCST 2712(CX), Z25, Z7
 	VCVTDQ2PS        Z26, Z26
 	VCVTDQ2PS        Z18, Z18
-	VMULPS           Z8, Z26, Z26
+	VMULPS           Z0, Z26, Z26
 	VFNMADD231PS     Z18, Z27, Z26
-	VFMADD231PS.BCST 2716(CX), Z26, Z7
+	VFMADD231PS.BCST 2716(CX), Z26, Z8
 	ADDQ             $0x00000b40, AX
 	ADDQ             $0x00000aa0, CX
 	DECQ             DX
@@ -10611,7 +6053,3892 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx4PairAVX512(SB), $576-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000b40, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	LEAQ   2560(AX), R10
+	MOVQ   CX, R11
+
+loop2:
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x03, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 16(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 20(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 32(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 36(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 40(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 44(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x01, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 48(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 52(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 56(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 60(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VMOVDQU32    (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 64(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 68(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 72(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x01, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 80(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 84(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 88(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 92(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 96(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 100(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x03, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 112(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 116(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 120(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVZXBD    (R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVZXBD    (R10)(BX*1), Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPSRLW       $0x04, (R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x04, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 128(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 132(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 136(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 140(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 64(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x03, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 144(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 148(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 152(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 156(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 128(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 160(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 164(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 168(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 192(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x01, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 176(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 180(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 184(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 188(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 256(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 256(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 192(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 196(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 200(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 204(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 320(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 320(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x01, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 208(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 212(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 216(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 220(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 384(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 384(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 224(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 228(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 232(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 236(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 448(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 448(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x03, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 240(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 244(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 248(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 252(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVZXBD    16(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVZXBD    16(R10)(BX*1), Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000100, R11
+	DECQ         DI
+	JNZ          loop2
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPMOVZXBW    2688(AX), Z0
+	VPMOVZXBW    2688(AX)(BX*1), Z1
+	VPBROADCASTD 1280(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1284(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1288(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1292(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VPMOVZXBW    2720(AX), Z0
+	VPMOVZXBW    2720(AX)(BX*1), Z1
+	VPBROADCASTD 1296(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1300(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1304(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1308(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VPMOVZXBW    2752(AX), Z0
+	VPMOVZXBW    2752(AX)(BX*1), Z1
+	VPBROADCASTD 1312(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1316(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1320(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1324(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VPMOVZXBW    2784(AX), Z0
+	VPMOVZXBW    2784(AX)(BX*1), Z1
+	VPBROADCASTD 1328(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 1332(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1336(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1340(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VCVTPH2PS    2816(AX), Z0
+	VCVTPH2PS    2848(AX), Z1
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z13, Z13
+	VFNMADD231PS Z5, Z1, Z13
+	VBROADCASTSS 1344(CX), Z2
+	VFMADD213PS  (SI), Z2, Z13
+	VMOVUPS      Z13, (SI)
+	VCVTDQ2PS    Z14, Z14
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z14, Z14
+	VFNMADD231PS Z6, Z1, Z14
+	VBROADCASTSS 1348(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z14
+	VMOVUPS      Z14, 64(SI)
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z15, Z15
+	VFNMADD231PS Z7, Z1, Z15
+	VBROADCASTSS 1352(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z15
+	VMOVUPS      Z15, 128(SI)
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z16, Z16
+	VFNMADD231PS Z8, Z1, Z16
+	VBROADCASTSS 1356(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z16
+	VMOVUPS      Z16, 192(SI)
+	VCVTPH2PS    2816(AX)(BX*1), Z0
+	VCVTPH2PS    2848(AX)(BX*1), Z1
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z17, Z17
+	VFNMADD231PS Z9, Z1, Z17
+	VBROADCASTSS 1344(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z17
+	VMOVUPS      Z17, 256(SI)
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z18, Z18
+	VFNMADD231PS Z10, Z1, Z18
+	VBROADCASTSS 1348(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z18
+	VMOVUPS      Z18, 320(SI)
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z19, Z19
+	VFNMADD231PS Z11, Z1, Z19
+	VBROADCASTSS 1352(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z19
+	VMOVUPS      Z19, 384(SI)
+	VCVTDQ2PS    Z20, Z20
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z20, Z20
+	VFNMADD231PS Z12, Z1, Z20
+	VBROADCASTSS 1356(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z20
+	VMOVUPS      Z20, 448(SI)
+	ADDQ         $0x00000b40, AX
+	ADDQ         $0x00000550, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx5PairAVX512(SB), $704-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000b40, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	LEAQ   2560(AX), R10
+	MOVQ   CX, R11
+
+loop2:
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x03, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 20(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 40(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 44(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 48(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 52(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 56(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x01, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 60(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 64(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 68(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 72(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 76(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VMOVDQU32    (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 80(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 84(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 88(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 92(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 96(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x01, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 100(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 112(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 116(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 120(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 124(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 128(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 132(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 136(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x03, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 140(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 144(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVZXBD    (R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVZXBD    (R10)(BX*1), Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPSRLW       $0x04, (R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x04, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 160(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 164(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 168(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 172(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 176(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 64(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x03, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 180(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 184(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 188(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 192(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 196(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 128(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 200(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 204(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 208(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 212(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 216(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 192(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x01, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 220(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 224(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 228(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 232(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 236(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 256(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 256(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 240(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 244(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 248(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 252(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 256(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 320(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 320(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x01, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 260(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 264(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 268(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 272(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 276(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 384(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 384(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 280(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 284(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 288(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 292(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 296(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 448(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 448(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x03, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 300(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 304(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 308(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 312(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 316(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVZXBD    16(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVZXBD    16(R10)(BX*1), Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000140, R11
+	DECQ         DI
+	JNZ          loop2
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPMOVZXBW    2688(AX), Z0
+	VPMOVZXBW    2688(AX)(BX*1), Z1
+	VPBROADCASTD 1600(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1604(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1608(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1612(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1616(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VPMOVZXBW    2720(AX), Z0
+	VPMOVZXBW    2720(AX)(BX*1), Z1
+	VPBROADCASTD 1620(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1624(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1628(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1632(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1636(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VPMOVZXBW    2752(AX), Z0
+	VPMOVZXBW    2752(AX)(BX*1), Z1
+	VPBROADCASTD 1640(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1644(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1648(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1652(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1656(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VPMOVZXBW    2784(AX), Z0
+	VPMOVZXBW    2784(AX)(BX*1), Z1
+	VPBROADCASTD 1660(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 1664(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1668(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1672(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1676(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VCVTPH2PS    2816(AX), Z0
+	VCVTPH2PS    2848(AX), Z1
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z15, Z15
+	VFNMADD231PS Z5, Z1, Z15
+	VBROADCASTSS 1680(CX), Z2
+	VFMADD213PS  (SI), Z2, Z15
+	VMOVUPS      Z15, (SI)
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z16, Z16
+	VFNMADD231PS Z6, Z1, Z16
+	VBROADCASTSS 1684(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z16
+	VMOVUPS      Z16, 64(SI)
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z17, Z17
+	VFNMADD231PS Z7, Z1, Z17
+	VBROADCASTSS 1688(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z17
+	VMOVUPS      Z17, 128(SI)
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z18, Z18
+	VFNMADD231PS Z8, Z1, Z18
+	VBROADCASTSS 1692(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z18
+	VMOVUPS      Z18, 192(SI)
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z19, Z19
+	VFNMADD231PS Z9, Z1, Z19
+	VBROADCASTSS 1696(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z19
+	VMOVUPS      Z19, 256(SI)
+	VCVTPH2PS    2816(AX)(BX*1), Z0
+	VCVTPH2PS    2848(AX)(BX*1), Z1
+	VCVTDQ2PS    Z20, Z20
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z20, Z20
+	VFNMADD231PS Z10, Z1, Z20
+	VBROADCASTSS 1680(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z20
+	VMOVUPS      Z20, 320(SI)
+	VCVTDQ2PS    Z21, Z21
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z21, Z21
+	VFNMADD231PS Z11, Z1, Z21
+	VBROADCASTSS 1684(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z21
+	VMOVUPS      Z21, 384(SI)
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z22, Z22
+	VFNMADD231PS Z12, Z1, Z22
+	VBROADCASTSS 1688(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z22
+	VMOVUPS      Z22, 448(SI)
+	VCVTDQ2PS    Z23, Z23
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z23, Z23
+	VFNMADD231PS Z13, Z1, Z23
+	VBROADCASTSS 1692(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z23
+	VMOVUPS      Z23, 512(SI)
+	VCVTDQ2PS    Z24, Z24
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z24, Z24
+	VFNMADD231PS Z14, Z1, Z24
+	VBROADCASTSS 1696(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z24
+	VMOVUPS      Z24, 576(SI)
+	ADDQ         $0x00000b40, AX
+	ADDQ         $0x000006a4, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ5Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ5Kx6PairAVX512(SB), $832-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000b40, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	VMOVUPS      Z2, 640(SI)
+	VMOVUPS      Z2, 704(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	LEAQ   2560(AX), R10
+	MOVQ   CX, R11
+
+loop2:
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 4(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 8(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 12(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 16(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 20(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x03, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 24(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 40(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 44(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 48(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 52(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 56(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 60(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 64(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 68(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x01, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 72(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 80(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 84(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 88(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 92(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VMOVDQU32    (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 96(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 100(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 104(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 108(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 112(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 116(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x01, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 120(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 128(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 132(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 136(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 140(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 144(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 160(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 164(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPSRLW       $0x03, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 168(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 176(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 180(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 184(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 188(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVZXBD    (R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVZXBD    (R10)(BX*1), Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPSRLW       $0x04, (R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x04, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 192(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 196(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 200(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 204(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 208(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 212(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 64(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x03, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 216(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 220(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 224(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 228(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 232(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 236(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 128(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 240(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 244(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 248(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 252(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 256(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 260(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 192(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSLLW       $0x01, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 264(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 268(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 272(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 276(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 280(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 284(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 256(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 256(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 288(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 292(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 296(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 300(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 304(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 308(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 320(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 320(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x01, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 312(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 316(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 320(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 324(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 328(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 332(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 384(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 384(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 336(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 340(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 344(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 348(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 352(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 356(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 448(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 448(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x03, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 360(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 364(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 368(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 372(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 376(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 380(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVZXBD    16(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVZXBD    16(R10)(BX*1), Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000180, R11
+	DECQ         DI
+	JNZ          loop2
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPMOVZXBW    2688(AX), Z0
+	VPMOVZXBW    2688(AX)(BX*1), Z1
+	VPBROADCASTD 1920(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1924(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1928(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1932(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 1936(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 1940(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VPMOVZXBW    2720(AX), Z0
+	VPMOVZXBW    2720(AX)(BX*1), Z1
+	VPBROADCASTD 1944(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1948(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1952(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1956(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 1960(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 1964(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VPMOVZXBW    2752(AX), Z0
+	VPMOVZXBW    2752(AX)(BX*1), Z1
+	VPBROADCASTD 1968(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1972(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 1976(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 1980(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 1984(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 1988(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VPMOVZXBW    2784(AX), Z0
+	VPMOVZXBW    2784(AX)(BX*1), Z1
+	VPBROADCASTD 1992(CX), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 1996(CX), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 2000(CX), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 2004(CX), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 2008(CX), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 2012(CX), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VCVTPH2PS    2816(AX), Z0
+	VCVTPH2PS    2848(AX), Z1
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z17, Z17
+	VFNMADD231PS Z5, Z1, Z17
+	VBROADCASTSS 2016(CX), Z2
+	VFMADD213PS  (SI), Z2, Z17
+	VMOVUPS      Z17, (SI)
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z18, Z18
+	VFNMADD231PS Z6, Z1, Z18
+	VBROADCASTSS 2020(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z18
+	VMOVUPS      Z18, 64(SI)
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z19, Z19
+	VFNMADD231PS Z7, Z1, Z19
+	VBROADCASTSS 2024(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z19
+	VMOVUPS      Z19, 128(SI)
+	VCVTDQ2PS    Z20, Z20
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z20, Z20
+	VFNMADD231PS Z8, Z1, Z20
+	VBROADCASTSS 2028(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z20
+	VMOVUPS      Z20, 192(SI)
+	VCVTDQ2PS    Z21, Z21
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z21, Z21
+	VFNMADD231PS Z9, Z1, Z21
+	VBROADCASTSS 2032(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z21
+	VMOVUPS      Z21, 256(SI)
+	VCVTDQ2PS    Z22, Z22
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z22, Z22
+	VFNMADD231PS Z10, Z1, Z22
+	VBROADCASTSS 2036(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z22
+	VMOVUPS      Z22, 320(SI)
+	VCVTPH2PS    2816(AX)(BX*1), Z0
+	VCVTPH2PS    2848(AX)(BX*1), Z1
+	VCVTDQ2PS    Z23, Z23
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z23, Z23
+	VFNMADD231PS Z11, Z1, Z23
+	VBROADCASTSS 2016(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z23
+	VMOVUPS      Z23, 384(SI)
+	VCVTDQ2PS    Z24, Z24
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z24, Z24
+	VFNMADD231PS Z12, Z1, Z24
+	VBROADCASTSS 2020(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z24
+	VMOVUPS      Z24, 448(SI)
+	VCVTDQ2PS    Z25, Z25
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z25, Z25
+	VFNMADD231PS Z13, Z1, Z25
+	VBROADCASTSS 2024(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z25
+	VMOVUPS      Z25, 512(SI)
+	VCVTDQ2PS    Z26, Z26
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z26, Z26
+	VFNMADD231PS Z14, Z1, Z26
+	VBROADCASTSS 2028(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z26
+	VMOVUPS      Z26, 576(SI)
+	VCVTDQ2PS    Z27, Z27
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z27, Z27
+	VFNMADD231PS Z15, Z1, Z27
+	VBROADCASTSS 2032(CX), Z2
+	VFMADD213PS  640(SI), Z2, Z27
+	VMOVUPS      Z27, 640(SI)
+	VCVTDQ2PS    Z28, Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z28, Z28
+	VFNMADD231PS Z16, Z1, Z28
+	VBROADCASTSS 2036(CX), Z2
+	VFMADD213PS  704(SI), Z2, Z28
+	VMOVUPS      Z28, 704(SI)
+	ADDQ         $0x00000b40, AX
+	ADDQ         $0x000007f8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	VMOVUPS      640(SI), Z15
+	VMOVUPS      704(SI), Z16
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       (DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+	VADDPS       64(DX), Z15, Z15
+	VADDPS       64(DX), Z16, Z16
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z15, Z15
+	ADDQ   CX, DX
+	VADDPS (DX), Z10, Z10
+	VADDPS 64(DX), Z16, Z16
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z16, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx1AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z2
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z3
+
+loop1:
+	VPXORD Z5, Z5, Z5
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   3072(AX), R8
+	MOVQ   CX, R9
+	LEAQ   256(CX), R10
+
+loop2:
+	VPBROADCASTD     (R10), Z4
+	VPANDD           (SI), Z2, Z0
+	VPSLLW           $0x04, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z4
+	VPANDD           64(SI), Z2, Z0
+	VPSLLW           $0x04, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    4(R9), Z0, Z4
+	VPANDD           128(SI), Z2, Z0
+	VPSLLW           $0x04, 128(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    8(R9), Z0, Z4
+	VPANDD           192(SI), Z2, Z0
+	VPSLLW           $0x04, 192(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    12(R9), Z0, Z4
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z4, Z4
+	VPADDD           Z4, Z5, Z5
+	VPBROADCASTD     4(R10), Z4
+	VPANDD           256(SI), Z2, Z0
+	VPSLLW           $0x02, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    16(R9), Z0, Z4
+	VPANDD           320(SI), Z2, Z0
+	VPSLLW           $0x02, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    20(R9), Z0, Z4
+	VPANDD           384(SI), Z2, Z0
+	VPSLLW           $0x02, 128(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z4
+	VPANDD           448(SI), Z2, Z0
+	VPSLLW           $0x02, 192(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    28(R9), Z0, Z4
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z4, Z4
+	VPADDD           Z4, Z5, Z5
+	VPBROADCASTD     8(R10), Z4
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VMOVDQU32        (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z4
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VMOVDQU32        64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    36(R9), Z0, Z4
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VMOVDQU32        128(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    40(R9), Z0, Z4
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VMOVDQU32        192(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    44(R9), Z0, Z4
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z4, Z4
+	VPADDD           Z4, Z5, Z5
+	VPBROADCASTD     12(R10), Z4
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x02, (DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z4
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    52(R9), Z0, Z4
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x02, 128(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    56(R9), Z0, Z4
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x02, 192(DI), Z6
+	VPTERNLOGD       $0xf8, Z3, Z6, Z0
+	VPDPBUSD.BCST    60(R9), Z0, Z4
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z4, Z4
+	VPADDD           Z4, Z5, Z5
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x00000040, R9
+	ADDQ             $0x00000010, R10
+	DECQ             BX
+	JNZ              loop2
+	VCVTPH2PS        3328(AX), Z0
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z5, Z5
+	VFMADD231PS.BCST 336(CX), Z5, Z1
+	ADDQ             $0x00000d20, AX
+	ADDQ             $0x00000154, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx2AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z3
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z4
+
+loop1:
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   3072(AX), R8
+	MOVQ   CX, R9
+	LEAQ   512(CX), R10
+
+loop2:
+	VPBROADCASTD     (R10), Z5
+	VPBROADCASTD     4(R10), Z6
+	VPANDD           (SI), Z3, Z0
+	VPSLLW           $0x04, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z5
+	VPDPBUSD.BCST    4(R9), Z0, Z6
+	VPANDD           64(SI), Z3, Z0
+	VPSLLW           $0x04, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    8(R9), Z0, Z5
+	VPDPBUSD.BCST    12(R9), Z0, Z6
+	VPANDD           128(SI), Z3, Z0
+	VPSLLW           $0x04, 128(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    16(R9), Z0, Z5
+	VPDPBUSD.BCST    20(R9), Z0, Z6
+	VPANDD           192(SI), Z3, Z0
+	VPSLLW           $0x04, 192(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z5
+	VPDPBUSD.BCST    28(R9), Z0, Z6
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z5, Z5
+	VPADDD           Z5, Z7, Z7
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z8, Z8
+	VPBROADCASTD     8(R10), Z5
+	VPBROADCASTD     12(R10), Z6
+	VPANDD           256(SI), Z3, Z0
+	VPSLLW           $0x02, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z5
+	VPDPBUSD.BCST    36(R9), Z0, Z6
+	VPANDD           320(SI), Z3, Z0
+	VPSLLW           $0x02, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    40(R9), Z0, Z5
+	VPDPBUSD.BCST    44(R9), Z0, Z6
+	VPANDD           384(SI), Z3, Z0
+	VPSLLW           $0x02, 128(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z5
+	VPDPBUSD.BCST    52(R9), Z0, Z6
+	VPANDD           448(SI), Z3, Z0
+	VPSLLW           $0x02, 192(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    56(R9), Z0, Z5
+	VPDPBUSD.BCST    60(R9), Z0, Z6
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z5, Z5
+	VPADDD           Z5, Z7, Z7
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z8, Z8
+	VPBROADCASTD     16(R10), Z5
+	VPBROADCASTD     20(R10), Z6
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VMOVDQU32        (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    64(R9), Z0, Z5
+	VPDPBUSD.BCST    68(R9), Z0, Z6
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VMOVDQU32        64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    72(R9), Z0, Z5
+	VPDPBUSD.BCST    76(R9), Z0, Z6
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VMOVDQU32        128(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    80(R9), Z0, Z5
+	VPDPBUSD.BCST    84(R9), Z0, Z6
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VMOVDQU32        192(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    88(R9), Z0, Z5
+	VPDPBUSD.BCST    92(R9), Z0, Z6
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z5, Z5
+	VPADDD           Z5, Z7, Z7
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z8, Z8
+	VPBROADCASTD     24(R10), Z5
+	VPBROADCASTD     28(R10), Z6
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x02, (DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z5
+	VPDPBUSD.BCST    100(R9), Z0, Z6
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    104(R9), Z0, Z5
+	VPDPBUSD.BCST    108(R9), Z0, Z6
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x02, 128(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    112(R9), Z0, Z5
+	VPDPBUSD.BCST    116(R9), Z0, Z6
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x02, 192(DI), Z9
+	VPTERNLOGD       $0xf8, Z4, Z9, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z5
+	VPDPBUSD.BCST    124(R9), Z0, Z6
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z5, Z5
+	VPADDD           Z5, Z7, Z7
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z8, Z8
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x00000080, R9
+	ADDQ             $0x00000020, R10
+	DECQ             BX
+	JNZ              loop2
+	VCVTPH2PS        3328(AX), Z0
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 672(CX), Z7, Z1
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 676(CX), Z8, Z2
+	ADDQ             $0x00000d20, AX
+	ADDQ             $0x000002a8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx3AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z4
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z5
+
+loop1:
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   3072(AX), R8
+	MOVQ   CX, R9
+	LEAQ   768(CX), R10
+
+loop2:
+	VPBROADCASTD     (R10), Z6
+	VPBROADCASTD     4(R10), Z7
+	VPBROADCASTD     8(R10), Z8
+	VPANDD           (SI), Z4, Z0
+	VPSLLW           $0x04, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z6
+	VPDPBUSD.BCST    4(R9), Z0, Z7
+	VPDPBUSD.BCST    8(R9), Z0, Z8
+	VPANDD           64(SI), Z4, Z0
+	VPSLLW           $0x04, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    12(R9), Z0, Z6
+	VPDPBUSD.BCST    16(R9), Z0, Z7
+	VPDPBUSD.BCST    20(R9), Z0, Z8
+	VPANDD           128(SI), Z4, Z0
+	VPSLLW           $0x04, 128(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z6
+	VPDPBUSD.BCST    28(R9), Z0, Z7
+	VPDPBUSD.BCST    32(R9), Z0, Z8
+	VPANDD           192(SI), Z4, Z0
+	VPSLLW           $0x04, 192(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    36(R9), Z0, Z6
+	VPDPBUSD.BCST    40(R9), Z0, Z7
+	VPDPBUSD.BCST    44(R9), Z0, Z8
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z9, Z9
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z10, Z10
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z11, Z11
+	VPBROADCASTD     12(R10), Z6
+	VPBROADCASTD     16(R10), Z7
+	VPBROADCASTD     20(R10), Z8
+	VPANDD           256(SI), Z4, Z0
+	VPSLLW           $0x02, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z6
+	VPDPBUSD.BCST    52(R9), Z0, Z7
+	VPDPBUSD.BCST    56(R9), Z0, Z8
+	VPANDD           320(SI), Z4, Z0
+	VPSLLW           $0x02, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    60(R9), Z0, Z6
+	VPDPBUSD.BCST    64(R9), Z0, Z7
+	VPDPBUSD.BCST    68(R9), Z0, Z8
+	VPANDD           384(SI), Z4, Z0
+	VPSLLW           $0x02, 128(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    72(R9), Z0, Z6
+	VPDPBUSD.BCST    76(R9), Z0, Z7
+	VPDPBUSD.BCST    80(R9), Z0, Z8
+	VPANDD           448(SI), Z4, Z0
+	VPSLLW           $0x02, 192(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    84(R9), Z0, Z6
+	VPDPBUSD.BCST    88(R9), Z0, Z7
+	VPDPBUSD.BCST    92(R9), Z0, Z8
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z9, Z9
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z10, Z10
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z11, Z11
+	VPBROADCASTD     24(R10), Z6
+	VPBROADCASTD     28(R10), Z7
+	VPBROADCASTD     32(R10), Z8
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VMOVDQU32        (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z6
+	VPDPBUSD.BCST    100(R9), Z0, Z7
+	VPDPBUSD.BCST    104(R9), Z0, Z8
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VMOVDQU32        64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    108(R9), Z0, Z6
+	VPDPBUSD.BCST    112(R9), Z0, Z7
+	VPDPBUSD.BCST    116(R9), Z0, Z8
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VMOVDQU32        128(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z6
+	VPDPBUSD.BCST    124(R9), Z0, Z7
+	VPDPBUSD.BCST    128(R9), Z0, Z8
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VMOVDQU32        192(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    132(R9), Z0, Z6
+	VPDPBUSD.BCST    136(R9), Z0, Z7
+	VPDPBUSD.BCST    140(R9), Z0, Z8
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z9, Z9
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z10, Z10
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z11, Z11
+	VPBROADCASTD     36(R10), Z6
+	VPBROADCASTD     40(R10), Z7
+	VPBROADCASTD     44(R10), Z8
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x02, (DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    144(R9), Z0, Z6
+	VPDPBUSD.BCST    148(R9), Z0, Z7
+	VPDPBUSD.BCST    152(R9), Z0, Z8
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    156(R9), Z0, Z6
+	VPDPBUSD.BCST    160(R9), Z0, Z7
+	VPDPBUSD.BCST    164(R9), Z0, Z8
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x02, 128(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    168(R9), Z0, Z6
+	VPDPBUSD.BCST    172(R9), Z0, Z7
+	VPDPBUSD.BCST    176(R9), Z0, Z8
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x02, 192(DI), Z12
+	VPTERNLOGD       $0xf8, Z5, Z12, Z0
+	VPDPBUSD.BCST    180(R9), Z0, Z6
+	VPDPBUSD.BCST    184(R9), Z0, Z7
+	VPDPBUSD.BCST    188(R9), Z0, Z8
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z6, Z6
+	VPADDD           Z6, Z9, Z9
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z10, Z10
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z11, Z11
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x000000c0, R9
+	ADDQ             $0x00000030, R10
+	DECQ             BX
+	JNZ              loop2
+	VCVTPH2PS        3328(AX), Z0
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 1008(CX), Z9, Z1
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 1012(CX), Z10, Z2
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 1016(CX), Z11, Z3
+	ADDQ             $0x00000d20, AX
+	ADDQ             $0x000003fc, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx4AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z5
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z6
+
+loop1:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   3072(AX), R8
+	MOVQ   CX, R9
+	LEAQ   1024(CX), R10
+
+loop2:
+	VPBROADCASTD     (R10), Z7
+	VPBROADCASTD     4(R10), Z8
+	VPBROADCASTD     8(R10), Z9
+	VPBROADCASTD     12(R10), Z10
+	VPANDD           (SI), Z5, Z0
+	VPSLLW           $0x04, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z7
+	VPDPBUSD.BCST    4(R9), Z0, Z8
+	VPDPBUSD.BCST    8(R9), Z0, Z9
+	VPDPBUSD.BCST    12(R9), Z0, Z10
+	VPANDD           64(SI), Z5, Z0
+	VPSLLW           $0x04, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    16(R9), Z0, Z7
+	VPDPBUSD.BCST    20(R9), Z0, Z8
+	VPDPBUSD.BCST    24(R9), Z0, Z9
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPANDD           128(SI), Z5, Z0
+	VPSLLW           $0x04, 128(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z7
+	VPDPBUSD.BCST    36(R9), Z0, Z8
+	VPDPBUSD.BCST    40(R9), Z0, Z9
+	VPDPBUSD.BCST    44(R9), Z0, Z10
+	VPANDD           192(SI), Z5, Z0
+	VPSLLW           $0x04, 192(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z7
+	VPDPBUSD.BCST    52(R9), Z0, Z8
+	VPDPBUSD.BCST    56(R9), Z0, Z9
+	VPDPBUSD.BCST    60(R9), Z0, Z10
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z11, Z11
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z12, Z12
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z13, Z13
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z14, Z14
+	VPBROADCASTD     16(R10), Z7
+	VPBROADCASTD     20(R10), Z8
+	VPBROADCASTD     24(R10), Z9
+	VPBROADCASTD     28(R10), Z10
+	VPANDD           256(SI), Z5, Z0
+	VPSLLW           $0x02, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    64(R9), Z0, Z7
+	VPDPBUSD.BCST    68(R9), Z0, Z8
+	VPDPBUSD.BCST    72(R9), Z0, Z9
+	VPDPBUSD.BCST    76(R9), Z0, Z10
+	VPANDD           320(SI), Z5, Z0
+	VPSLLW           $0x02, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    80(R9), Z0, Z7
+	VPDPBUSD.BCST    84(R9), Z0, Z8
+	VPDPBUSD.BCST    88(R9), Z0, Z9
+	VPDPBUSD.BCST    92(R9), Z0, Z10
+	VPANDD           384(SI), Z5, Z0
+	VPSLLW           $0x02, 128(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z7
+	VPDPBUSD.BCST    100(R9), Z0, Z8
+	VPDPBUSD.BCST    104(R9), Z0, Z9
+	VPDPBUSD.BCST    108(R9), Z0, Z10
+	VPANDD           448(SI), Z5, Z0
+	VPSLLW           $0x02, 192(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    112(R9), Z0, Z7
+	VPDPBUSD.BCST    116(R9), Z0, Z8
+	VPDPBUSD.BCST    120(R9), Z0, Z9
+	VPDPBUSD.BCST    124(R9), Z0, Z10
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z11, Z11
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z12, Z12
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z13, Z13
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z14, Z14
+	VPBROADCASTD     32(R10), Z7
+	VPBROADCASTD     36(R10), Z8
+	VPBROADCASTD     40(R10), Z9
+	VPBROADCASTD     44(R10), Z10
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VMOVDQU32        (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    128(R9), Z0, Z7
+	VPDPBUSD.BCST    132(R9), Z0, Z8
+	VPDPBUSD.BCST    136(R9), Z0, Z9
+	VPDPBUSD.BCST    140(R9), Z0, Z10
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VMOVDQU32        64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    144(R9), Z0, Z7
+	VPDPBUSD.BCST    148(R9), Z0, Z8
+	VPDPBUSD.BCST    152(R9), Z0, Z9
+	VPDPBUSD.BCST    156(R9), Z0, Z10
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VMOVDQU32        128(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    160(R9), Z0, Z7
+	VPDPBUSD.BCST    164(R9), Z0, Z8
+	VPDPBUSD.BCST    168(R9), Z0, Z9
+	VPDPBUSD.BCST    172(R9), Z0, Z10
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VMOVDQU32        192(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    176(R9), Z0, Z7
+	VPDPBUSD.BCST    180(R9), Z0, Z8
+	VPDPBUSD.BCST    184(R9), Z0, Z9
+	VPDPBUSD.BCST    188(R9), Z0, Z10
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z11, Z11
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z12, Z12
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z13, Z13
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z14, Z14
+	VPBROADCASTD     48(R10), Z7
+	VPBROADCASTD     52(R10), Z8
+	VPBROADCASTD     56(R10), Z9
+	VPBROADCASTD     60(R10), Z10
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x02, (DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    192(R9), Z0, Z7
+	VPDPBUSD.BCST    196(R9), Z0, Z8
+	VPDPBUSD.BCST    200(R9), Z0, Z9
+	VPDPBUSD.BCST    204(R9), Z0, Z10
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    208(R9), Z0, Z7
+	VPDPBUSD.BCST    212(R9), Z0, Z8
+	VPDPBUSD.BCST    216(R9), Z0, Z9
+	VPDPBUSD.BCST    220(R9), Z0, Z10
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x02, 128(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    224(R9), Z0, Z7
+	VPDPBUSD.BCST    228(R9), Z0, Z8
+	VPDPBUSD.BCST    232(R9), Z0, Z9
+	VPDPBUSD.BCST    236(R9), Z0, Z10
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x02, 192(DI), Z15
+	VPTERNLOGD       $0xf8, Z6, Z15, Z0
+	VPDPBUSD.BCST    240(R9), Z0, Z7
+	VPDPBUSD.BCST    244(R9), Z0, Z8
+	VPDPBUSD.BCST    248(R9), Z0, Z9
+	VPDPBUSD.BCST    252(R9), Z0, Z10
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z7, Z7
+	VPADDD           Z7, Z11, Z11
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z12, Z12
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z13, Z13
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z14, Z14
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000040, R10
+	DECQ             BX
+	JNZ              loop2
+	VCVTPH2PS        3328(AX), Z0
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 1344(CX), Z11, Z1
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 1348(CX), Z12, Z2
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 1352(CX), Z13, Z3
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 1356(CX), Z14, Z4
+	ADDQ             $0x00000d20, AX
+	ADDQ             $0x00000550, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx5AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z6
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z7
+
+loop1:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   3072(AX), R8
+	MOVQ   CX, R9
+	LEAQ   1280(CX), R10
+
+loop2:
+	VPBROADCASTD     (R10), Z8
+	VPBROADCASTD     4(R10), Z9
+	VPBROADCASTD     8(R10), Z10
+	VPBROADCASTD     12(R10), Z11
+	VPBROADCASTD     16(R10), Z12
+	VPANDD           (SI), Z6, Z0
+	VPSLLW           $0x04, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z8
+	VPDPBUSD.BCST    4(R9), Z0, Z9
+	VPDPBUSD.BCST    8(R9), Z0, Z10
+	VPDPBUSD.BCST    12(R9), Z0, Z11
+	VPDPBUSD.BCST    16(R9), Z0, Z12
+	VPANDD           64(SI), Z6, Z0
+	VPSLLW           $0x04, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    20(R9), Z0, Z8
+	VPDPBUSD.BCST    24(R9), Z0, Z9
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPANDD           128(SI), Z6, Z0
+	VPSLLW           $0x04, 128(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    40(R9), Z0, Z8
+	VPDPBUSD.BCST    44(R9), Z0, Z9
+	VPDPBUSD.BCST    48(R9), Z0, Z10
+	VPDPBUSD.BCST    52(R9), Z0, Z11
+	VPDPBUSD.BCST    56(R9), Z0, Z12
+	VPANDD           192(SI), Z6, Z0
+	VPSLLW           $0x04, 192(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    60(R9), Z0, Z8
+	VPDPBUSD.BCST    64(R9), Z0, Z9
+	VPDPBUSD.BCST    68(R9), Z0, Z10
+	VPDPBUSD.BCST    72(R9), Z0, Z11
+	VPDPBUSD.BCST    76(R9), Z0, Z12
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z13, Z13
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z14, Z14
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z15, Z15
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z16, Z16
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z17, Z17
+	VPBROADCASTD     20(R10), Z8
+	VPBROADCASTD     24(R10), Z9
+	VPBROADCASTD     28(R10), Z10
+	VPBROADCASTD     32(R10), Z11
+	VPBROADCASTD     36(R10), Z12
+	VPANDD           256(SI), Z6, Z0
+	VPSLLW           $0x02, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    80(R9), Z0, Z8
+	VPDPBUSD.BCST    84(R9), Z0, Z9
+	VPDPBUSD.BCST    88(R9), Z0, Z10
+	VPDPBUSD.BCST    92(R9), Z0, Z11
+	VPDPBUSD.BCST    96(R9), Z0, Z12
+	VPANDD           320(SI), Z6, Z0
+	VPSLLW           $0x02, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    100(R9), Z0, Z8
+	VPDPBUSD.BCST    104(R9), Z0, Z9
+	VPDPBUSD.BCST    108(R9), Z0, Z10
+	VPDPBUSD.BCST    112(R9), Z0, Z11
+	VPDPBUSD.BCST    116(R9), Z0, Z12
+	VPANDD           384(SI), Z6, Z0
+	VPSLLW           $0x02, 128(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z8
+	VPDPBUSD.BCST    124(R9), Z0, Z9
+	VPDPBUSD.BCST    128(R9), Z0, Z10
+	VPDPBUSD.BCST    132(R9), Z0, Z11
+	VPDPBUSD.BCST    136(R9), Z0, Z12
+	VPANDD           448(SI), Z6, Z0
+	VPSLLW           $0x02, 192(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    140(R9), Z0, Z8
+	VPDPBUSD.BCST    144(R9), Z0, Z9
+	VPDPBUSD.BCST    148(R9), Z0, Z10
+	VPDPBUSD.BCST    152(R9), Z0, Z11
+	VPDPBUSD.BCST    156(R9), Z0, Z12
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z13, Z13
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z14, Z14
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z15, Z15
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z16, Z16
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z17, Z17
+	VPBROADCASTD     40(R10), Z8
+	VPBROADCASTD     44(R10), Z9
+	VPBROADCASTD     48(R10), Z10
+	VPBROADCASTD     52(R10), Z11
+	VPBROADCASTD     56(R10), Z12
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VMOVDQU32        (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    160(R9), Z0, Z8
+	VPDPBUSD.BCST    164(R9), Z0, Z9
+	VPDPBUSD.BCST    168(R9), Z0, Z10
+	VPDPBUSD.BCST    172(R9), Z0, Z11
+	VPDPBUSD.BCST    176(R9), Z0, Z12
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VMOVDQU32        64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    180(R9), Z0, Z8
+	VPDPBUSD.BCST    184(R9), Z0, Z9
+	VPDPBUSD.BCST    188(R9), Z0, Z10
+	VPDPBUSD.BCST    192(R9), Z0, Z11
+	VPDPBUSD.BCST    196(R9), Z0, Z12
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VMOVDQU32        128(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    200(R9), Z0, Z8
+	VPDPBUSD.BCST    204(R9), Z0, Z9
+	VPDPBUSD.BCST    208(R9), Z0, Z10
+	VPDPBUSD.BCST    212(R9), Z0, Z11
+	VPDPBUSD.BCST    216(R9), Z0, Z12
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VMOVDQU32        192(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    220(R9), Z0, Z8
+	VPDPBUSD.BCST    224(R9), Z0, Z9
+	VPDPBUSD.BCST    228(R9), Z0, Z10
+	VPDPBUSD.BCST    232(R9), Z0, Z11
+	VPDPBUSD.BCST    236(R9), Z0, Z12
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z13, Z13
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z14, Z14
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z15, Z15
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z16, Z16
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z17, Z17
+	VPBROADCASTD     60(R10), Z8
+	VPBROADCASTD     64(R10), Z9
+	VPBROADCASTD     68(R10), Z10
+	VPBROADCASTD     72(R10), Z11
+	VPBROADCASTD     76(R10), Z12
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x02, (DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    240(R9), Z0, Z8
+	VPDPBUSD.BCST    244(R9), Z0, Z9
+	VPDPBUSD.BCST    248(R9), Z0, Z10
+	VPDPBUSD.BCST    252(R9), Z0, Z11
+	VPDPBUSD.BCST    256(R9), Z0, Z12
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    260(R9), Z0, Z8
+	VPDPBUSD.BCST    264(R9), Z0, Z9
+	VPDPBUSD.BCST    268(R9), Z0, Z10
+	VPDPBUSD.BCST    272(R9), Z0, Z11
+	VPDPBUSD.BCST    276(R9), Z0, Z12
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x02, 128(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    280(R9), Z0, Z8
+	VPDPBUSD.BCST    284(R9), Z0, Z9
+	VPDPBUSD.BCST    288(R9), Z0, Z10
+	VPDPBUSD.BCST    292(R9), Z0, Z11
+	VPDPBUSD.BCST    296(R9), Z0, Z12
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x02, 192(DI), Z18
+	VPTERNLOGD       $0xf8, Z7, Z18, Z0
+	VPDPBUSD.BCST    300(R9), Z0, Z8
+	VPDPBUSD.BCST    304(R9), Z0, Z9
+	VPDPBUSD.BCST    308(R9), Z0, Z10
+	VPDPBUSD.BCST    312(R9), Z0, Z11
+	VPDPBUSD.BCST    316(R9), Z0, Z12
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z8, Z8
+	VPADDD           Z8, Z13, Z13
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z14, Z14
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z15, Z15
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z16, Z16
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z17, Z17
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x00000140, R9
+	ADDQ             $0x00000050, R10
+	DECQ             BX
+	JNZ              loop2
+	VCVTPH2PS        3328(AX), Z0
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 1680(CX), Z13, Z1
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 1684(CX), Z14, Z2
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 1688(CX), Z15, Z3
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 1692(CX), Z16, Z4
+	VCVTDQ2PS        Z17, Z17
+	VMULPS           Z0, Z17, Z17
+	VFMADD231PS.BCST 1696(CX), Z17, Z5
+	ADDQ             $0x00000d20, AX
+	ADDQ             $0x000006a4, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx6AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z7
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z8
+
+loop1:
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   3072(AX), R8
+	MOVQ   CX, R9
+	LEAQ   1536(CX), R10
+
+loop2:
+	VPBROADCASTD     (R10), Z9
+	VPBROADCASTD     4(R10), Z10
+	VPBROADCASTD     8(R10), Z11
+	VPBROADCASTD     12(R10), Z12
+	VPBROADCASTD     16(R10), Z13
+	VPBROADCASTD     20(R10), Z14
+	VPANDD           (SI), Z7, Z0
+	VPSLLW           $0x04, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z9
+	VPDPBUSD.BCST    4(R9), Z0, Z10
+	VPDPBUSD.BCST    8(R9), Z0, Z11
+	VPDPBUSD.BCST    12(R9), Z0, Z12
+	VPDPBUSD.BCST    16(R9), Z0, Z13
+	VPDPBUSD.BCST    20(R9), Z0, Z14
+	VPANDD           64(SI), Z7, Z0
+	VPSLLW           $0x04, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    24(R9), Z0, Z9
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPDPBUSD.BCST    40(R9), Z0, Z13
+	VPDPBUSD.BCST    44(R9), Z0, Z14
+	VPANDD           128(SI), Z7, Z0
+	VPSLLW           $0x04, 128(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    48(R9), Z0, Z9
+	VPDPBUSD.BCST    52(R9), Z0, Z10
+	VPDPBUSD.BCST    56(R9), Z0, Z11
+	VPDPBUSD.BCST    60(R9), Z0, Z12
+	VPDPBUSD.BCST    64(R9), Z0, Z13
+	VPDPBUSD.BCST    68(R9), Z0, Z14
+	VPANDD           192(SI), Z7, Z0
+	VPSLLW           $0x04, 192(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    72(R9), Z0, Z9
+	VPDPBUSD.BCST    76(R9), Z0, Z10
+	VPDPBUSD.BCST    80(R9), Z0, Z11
+	VPDPBUSD.BCST    84(R9), Z0, Z12
+	VPDPBUSD.BCST    88(R9), Z0, Z13
+	VPDPBUSD.BCST    92(R9), Z0, Z14
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z15, Z15
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z16, Z16
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z17, Z17
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z18, Z18
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z19, Z19
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z20, Z20
+	VPBROADCASTD     24(R10), Z9
+	VPBROADCASTD     28(R10), Z10
+	VPBROADCASTD     32(R10), Z11
+	VPBROADCASTD     36(R10), Z12
+	VPBROADCASTD     40(R10), Z13
+	VPBROADCASTD     44(R10), Z14
+	VPANDD           256(SI), Z7, Z0
+	VPSLLW           $0x02, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z9
+	VPDPBUSD.BCST    100(R9), Z0, Z10
+	VPDPBUSD.BCST    104(R9), Z0, Z11
+	VPDPBUSD.BCST    108(R9), Z0, Z12
+	VPDPBUSD.BCST    112(R9), Z0, Z13
+	VPDPBUSD.BCST    116(R9), Z0, Z14
+	VPANDD           320(SI), Z7, Z0
+	VPSLLW           $0x02, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    120(R9), Z0, Z9
+	VPDPBUSD.BCST    124(R9), Z0, Z10
+	VPDPBUSD.BCST    128(R9), Z0, Z11
+	VPDPBUSD.BCST    132(R9), Z0, Z12
+	VPDPBUSD.BCST    136(R9), Z0, Z13
+	VPDPBUSD.BCST    140(R9), Z0, Z14
+	VPANDD           384(SI), Z7, Z0
+	VPSLLW           $0x02, 128(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    144(R9), Z0, Z9
+	VPDPBUSD.BCST    148(R9), Z0, Z10
+	VPDPBUSD.BCST    152(R9), Z0, Z11
+	VPDPBUSD.BCST    156(R9), Z0, Z12
+	VPDPBUSD.BCST    160(R9), Z0, Z13
+	VPDPBUSD.BCST    164(R9), Z0, Z14
+	VPANDD           448(SI), Z7, Z0
+	VPSLLW           $0x02, 192(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    168(R9), Z0, Z9
+	VPDPBUSD.BCST    172(R9), Z0, Z10
+	VPDPBUSD.BCST    176(R9), Z0, Z11
+	VPDPBUSD.BCST    180(R9), Z0, Z12
+	VPDPBUSD.BCST    184(R9), Z0, Z13
+	VPDPBUSD.BCST    188(R9), Z0, Z14
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z15, Z15
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z16, Z16
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z17, Z17
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z18, Z18
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z19, Z19
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z20, Z20
+	VPBROADCASTD     48(R10), Z9
+	VPBROADCASTD     52(R10), Z10
+	VPBROADCASTD     56(R10), Z11
+	VPBROADCASTD     60(R10), Z12
+	VPBROADCASTD     64(R10), Z13
+	VPBROADCASTD     68(R10), Z14
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VMOVDQU32        (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    192(R9), Z0, Z9
+	VPDPBUSD.BCST    196(R9), Z0, Z10
+	VPDPBUSD.BCST    200(R9), Z0, Z11
+	VPDPBUSD.BCST    204(R9), Z0, Z12
+	VPDPBUSD.BCST    208(R9), Z0, Z13
+	VPDPBUSD.BCST    212(R9), Z0, Z14
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VMOVDQU32        64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    216(R9), Z0, Z9
+	VPDPBUSD.BCST    220(R9), Z0, Z10
+	VPDPBUSD.BCST    224(R9), Z0, Z11
+	VPDPBUSD.BCST    228(R9), Z0, Z12
+	VPDPBUSD.BCST    232(R9), Z0, Z13
+	VPDPBUSD.BCST    236(R9), Z0, Z14
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VMOVDQU32        128(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    240(R9), Z0, Z9
+	VPDPBUSD.BCST    244(R9), Z0, Z10
+	VPDPBUSD.BCST    248(R9), Z0, Z11
+	VPDPBUSD.BCST    252(R9), Z0, Z12
+	VPDPBUSD.BCST    256(R9), Z0, Z13
+	VPDPBUSD.BCST    260(R9), Z0, Z14
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VMOVDQU32        192(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    264(R9), Z0, Z9
+	VPDPBUSD.BCST    268(R9), Z0, Z10
+	VPDPBUSD.BCST    272(R9), Z0, Z11
+	VPDPBUSD.BCST    276(R9), Z0, Z12
+	VPDPBUSD.BCST    280(R9), Z0, Z13
+	VPDPBUSD.BCST    284(R9), Z0, Z14
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z15, Z15
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z16, Z16
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z17, Z17
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z18, Z18
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z19, Z19
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z20, Z20
+	VPBROADCASTD     72(R10), Z9
+	VPBROADCASTD     76(R10), Z10
+	VPBROADCASTD     80(R10), Z11
+	VPBROADCASTD     84(R10), Z12
+	VPBROADCASTD     88(R10), Z13
+	VPBROADCASTD     92(R10), Z14
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x02, (DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    288(R9), Z0, Z9
+	VPDPBUSD.BCST    292(R9), Z0, Z10
+	VPDPBUSD.BCST    296(R9), Z0, Z11
+	VPDPBUSD.BCST    300(R9), Z0, Z12
+	VPDPBUSD.BCST    304(R9), Z0, Z13
+	VPDPBUSD.BCST    308(R9), Z0, Z14
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    312(R9), Z0, Z9
+	VPDPBUSD.BCST    316(R9), Z0, Z10
+	VPDPBUSD.BCST    320(R9), Z0, Z11
+	VPDPBUSD.BCST    324(R9), Z0, Z12
+	VPDPBUSD.BCST    328(R9), Z0, Z13
+	VPDPBUSD.BCST    332(R9), Z0, Z14
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x02, 128(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    336(R9), Z0, Z9
+	VPDPBUSD.BCST    340(R9), Z0, Z10
+	VPDPBUSD.BCST    344(R9), Z0, Z11
+	VPDPBUSD.BCST    348(R9), Z0, Z12
+	VPDPBUSD.BCST    352(R9), Z0, Z13
+	VPDPBUSD.BCST    356(R9), Z0, Z14
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x02, 192(DI), Z21
+	VPTERNLOGD       $0xf8, Z8, Z21, Z0
+	VPDPBUSD.BCST    360(R9), Z0, Z9
+	VPDPBUSD.BCST    364(R9), Z0, Z10
+	VPDPBUSD.BCST    368(R9), Z0, Z11
+	VPDPBUSD.BCST    372(R9), Z0, Z12
+	VPDPBUSD.BCST    376(R9), Z0, Z13
+	VPDPBUSD.BCST    380(R9), Z0, Z14
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z9, Z9
+	VPADDD           Z9, Z15, Z15
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z16, Z16
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z17, Z17
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z18, Z18
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z19, Z19
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z20, Z20
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x00000180, R9
+	ADDQ             $0x00000060, R10
+	DECQ             BX
+	JNZ              loop2
+	VCVTPH2PS        3328(AX), Z0
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 2016(CX), Z15, Z1
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 2020(CX), Z16, Z2
+	VCVTDQ2PS        Z17, Z17
+	VMULPS           Z0, Z17, Z17
+	VFMADD231PS.BCST 2024(CX), Z17, Z3
+	VCVTDQ2PS        Z18, Z18
+	VMULPS           Z0, Z18, Z18
+	VFMADD231PS.BCST 2028(CX), Z18, Z4
+	VCVTDQ2PS        Z19, Z19
+	VMULPS           Z0, Z19, Z19
+	VFMADD231PS.BCST 2032(CX), Z19, Z5
+	VCVTDQ2PS        Z20, Z20
+	VMULPS           Z0, Z20, Z20
+	VFMADD231PS.BCST 2036(CX), Z20, Z6
+	ADDQ             $0x00000d20, AX
+	ADDQ             $0x000007f8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx7AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z8
+	MOVL         $0x30303030, BX
+	VPBROADCASTD BX, Z9
+
+loop1:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   $0x00000004, BX
+	MOVQ   AX, SI
+	LEAQ   2048(AX), DI
+	LEAQ   3072(AX), R8
+	MOVQ   CX, R9
+	LEAQ   1792(CX), R10
+
+loop2:
+	VPBROADCASTD     (R10), Z10
+	VPBROADCASTD     4(R10), Z11
+	VPBROADCASTD     8(R10), Z12
+	VPBROADCASTD     12(R10), Z13
+	VPBROADCASTD     16(R10), Z14
+	VPBROADCASTD     20(R10), Z15
+	VPBROADCASTD     24(R10), Z16
+	VPANDD           (SI), Z8, Z0
+	VPSLLW           $0x04, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z10
+	VPDPBUSD.BCST    4(R9), Z0, Z11
+	VPDPBUSD.BCST    8(R9), Z0, Z12
+	VPDPBUSD.BCST    12(R9), Z0, Z13
+	VPDPBUSD.BCST    16(R9), Z0, Z14
+	VPDPBUSD.BCST    20(R9), Z0, Z15
+	VPDPBUSD.BCST    24(R9), Z0, Z16
+	VPANDD           64(SI), Z8, Z0
+	VPSLLW           $0x04, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    28(R9), Z0, Z10
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPDPBUSD.BCST    40(R9), Z0, Z13
+	VPDPBUSD.BCST    44(R9), Z0, Z14
+	VPDPBUSD.BCST    48(R9), Z0, Z15
+	VPDPBUSD.BCST    52(R9), Z0, Z16
+	VPANDD           128(SI), Z8, Z0
+	VPSLLW           $0x04, 128(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    56(R9), Z0, Z10
+	VPDPBUSD.BCST    60(R9), Z0, Z11
+	VPDPBUSD.BCST    64(R9), Z0, Z12
+	VPDPBUSD.BCST    68(R9), Z0, Z13
+	VPDPBUSD.BCST    72(R9), Z0, Z14
+	VPDPBUSD.BCST    76(R9), Z0, Z15
+	VPDPBUSD.BCST    80(R9), Z0, Z16
+	VPANDD           192(SI), Z8, Z0
+	VPSLLW           $0x04, 192(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    84(R9), Z0, Z10
+	VPDPBUSD.BCST    88(R9), Z0, Z11
+	VPDPBUSD.BCST    92(R9), Z0, Z12
+	VPDPBUSD.BCST    96(R9), Z0, Z13
+	VPDPBUSD.BCST    100(R9), Z0, Z14
+	VPDPBUSD.BCST    104(R9), Z0, Z15
+	VPDPBUSD.BCST    108(R9), Z0, Z16
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z17, Z17
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z18, Z18
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z19, Z19
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z20, Z20
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z21, Z21
+	VPMULLD          Z0, Z15, Z15
+	VPADDD           Z15, Z22, Z22
+	VPMULLD          Z0, Z16, Z16
+	VPADDD           Z16, Z23, Z23
+	VPBROADCASTD     28(R10), Z10
+	VPBROADCASTD     32(R10), Z11
+	VPBROADCASTD     36(R10), Z12
+	VPBROADCASTD     40(R10), Z13
+	VPBROADCASTD     44(R10), Z14
+	VPBROADCASTD     48(R10), Z15
+	VPBROADCASTD     52(R10), Z16
+	VPANDD           256(SI), Z8, Z0
+	VPSLLW           $0x02, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    112(R9), Z0, Z10
+	VPDPBUSD.BCST    116(R9), Z0, Z11
+	VPDPBUSD.BCST    120(R9), Z0, Z12
+	VPDPBUSD.BCST    124(R9), Z0, Z13
+	VPDPBUSD.BCST    128(R9), Z0, Z14
+	VPDPBUSD.BCST    132(R9), Z0, Z15
+	VPDPBUSD.BCST    136(R9), Z0, Z16
+	VPANDD           320(SI), Z8, Z0
+	VPSLLW           $0x02, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    140(R9), Z0, Z10
+	VPDPBUSD.BCST    144(R9), Z0, Z11
+	VPDPBUSD.BCST    148(R9), Z0, Z12
+	VPDPBUSD.BCST    152(R9), Z0, Z13
+	VPDPBUSD.BCST    156(R9), Z0, Z14
+	VPDPBUSD.BCST    160(R9), Z0, Z15
+	VPDPBUSD.BCST    164(R9), Z0, Z16
+	VPANDD           384(SI), Z8, Z0
+	VPSLLW           $0x02, 128(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    168(R9), Z0, Z10
+	VPDPBUSD.BCST    172(R9), Z0, Z11
+	VPDPBUSD.BCST    176(R9), Z0, Z12
+	VPDPBUSD.BCST    180(R9), Z0, Z13
+	VPDPBUSD.BCST    184(R9), Z0, Z14
+	VPDPBUSD.BCST    188(R9), Z0, Z15
+	VPDPBUSD.BCST    192(R9), Z0, Z16
+	VPANDD           448(SI), Z8, Z0
+	VPSLLW           $0x02, 192(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    196(R9), Z0, Z10
+	VPDPBUSD.BCST    200(R9), Z0, Z11
+	VPDPBUSD.BCST    204(R9), Z0, Z12
+	VPDPBUSD.BCST    208(R9), Z0, Z13
+	VPDPBUSD.BCST    212(R9), Z0, Z14
+	VPDPBUSD.BCST    216(R9), Z0, Z15
+	VPDPBUSD.BCST    220(R9), Z0, Z16
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z17, Z17
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z18, Z18
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z19, Z19
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z20, Z20
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z21, Z21
+	VPMULLD          Z0, Z15, Z15
+	VPADDD           Z15, Z22, Z22
+	VPMULLD          Z0, Z16, Z16
+	VPADDD           Z16, Z23, Z23
+	VPBROADCASTD     56(R10), Z10
+	VPBROADCASTD     60(R10), Z11
+	VPBROADCASTD     64(R10), Z12
+	VPBROADCASTD     68(R10), Z13
+	VPBROADCASTD     72(R10), Z14
+	VPBROADCASTD     76(R10), Z15
+	VPBROADCASTD     80(R10), Z16
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VMOVDQU32        (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    224(R9), Z0, Z10
+	VPDPBUSD.BCST    228(R9), Z0, Z11
+	VPDPBUSD.BCST    232(R9), Z0, Z12
+	VPDPBUSD.BCST    236(R9), Z0, Z13
+	VPDPBUSD.BCST    240(R9), Z0, Z14
+	VPDPBUSD.BCST    244(R9), Z0, Z15
+	VPDPBUSD.BCST    248(R9), Z0, Z16
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VMOVDQU32        64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    252(R9), Z0, Z10
+	VPDPBUSD.BCST    256(R9), Z0, Z11
+	VPDPBUSD.BCST    260(R9), Z0, Z12
+	VPDPBUSD.BCST    264(R9), Z0, Z13
+	VPDPBUSD.BCST    268(R9), Z0, Z14
+	VPDPBUSD.BCST    272(R9), Z0, Z15
+	VPDPBUSD.BCST    276(R9), Z0, Z16
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VMOVDQU32        128(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    280(R9), Z0, Z10
+	VPDPBUSD.BCST    284(R9), Z0, Z11
+	VPDPBUSD.BCST    288(R9), Z0, Z12
+	VPDPBUSD.BCST    292(R9), Z0, Z13
+	VPDPBUSD.BCST    296(R9), Z0, Z14
+	VPDPBUSD.BCST    300(R9), Z0, Z15
+	VPDPBUSD.BCST    304(R9), Z0, Z16
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VMOVDQU32        192(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    308(R9), Z0, Z10
+	VPDPBUSD.BCST    312(R9), Z0, Z11
+	VPDPBUSD.BCST    316(R9), Z0, Z12
+	VPDPBUSD.BCST    320(R9), Z0, Z13
+	VPDPBUSD.BCST    324(R9), Z0, Z14
+	VPDPBUSD.BCST    328(R9), Z0, Z15
+	VPDPBUSD.BCST    332(R9), Z0, Z16
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z17, Z17
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z18, Z18
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z19, Z19
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z20, Z20
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z21, Z21
+	VPMULLD          Z0, Z15, Z15
+	VPADDD           Z15, Z22, Z22
+	VPMULLD          Z0, Z16, Z16
+	VPADDD           Z16, Z23, Z23
+	VPBROADCASTD     84(R10), Z10
+	VPBROADCASTD     88(R10), Z11
+	VPBROADCASTD     92(R10), Z12
+	VPBROADCASTD     96(R10), Z13
+	VPBROADCASTD     100(R10), Z14
+	VPBROADCASTD     104(R10), Z15
+	VPBROADCASTD     108(R10), Z16
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x02, (DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    336(R9), Z0, Z10
+	VPDPBUSD.BCST    340(R9), Z0, Z11
+	VPDPBUSD.BCST    344(R9), Z0, Z12
+	VPDPBUSD.BCST    348(R9), Z0, Z13
+	VPDPBUSD.BCST    352(R9), Z0, Z14
+	VPDPBUSD.BCST    356(R9), Z0, Z15
+	VPDPBUSD.BCST    360(R9), Z0, Z16
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x02, 64(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    364(R9), Z0, Z10
+	VPDPBUSD.BCST    368(R9), Z0, Z11
+	VPDPBUSD.BCST    372(R9), Z0, Z12
+	VPDPBUSD.BCST    376(R9), Z0, Z13
+	VPDPBUSD.BCST    380(R9), Z0, Z14
+	VPDPBUSD.BCST    384(R9), Z0, Z15
+	VPDPBUSD.BCST    388(R9), Z0, Z16
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x02, 128(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    392(R9), Z0, Z10
+	VPDPBUSD.BCST    396(R9), Z0, Z11
+	VPDPBUSD.BCST    400(R9), Z0, Z12
+	VPDPBUSD.BCST    404(R9), Z0, Z13
+	VPDPBUSD.BCST    408(R9), Z0, Z14
+	VPDPBUSD.BCST    412(R9), Z0, Z15
+	VPDPBUSD.BCST    416(R9), Z0, Z16
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x02, 192(DI), Z24
+	VPTERNLOGD       $0xf8, Z9, Z24, Z0
+	VPDPBUSD.BCST    420(R9), Z0, Z10
+	VPDPBUSD.BCST    424(R9), Z0, Z11
+	VPDPBUSD.BCST    428(R9), Z0, Z12
+	VPDPBUSD.BCST    432(R9), Z0, Z13
+	VPDPBUSD.BCST    436(R9), Z0, Z14
+	VPDPBUSD.BCST    440(R9), Z0, Z15
+	VPDPBUSD.BCST    444(R9), Z0, Z16
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z10, Z10
+	VPADDD           Z10, Z17, Z17
+	VPMULLD          Z0, Z11, Z11
+	VPADDD           Z11, Z18, Z18
+	VPMULLD          Z0, Z12, Z12
+	VPADDD           Z12, Z19, Z19
+	VPMULLD          Z0, Z13, Z13
+	VPADDD           Z13, Z20, Z20
+	VPMULLD          Z0, Z14, Z14
+	VPADDD           Z14, Z21, Z21
+	VPMULLD          Z0, Z15, Z15
+	VPADDD           Z15, Z22, Z22
+	VPMULLD          Z0, Z16, Z16
+	VPADDD           Z16, Z23, Z23
+	ADDQ             $0x00000200, SI
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000040, R8
+	ADDQ             $0x000001c0, R9
+	ADDQ             $0x00000070, R10
+	DECQ             BX
+	JNZ              loop2
+	VCVTPH2PS        3328(AX), Z0
+	VCVTDQ2PS        Z17, Z17
+	VMULPS           Z0, Z17, Z17
+	VFMADD231PS.BCST 2352(CX), Z17, Z1
+	VCVTDQ2PS        Z18, Z18
+	VMULPS           Z0, Z18, Z18
+	VFMADD231PS.BCST 2356(CX), Z18, Z2
+	VCVTDQ2PS        Z19, Z19
+	VMULPS           Z0, Z19, Z19
+	VFMADD231PS.BCST 2360(CX), Z19, Z3
+	VCVTDQ2PS        Z20, Z20
+	VMULPS           Z0, Z20, Z20
+	VFMADD231PS.BCST 2364(CX), Z20, Z4
+	VCVTDQ2PS        Z21, Z21
+	VMULPS           Z0, Z21, Z21
+	VFMADD231PS.BCST 2368(CX), Z21, Z5
+	VCVTDQ2PS        Z22, Z22
+	VMULPS           Z0, Z22, Z22
+	VFMADD231PS.BCST 2372(CX), Z22, Z6
+	VCVTDQ2PS        Z23, Z23
+	VMULPS           Z0, Z23, Z23
+	VFMADD231PS.BCST 2376(CX), Z23, Z7
+	ADDQ             $0x00000d20, AX
+	ADDQ             $0x0000094c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -10624,8 +9951,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -10642,8 +9967,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -10667,7 +9990,6 @@ TEXT ·productQ6Kx8AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10675,6 +9997,7 @@ TEXT ·productQ6Kx8AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z9
 	MOVL         $0x30303030, BX
@@ -10705,66 +10028,66 @@ loop2:
 	VPBROADCASTD     20(R10), Z16
 	VPBROADCASTD     24(R10), Z17
 	VPBROADCASTD     28(R10), Z18
-	VPANDD           (SI), Z9, Z8
+	VPANDD           (SI), Z9, Z0
 	VPSLLW           $0x04, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    (R9), Z8, Z11
-	VPDPBUSD.BCST    4(R9), Z8, Z12
-	VPDPBUSD.BCST    8(R9), Z8, Z13
-	VPDPBUSD.BCST    12(R9), Z8, Z14
-	VPDPBUSD.BCST    16(R9), Z8, Z15
-	VPDPBUSD.BCST    20(R9), Z8, Z16
-	VPDPBUSD.BCST    24(R9), Z8, Z17
-	VPDPBUSD.BCST    28(R9), Z8, Z18
-	VPANDD           64(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    (R9), Z0, Z11
+	VPDPBUSD.BCST    4(R9), Z0, Z12
+	VPDPBUSD.BCST    8(R9), Z0, Z13
+	VPDPBUSD.BCST    12(R9), Z0, Z14
+	VPDPBUSD.BCST    16(R9), Z0, Z15
+	VPDPBUSD.BCST    20(R9), Z0, Z16
+	VPDPBUSD.BCST    24(R9), Z0, Z17
+	VPDPBUSD.BCST    28(R9), Z0, Z18
+	VPANDD           64(SI), Z9, Z0
 	VPSLLW           $0x04, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    32(R9), Z8, Z11
-	VPDPBUSD.BCST    36(R9), Z8, Z12
-	VPDPBUSD.BCST    40(R9), Z8, Z13
-	VPDPBUSD.BCST    44(R9), Z8, Z14
-	VPDPBUSD.BCST    48(R9), Z8, Z15
-	VPDPBUSD.BCST    52(R9), Z8, Z16
-	VPDPBUSD.BCST    56(R9), Z8, Z17
-	VPDPBUSD.BCST    60(R9), Z8, Z18
-	VPANDD           128(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    32(R9), Z0, Z11
+	VPDPBUSD.BCST    36(R9), Z0, Z12
+	VPDPBUSD.BCST    40(R9), Z0, Z13
+	VPDPBUSD.BCST    44(R9), Z0, Z14
+	VPDPBUSD.BCST    48(R9), Z0, Z15
+	VPDPBUSD.BCST    52(R9), Z0, Z16
+	VPDPBUSD.BCST    56(R9), Z0, Z17
+	VPDPBUSD.BCST    60(R9), Z0, Z18
+	VPANDD           128(SI), Z9, Z0
 	VPSLLW           $0x04, 128(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    64(R9), Z8, Z11
-	VPDPBUSD.BCST    68(R9), Z8, Z12
-	VPDPBUSD.BCST    72(R9), Z8, Z13
-	VPDPBUSD.BCST    76(R9), Z8, Z14
-	VPDPBUSD.BCST    80(R9), Z8, Z15
-	VPDPBUSD.BCST    84(R9), Z8, Z16
-	VPDPBUSD.BCST    88(R9), Z8, Z17
-	VPDPBUSD.BCST    92(R9), Z8, Z18
-	VPANDD           192(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    64(R9), Z0, Z11
+	VPDPBUSD.BCST    68(R9), Z0, Z12
+	VPDPBUSD.BCST    72(R9), Z0, Z13
+	VPDPBUSD.BCST    76(R9), Z0, Z14
+	VPDPBUSD.BCST    80(R9), Z0, Z15
+	VPDPBUSD.BCST    84(R9), Z0, Z16
+	VPDPBUSD.BCST    88(R9), Z0, Z17
+	VPDPBUSD.BCST    92(R9), Z0, Z18
+	VPANDD           192(SI), Z9, Z0
 	VPSLLW           $0x04, 192(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    96(R9), Z8, Z11
-	VPDPBUSD.BCST    100(R9), Z8, Z12
-	VPDPBUSD.BCST    104(R9), Z8, Z13
-	VPDPBUSD.BCST    108(R9), Z8, Z14
-	VPDPBUSD.BCST    112(R9), Z8, Z15
-	VPDPBUSD.BCST    116(R9), Z8, Z16
-	VPDPBUSD.BCST    120(R9), Z8, Z17
-	VPDPBUSD.BCST    124(R9), Z8, Z18
-	VPMOVSXBD        (R8), Z8
-	VPMULLD          Z8, Z11, Z11
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    96(R9), Z0, Z11
+	VPDPBUSD.BCST    100(R9), Z0, Z12
+	VPDPBUSD.BCST    104(R9), Z0, Z13
+	VPDPBUSD.BCST    108(R9), Z0, Z14
+	VPDPBUSD.BCST    112(R9), Z0, Z15
+	VPDPBUSD.BCST    116(R9), Z0, Z16
+	VPDPBUSD.BCST    120(R9), Z0, Z17
+	VPDPBUSD.BCST    124(R9), Z0, Z18
+	VPMOVSXBD        (R8), Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	VPBROADCASTD     32(R10), Z11
 	VPBROADCASTD     36(R10), Z12
@@ -10774,66 +10097,66 @@ loop2:
 	VPBROADCASTD     52(R10), Z16
 	VPBROADCASTD     56(R10), Z17
 	VPBROADCASTD     60(R10), Z18
-	VPANDD           256(SI), Z9, Z8
+	VPANDD           256(SI), Z9, Z0
 	VPSLLW           $0x02, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    128(R9), Z8, Z11
-	VPDPBUSD.BCST    132(R9), Z8, Z12
-	VPDPBUSD.BCST    136(R9), Z8, Z13
-	VPDPBUSD.BCST    140(R9), Z8, Z14
-	VPDPBUSD.BCST    144(R9), Z8, Z15
-	VPDPBUSD.BCST    148(R9), Z8, Z16
-	VPDPBUSD.BCST    152(R9), Z8, Z17
-	VPDPBUSD.BCST    156(R9), Z8, Z18
-	VPANDD           320(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    128(R9), Z0, Z11
+	VPDPBUSD.BCST    132(R9), Z0, Z12
+	VPDPBUSD.BCST    136(R9), Z0, Z13
+	VPDPBUSD.BCST    140(R9), Z0, Z14
+	VPDPBUSD.BCST    144(R9), Z0, Z15
+	VPDPBUSD.BCST    148(R9), Z0, Z16
+	VPDPBUSD.BCST    152(R9), Z0, Z17
+	VPDPBUSD.BCST    156(R9), Z0, Z18
+	VPANDD           320(SI), Z9, Z0
 	VPSLLW           $0x02, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    160(R9), Z8, Z11
-	VPDPBUSD.BCST    164(R9), Z8, Z12
-	VPDPBUSD.BCST    168(R9), Z8, Z13
-	VPDPBUSD.BCST    172(R9), Z8, Z14
-	VPDPBUSD.BCST    176(R9), Z8, Z15
-	VPDPBUSD.BCST    180(R9), Z8, Z16
-	VPDPBUSD.BCST    184(R9), Z8, Z17
-	VPDPBUSD.BCST    188(R9), Z8, Z18
-	VPANDD           384(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    160(R9), Z0, Z11
+	VPDPBUSD.BCST    164(R9), Z0, Z12
+	VPDPBUSD.BCST    168(R9), Z0, Z13
+	VPDPBUSD.BCST    172(R9), Z0, Z14
+	VPDPBUSD.BCST    176(R9), Z0, Z15
+	VPDPBUSD.BCST    180(R9), Z0, Z16
+	VPDPBUSD.BCST    184(R9), Z0, Z17
+	VPDPBUSD.BCST    188(R9), Z0, Z18
+	VPANDD           384(SI), Z9, Z0
 	VPSLLW           $0x02, 128(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    192(R9), Z8, Z11
-	VPDPBUSD.BCST    196(R9), Z8, Z12
-	VPDPBUSD.BCST    200(R9), Z8, Z13
-	VPDPBUSD.BCST    204(R9), Z8, Z14
-	VPDPBUSD.BCST    208(R9), Z8, Z15
-	VPDPBUSD.BCST    212(R9), Z8, Z16
-	VPDPBUSD.BCST    216(R9), Z8, Z17
-	VPDPBUSD.BCST    220(R9), Z8, Z18
-	VPANDD           448(SI), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    192(R9), Z0, Z11
+	VPDPBUSD.BCST    196(R9), Z0, Z12
+	VPDPBUSD.BCST    200(R9), Z0, Z13
+	VPDPBUSD.BCST    204(R9), Z0, Z14
+	VPDPBUSD.BCST    208(R9), Z0, Z15
+	VPDPBUSD.BCST    212(R9), Z0, Z16
+	VPDPBUSD.BCST    216(R9), Z0, Z17
+	VPDPBUSD.BCST    220(R9), Z0, Z18
+	VPANDD           448(SI), Z9, Z0
 	VPSLLW           $0x02, 192(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    224(R9), Z8, Z11
-	VPDPBUSD.BCST    228(R9), Z8, Z12
-	VPDPBUSD.BCST    232(R9), Z8, Z13
-	VPDPBUSD.BCST    236(R9), Z8, Z14
-	VPDPBUSD.BCST    240(R9), Z8, Z15
-	VPDPBUSD.BCST    244(R9), Z8, Z16
-	VPDPBUSD.BCST    248(R9), Z8, Z17
-	VPDPBUSD.BCST    252(R9), Z8, Z18
-	VPMOVSXBD        16(R8), Z8
-	VPMULLD          Z8, Z11, Z11
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    224(R9), Z0, Z11
+	VPDPBUSD.BCST    228(R9), Z0, Z12
+	VPDPBUSD.BCST    232(R9), Z0, Z13
+	VPDPBUSD.BCST    236(R9), Z0, Z14
+	VPDPBUSD.BCST    240(R9), Z0, Z15
+	VPDPBUSD.BCST    244(R9), Z0, Z16
+	VPDPBUSD.BCST    248(R9), Z0, Z17
+	VPDPBUSD.BCST    252(R9), Z0, Z18
+	VPMOVSXBD        16(R8), Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	VPBROADCASTD     64(R10), Z11
 	VPBROADCASTD     68(R10), Z12
@@ -10843,70 +10166,70 @@ loop2:
 	VPBROADCASTD     84(R10), Z16
 	VPBROADCASTD     88(R10), Z17
 	VPBROADCASTD     92(R10), Z18
-	VPSRLW           $0x04, (SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPSRLW           $0x04, (SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VMOVDQU32        (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    256(R9), Z8, Z11
-	VPDPBUSD.BCST    260(R9), Z8, Z12
-	VPDPBUSD.BCST    264(R9), Z8, Z13
-	VPDPBUSD.BCST    268(R9), Z8, Z14
-	VPDPBUSD.BCST    272(R9), Z8, Z15
-	VPDPBUSD.BCST    276(R9), Z8, Z16
-	VPDPBUSD.BCST    280(R9), Z8, Z17
-	VPDPBUSD.BCST    284(R9), Z8, Z18
-	VPSRLW           $0x04, 64(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    256(R9), Z0, Z11
+	VPDPBUSD.BCST    260(R9), Z0, Z12
+	VPDPBUSD.BCST    264(R9), Z0, Z13
+	VPDPBUSD.BCST    268(R9), Z0, Z14
+	VPDPBUSD.BCST    272(R9), Z0, Z15
+	VPDPBUSD.BCST    276(R9), Z0, Z16
+	VPDPBUSD.BCST    280(R9), Z0, Z17
+	VPDPBUSD.BCST    284(R9), Z0, Z18
+	VPSRLW           $0x04, 64(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VMOVDQU32        64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    288(R9), Z8, Z11
-	VPDPBUSD.BCST    292(R9), Z8, Z12
-	VPDPBUSD.BCST    296(R9), Z8, Z13
-	VPDPBUSD.BCST    300(R9), Z8, Z14
-	VPDPBUSD.BCST    304(R9), Z8, Z15
-	VPDPBUSD.BCST    308(R9), Z8, Z16
-	VPDPBUSD.BCST    312(R9), Z8, Z17
-	VPDPBUSD.BCST    316(R9), Z8, Z18
-	VPSRLW           $0x04, 128(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    288(R9), Z0, Z11
+	VPDPBUSD.BCST    292(R9), Z0, Z12
+	VPDPBUSD.BCST    296(R9), Z0, Z13
+	VPDPBUSD.BCST    300(R9), Z0, Z14
+	VPDPBUSD.BCST    304(R9), Z0, Z15
+	VPDPBUSD.BCST    308(R9), Z0, Z16
+	VPDPBUSD.BCST    312(R9), Z0, Z17
+	VPDPBUSD.BCST    316(R9), Z0, Z18
+	VPSRLW           $0x04, 128(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VMOVDQU32        128(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    320(R9), Z8, Z11
-	VPDPBUSD.BCST    324(R9), Z8, Z12
-	VPDPBUSD.BCST    328(R9), Z8, Z13
-	VPDPBUSD.BCST    332(R9), Z8, Z14
-	VPDPBUSD.BCST    336(R9), Z8, Z15
-	VPDPBUSD.BCST    340(R9), Z8, Z16
-	VPDPBUSD.BCST    344(R9), Z8, Z17
-	VPDPBUSD.BCST    348(R9), Z8, Z18
-	VPSRLW           $0x04, 192(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    320(R9), Z0, Z11
+	VPDPBUSD.BCST    324(R9), Z0, Z12
+	VPDPBUSD.BCST    328(R9), Z0, Z13
+	VPDPBUSD.BCST    332(R9), Z0, Z14
+	VPDPBUSD.BCST    336(R9), Z0, Z15
+	VPDPBUSD.BCST    340(R9), Z0, Z16
+	VPDPBUSD.BCST    344(R9), Z0, Z17
+	VPDPBUSD.BCST    348(R9), Z0, Z18
+	VPSRLW           $0x04, 192(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VMOVDQU32        192(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    352(R9), Z8, Z11
-	VPDPBUSD.BCST    356(R9), Z8, Z12
-	VPDPBUSD.BCST    360(R9), Z8, Z13
-	VPDPBUSD.BCST    364(R9), Z8, Z14
-	VPDPBUSD.BCST    368(R9), Z8, Z15
-	VPDPBUSD.BCST    372(R9), Z8, Z16
-	VPDPBUSD.BCST    376(R9), Z8, Z17
-	VPDPBUSD.BCST    380(R9), Z8, Z18
-	VPMOVSXBD        32(R8), Z8
-	VPMULLD          Z8, Z11, Z11
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    352(R9), Z0, Z11
+	VPDPBUSD.BCST    356(R9), Z0, Z12
+	VPDPBUSD.BCST    360(R9), Z0, Z13
+	VPDPBUSD.BCST    364(R9), Z0, Z14
+	VPDPBUSD.BCST    368(R9), Z0, Z15
+	VPDPBUSD.BCST    372(R9), Z0, Z16
+	VPDPBUSD.BCST    376(R9), Z0, Z17
+	VPDPBUSD.BCST    380(R9), Z0, Z18
+	VPMOVSXBD        32(R8), Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	VPBROADCASTD     96(R10), Z11
 	VPBROADCASTD     100(R10), Z12
@@ -10916,70 +10239,70 @@ loop2:
 	VPBROADCASTD     116(R10), Z16
 	VPBROADCASTD     120(R10), Z17
 	VPBROADCASTD     124(R10), Z18
-	VPSRLW           $0x04, 256(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPSRLW           $0x04, 256(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x02, (DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    384(R9), Z8, Z11
-	VPDPBUSD.BCST    388(R9), Z8, Z12
-	VPDPBUSD.BCST    392(R9), Z8, Z13
-	VPDPBUSD.BCST    396(R9), Z8, Z14
-	VPDPBUSD.BCST    400(R9), Z8, Z15
-	VPDPBUSD.BCST    404(R9), Z8, Z16
-	VPDPBUSD.BCST    408(R9), Z8, Z17
-	VPDPBUSD.BCST    412(R9), Z8, Z18
-	VPSRLW           $0x04, 320(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    384(R9), Z0, Z11
+	VPDPBUSD.BCST    388(R9), Z0, Z12
+	VPDPBUSD.BCST    392(R9), Z0, Z13
+	VPDPBUSD.BCST    396(R9), Z0, Z14
+	VPDPBUSD.BCST    400(R9), Z0, Z15
+	VPDPBUSD.BCST    404(R9), Z0, Z16
+	VPDPBUSD.BCST    408(R9), Z0, Z17
+	VPDPBUSD.BCST    412(R9), Z0, Z18
+	VPSRLW           $0x04, 320(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x02, 64(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    416(R9), Z8, Z11
-	VPDPBUSD.BCST    420(R9), Z8, Z12
-	VPDPBUSD.BCST    424(R9), Z8, Z13
-	VPDPBUSD.BCST    428(R9), Z8, Z14
-	VPDPBUSD.BCST    432(R9), Z8, Z15
-	VPDPBUSD.BCST    436(R9), Z8, Z16
-	VPDPBUSD.BCST    440(R9), Z8, Z17
-	VPDPBUSD.BCST    444(R9), Z8, Z18
-	VPSRLW           $0x04, 384(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    416(R9), Z0, Z11
+	VPDPBUSD.BCST    420(R9), Z0, Z12
+	VPDPBUSD.BCST    424(R9), Z0, Z13
+	VPDPBUSD.BCST    428(R9), Z0, Z14
+	VPDPBUSD.BCST    432(R9), Z0, Z15
+	VPDPBUSD.BCST    436(R9), Z0, Z16
+	VPDPBUSD.BCST    440(R9), Z0, Z17
+	VPDPBUSD.BCST    444(R9), Z0, Z18
+	VPSRLW           $0x04, 384(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x02, 128(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    448(R9), Z8, Z11
-	VPDPBUSD.BCST    452(R9), Z8, Z12
-	VPDPBUSD.BCST    456(R9), Z8, Z13
-	VPDPBUSD.BCST    460(R9), Z8, Z14
-	VPDPBUSD.BCST    464(R9), Z8, Z15
-	VPDPBUSD.BCST    468(R9), Z8, Z16
-	VPDPBUSD.BCST    472(R9), Z8, Z17
-	VPDPBUSD.BCST    476(R9), Z8, Z18
-	VPSRLW           $0x04, 448(SI), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    448(R9), Z0, Z11
+	VPDPBUSD.BCST    452(R9), Z0, Z12
+	VPDPBUSD.BCST    456(R9), Z0, Z13
+	VPDPBUSD.BCST    460(R9), Z0, Z14
+	VPDPBUSD.BCST    464(R9), Z0, Z15
+	VPDPBUSD.BCST    468(R9), Z0, Z16
+	VPDPBUSD.BCST    472(R9), Z0, Z17
+	VPDPBUSD.BCST    476(R9), Z0, Z18
+	VPSRLW           $0x04, 448(SI), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x02, 192(DI), Z27
-	VPTERNLOGD       $0xf8, Z10, Z27, Z8
-	VPDPBUSD.BCST    480(R9), Z8, Z11
-	VPDPBUSD.BCST    484(R9), Z8, Z12
-	VPDPBUSD.BCST    488(R9), Z8, Z13
-	VPDPBUSD.BCST    492(R9), Z8, Z14
-	VPDPBUSD.BCST    496(R9), Z8, Z15
-	VPDPBUSD.BCST    500(R9), Z8, Z16
-	VPDPBUSD.BCST    504(R9), Z8, Z17
-	VPDPBUSD.BCST    508(R9), Z8, Z18
-	VPMOVSXBD        48(R8), Z8
-	VPMULLD          Z8, Z11, Z11
+	VPTERNLOGD       $0xf8, Z10, Z27, Z0
+	VPDPBUSD.BCST    480(R9), Z0, Z11
+	VPDPBUSD.BCST    484(R9), Z0, Z12
+	VPDPBUSD.BCST    488(R9), Z0, Z13
+	VPDPBUSD.BCST    492(R9), Z0, Z14
+	VPDPBUSD.BCST    496(R9), Z0, Z15
+	VPDPBUSD.BCST    500(R9), Z0, Z16
+	VPDPBUSD.BCST    504(R9), Z0, Z17
+	VPDPBUSD.BCST    508(R9), Z0, Z18
+	VPMOVSXBD        48(R8), Z0
+	VPMULLD          Z0, Z11, Z11
 	VPADDD           Z11, Z19, Z19
-	VPMULLD          Z8, Z12, Z12
+	VPMULLD          Z0, Z12, Z12
 	VPADDD           Z12, Z20, Z20
-	VPMULLD          Z8, Z13, Z13
+	VPMULLD          Z0, Z13, Z13
 	VPADDD           Z13, Z21, Z21
-	VPMULLD          Z8, Z14, Z14
+	VPMULLD          Z0, Z14, Z14
 	VPADDD           Z14, Z22, Z22
-	VPMULLD          Z8, Z15, Z15
+	VPMULLD          Z0, Z15, Z15
 	VPADDD           Z15, Z23, Z23
-	VPMULLD          Z8, Z16, Z16
+	VPMULLD          Z0, Z16, Z16
 	VPADDD           Z16, Z24, Z24
-	VPMULLD          Z8, Z17, Z17
+	VPMULLD          Z0, Z17, Z17
 	VPADDD           Z17, Z25, Z25
-	VPMULLD          Z8, Z18, Z18
+	VPMULLD          Z0, Z18, Z18
 	VPADDD           Z18, Z26, Z26
 	ADDQ             $0x00000200, SI
 	ADDQ             $0x00000100, DI
@@ -10988,31 +10311,31 @@ loop2:
 	ADDQ             $0x00000080, R10
 	DECQ             BX
 	JNZ              loop2
-	VCVTPH2PS        3328(AX), Z8
+	VCVTPH2PS        3328(AX), Z0
 	VCVTDQ2PS        Z19, Z19
-	VMULPS           Z8, Z19, Z19
-	VFMADD231PS.BCST 2688(CX), Z19, Z0
+	VMULPS           Z0, Z19, Z19
+	VFMADD231PS.BCST 2688(CX), Z19, Z1
 	VCVTDQ2PS        Z20, Z20
-	VMULPS           Z8, Z20, Z20
-	VFMADD231PS.BCST 2692(CX), Z20, Z1
+	VMULPS           Z0, Z20, Z20
+	VFMADD231PS.BCST 2692(CX), Z20, Z2
 	VCVTDQ2PS        Z21, Z21
-	VMULPS           Z8, Z21, Z21
-	VFMADD231PS.BCST 2696(CX), Z21, Z2
+	VMULPS           Z0, Z21, Z21
+	VFMADD231PS.BCST 2696(CX), Z21, Z3
 	VCVTDQ2PS        Z22, Z22
-	VMULPS           Z8, Z22, Z22
-	VFMADD231PS.BCST 2700(CX), Z22, Z3
+	VMULPS           Z0, Z22, Z22
+	VFMADD231PS.BCST 2700(CX), Z22, Z4
 	VCVTDQ2PS        Z23, Z23
-	VMULPS           Z8, Z23, Z23
-	VFMADD231PS.BCST 2704(CX), Z23, Z4
+	VMULPS           Z0, Z23, Z23
+	VFMADD231PS.BCST 2704(CX), Z23, Z5
 	VCVTDQ2PS        Z24, Z24
-	VMULPS           Z8, Z24, Z24
-	VFMADD231PS.BCST 2708(CX), Z24, Z5
+	VMULPS           Z0, Z24, Z24
+	VFMADD231PS.BCST 2708(CX), Z24, Z6
 	VCVTDQ2PS        Z25, Z25
-	VMULPS           Z8, Z25, Z25
-	VFMADD231PS.BCST 2712(CX), Z25, Z6
+	VMULPS           Z0, Z25, Z25
+	VFMADD231PS.BCST 2712(CX), Z25, Z7
 	VCVTDQ2PS        Z26, Z26
-	VMULPS           Z8, Z26, Z26
-	VFMADD231PS.BCST 2716(CX), Z26, Z7
+	VMULPS           Z0, Z26, Z26
+	VFMADD231PS.BCST 2716(CX), Z26, Z8
 	ADDQ             $0x00000d20, AX
 	ADDQ             $0x00000aa0, CX
 	DECQ             DX
@@ -11023,7 +10346,2733 @@ loop2:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx4PairAVX512(SB), $576-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000d20, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x30303030, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	LEAQ   3072(AX), R10
+	MOVQ   CX, R11
+	LEAQ   1024(CX), R12
+
+loop2:
+	VPBROADCASTD (R12), Z5
+	VMOVDQA64    Z5, Z9
+	VPBROADCASTD 4(R12), Z6
+	VMOVDQA64    Z6, Z10
+	VPBROADCASTD 8(R12), Z7
+	VMOVDQA64    Z7, Z11
+	VPBROADCASTD 12(R12), Z8
+	VMOVDQA64    Z8, Z12
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 16(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 20(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 32(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 36(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 40(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 44(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 48(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 52(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 56(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 60(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVSXBD    (R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVSXBD    (R10)(BX*1), Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	VPBROADCASTD 16(R12), Z5
+	VMOVDQA64    Z5, Z9
+	VPBROADCASTD 20(R12), Z6
+	VMOVDQA64    Z6, Z10
+	VPBROADCASTD 24(R12), Z7
+	VMOVDQA64    Z7, Z11
+	VPBROADCASTD 28(R12), Z8
+	VMOVDQA64    Z8, Z12
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 64(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 68(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 72(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 80(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 84(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 88(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 92(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 96(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 100(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 112(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 116(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 120(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVSXBD    16(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVSXBD    16(R10)(BX*1), Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	VPBROADCASTD 32(R12), Z5
+	VMOVDQA64    Z5, Z9
+	VPBROADCASTD 36(R12), Z6
+	VMOVDQA64    Z6, Z10
+	VPBROADCASTD 40(R12), Z7
+	VMOVDQA64    Z7, Z11
+	VPBROADCASTD 44(R12), Z8
+	VMOVDQA64    Z8, Z12
+	VPSRLW       $0x04, (R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 128(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 132(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 136(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 140(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 64(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 144(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 148(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 152(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 156(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 128(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 160(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 164(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 168(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 192(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 176(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 180(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 184(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 188(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVSXBD    32(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVSXBD    32(R10)(BX*1), Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	VPBROADCASTD 48(R12), Z5
+	VMOVDQA64    Z5, Z9
+	VPBROADCASTD 52(R12), Z6
+	VMOVDQA64    Z6, Z10
+	VPBROADCASTD 56(R12), Z7
+	VMOVDQA64    Z7, Z11
+	VPBROADCASTD 60(R12), Z8
+	VMOVDQA64    Z8, Z12
+	VPSRLW       $0x04, 256(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 256(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 192(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 196(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 200(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 204(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 320(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 320(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 208(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 212(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 216(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 220(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 384(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 384(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 224(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 228(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 232(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 236(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 448(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 448(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 240(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 244(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 248(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 252(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPMOVSXBD    48(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z13, Z13
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z14, Z14
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z15, Z15
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z16, Z16
+	VPMOVSXBD    48(R10)(BX*1), Z0
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z17, Z17
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z18, Z18
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z19, Z19
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z20, Z20
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x00000040, R12
+	DECQ         DI
+	JNZ          loop2
+	VCVTPH2PS    3328(AX), Z0
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 1344(CX), Z2
+	VFMADD213PS  (SI), Z2, Z13
+	VMOVUPS      Z13, (SI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z14, Z14
+	VBROADCASTSS 1348(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z14
+	VMOVUPS      Z14, 64(SI)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VBROADCASTSS 1352(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z15
+	VMOVUPS      Z15, 128(SI)
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z16, Z16
+	VBROADCASTSS 1356(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z16
+	VMOVUPS      Z16, 192(SI)
+	VCVTPH2PS    3328(AX)(BX*1), Z0
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z0, Z17, Z17
+	VBROADCASTSS 1344(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z17
+	VMOVUPS      Z17, 256(SI)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z0, Z18, Z18
+	VBROADCASTSS 1348(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z18
+	VMOVUPS      Z18, 320(SI)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VBROADCASTSS 1352(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z19
+	VMOVUPS      Z19, 384(SI)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z0, Z20, Z20
+	VBROADCASTSS 1356(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z20
+	VMOVUPS      Z20, 448(SI)
+	ADDQ         $0x00000d20, AX
+	ADDQ         $0x00000550, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx5PairAVX512(SB), $704-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000d20, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x30303030, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	LEAQ   3072(AX), R10
+	MOVQ   CX, R11
+	LEAQ   1280(CX), R12
+
+loop2:
+	VPBROADCASTD (R12), Z5
+	VMOVDQA64    Z5, Z10
+	VPBROADCASTD 4(R12), Z6
+	VMOVDQA64    Z6, Z11
+	VPBROADCASTD 8(R12), Z7
+	VMOVDQA64    Z7, Z12
+	VPBROADCASTD 12(R12), Z8
+	VMOVDQA64    Z8, Z13
+	VPBROADCASTD 16(R12), Z9
+	VMOVDQA64    Z9, Z14
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 20(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 40(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 44(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 48(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 52(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 56(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 60(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 64(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 68(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 72(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 76(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVSXBD    (R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVSXBD    (R10)(BX*1), Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	VPBROADCASTD 20(R12), Z5
+	VMOVDQA64    Z5, Z10
+	VPBROADCASTD 24(R12), Z6
+	VMOVDQA64    Z6, Z11
+	VPBROADCASTD 28(R12), Z7
+	VMOVDQA64    Z7, Z12
+	VPBROADCASTD 32(R12), Z8
+	VMOVDQA64    Z8, Z13
+	VPBROADCASTD 36(R12), Z9
+	VMOVDQA64    Z9, Z14
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 80(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 84(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 88(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 92(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 96(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 100(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 112(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 116(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 120(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 124(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 128(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 132(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 136(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 140(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 144(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVSXBD    16(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVSXBD    16(R10)(BX*1), Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	VPBROADCASTD 40(R12), Z5
+	VMOVDQA64    Z5, Z10
+	VPBROADCASTD 44(R12), Z6
+	VMOVDQA64    Z6, Z11
+	VPBROADCASTD 48(R12), Z7
+	VMOVDQA64    Z7, Z12
+	VPBROADCASTD 52(R12), Z8
+	VMOVDQA64    Z8, Z13
+	VPBROADCASTD 56(R12), Z9
+	VMOVDQA64    Z9, Z14
+	VPSRLW       $0x04, (R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 160(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 164(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 168(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 172(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 176(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 64(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 180(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 184(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 188(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 192(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 196(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 128(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 200(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 204(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 208(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 212(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 216(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 192(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 220(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 224(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 228(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 232(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 236(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVSXBD    32(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVSXBD    32(R10)(BX*1), Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	VPBROADCASTD 60(R12), Z5
+	VMOVDQA64    Z5, Z10
+	VPBROADCASTD 64(R12), Z6
+	VMOVDQA64    Z6, Z11
+	VPBROADCASTD 68(R12), Z7
+	VMOVDQA64    Z7, Z12
+	VPBROADCASTD 72(R12), Z8
+	VMOVDQA64    Z8, Z13
+	VPBROADCASTD 76(R12), Z9
+	VMOVDQA64    Z9, Z14
+	VPSRLW       $0x04, 256(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 256(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 240(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 244(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 248(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 252(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 256(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 320(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 320(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 260(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 264(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 268(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 272(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 276(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 384(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 384(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 280(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 284(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 288(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 292(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 296(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 448(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 448(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 300(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 304(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 308(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 312(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 316(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPMOVSXBD    48(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z15, Z15
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z16, Z16
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z17, Z17
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z18, Z18
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z19, Z19
+	VPMOVSXBD    48(R10)(BX*1), Z0
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z20, Z20
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z21, Z21
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z23, Z23
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z24, Z24
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000140, R11
+	ADDQ         $0x00000050, R12
+	DECQ         DI
+	JNZ          loop2
+	VCVTPH2PS    3328(AX), Z0
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VBROADCASTSS 1680(CX), Z2
+	VFMADD213PS  (SI), Z2, Z15
+	VMOVUPS      Z15, (SI)
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z16, Z16
+	VBROADCASTSS 1684(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z16
+	VMOVUPS      Z16, 64(SI)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z0, Z17, Z17
+	VBROADCASTSS 1688(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z17
+	VMOVUPS      Z17, 128(SI)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z0, Z18, Z18
+	VBROADCASTSS 1692(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z18
+	VMOVUPS      Z18, 192(SI)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VBROADCASTSS 1696(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z19
+	VMOVUPS      Z19, 256(SI)
+	VCVTPH2PS    3328(AX)(BX*1), Z0
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z0, Z20, Z20
+	VBROADCASTSS 1680(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z20
+	VMOVUPS      Z20, 320(SI)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z0, Z21, Z21
+	VBROADCASTSS 1684(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z21
+	VMOVUPS      Z21, 384(SI)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z0, Z22, Z22
+	VBROADCASTSS 1688(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z22
+	VMOVUPS      Z22, 448(SI)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z0, Z23, Z23
+	VBROADCASTSS 1692(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z23
+	VMOVUPS      Z23, 512(SI)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z0, Z24, Z24
+	VBROADCASTSS 1696(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z24
+	VMOVUPS      Z24, 576(SI)
+	ADDQ         $0x00000d20, AX
+	ADDQ         $0x000006a4, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ6Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ6Kx6PairAVX512(SB), $832-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000d20, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	VMOVUPS      Z2, 640(SI)
+	VMOVUPS      Z2, 704(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x30303030, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	MOVQ   $0x00000004, DI
+	MOVQ   AX, R8
+	LEAQ   2048(AX), R9
+	LEAQ   3072(AX), R10
+	MOVQ   CX, R11
+	LEAQ   1536(CX), R12
+
+loop2:
+	VPBROADCASTD (R12), Z5
+	VMOVDQA64    Z5, Z11
+	VPBROADCASTD 4(R12), Z6
+	VMOVDQA64    Z6, Z12
+	VPBROADCASTD 8(R12), Z7
+	VMOVDQA64    Z7, Z13
+	VPBROADCASTD 12(R12), Z8
+	VMOVDQA64    Z8, Z14
+	VPBROADCASTD 16(R12), Z9
+	VMOVDQA64    Z9, Z15
+	VPBROADCASTD 20(R12), Z10
+	VMOVDQA64    Z10, Z16
+	VPANDD       (R8), Z3, Z0
+	VPANDD       (R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 4(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 8(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 12(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 16(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 20(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       64(R8), Z3, Z0
+	VPANDD       64(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 24(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 40(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 44(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       128(R8), Z3, Z0
+	VPANDD       128(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 48(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 52(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 56(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 60(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 64(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 68(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       192(R8), Z3, Z0
+	VPANDD       192(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 72(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 80(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 84(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 88(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 92(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVSXBD    (R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVSXBD    (R10)(BX*1), Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	VPBROADCASTD 24(R12), Z5
+	VMOVDQA64    Z5, Z11
+	VPBROADCASTD 28(R12), Z6
+	VMOVDQA64    Z6, Z12
+	VPBROADCASTD 32(R12), Z7
+	VMOVDQA64    Z7, Z13
+	VPBROADCASTD 36(R12), Z8
+	VMOVDQA64    Z8, Z14
+	VPBROADCASTD 40(R12), Z9
+	VMOVDQA64    Z9, Z15
+	VPBROADCASTD 44(R12), Z10
+	VMOVDQA64    Z10, Z16
+	VPANDD       256(R8), Z3, Z0
+	VPANDD       256(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 96(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 100(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 104(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 108(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 112(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 116(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       320(R8), Z3, Z0
+	VPANDD       320(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 120(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 128(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 132(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 136(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 140(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       384(R8), Z3, Z0
+	VPANDD       384(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 144(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 160(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 164(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       448(R8), Z3, Z0
+	VPANDD       448(R8)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 168(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 176(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 180(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 184(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 188(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVSXBD    16(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVSXBD    16(R10)(BX*1), Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	VPBROADCASTD 48(R12), Z5
+	VMOVDQA64    Z5, Z11
+	VPBROADCASTD 52(R12), Z6
+	VMOVDQA64    Z6, Z12
+	VPBROADCASTD 56(R12), Z7
+	VMOVDQA64    Z7, Z13
+	VPBROADCASTD 60(R12), Z8
+	VMOVDQA64    Z8, Z14
+	VPBROADCASTD 64(R12), Z9
+	VMOVDQA64    Z9, Z15
+	VPBROADCASTD 68(R12), Z10
+	VMOVDQA64    Z10, Z16
+	VPSRLW       $0x04, (R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 192(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 196(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 200(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 204(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 208(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 212(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 64(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 216(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 220(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 224(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 228(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 232(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 236(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 128(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 240(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 244(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 248(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 252(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 256(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 260(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 192(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 264(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 268(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 272(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 276(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 280(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 284(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVSXBD    32(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVSXBD    32(R10)(BX*1), Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	VPBROADCASTD 72(R12), Z5
+	VMOVDQA64    Z5, Z11
+	VPBROADCASTD 76(R12), Z6
+	VMOVDQA64    Z6, Z12
+	VPBROADCASTD 80(R12), Z7
+	VMOVDQA64    Z7, Z13
+	VPBROADCASTD 84(R12), Z8
+	VMOVDQA64    Z8, Z14
+	VPBROADCASTD 88(R12), Z9
+	VMOVDQA64    Z9, Z15
+	VPBROADCASTD 92(R12), Z10
+	VMOVDQA64    Z10, Z16
+	VPSRLW       $0x04, 256(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 256(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, (R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, (R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 288(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 292(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 296(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 300(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 304(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 308(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 320(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 320(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 64(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 64(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 312(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 316(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 320(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 324(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 328(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 332(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 384(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 384(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 128(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 128(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 336(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 340(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 344(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 348(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 352(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 356(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 448(R8), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 448(R8)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 192(R9), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 192(R9)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 360(R11), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 364(R11), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 368(R11), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 372(R11), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 376(R11), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 380(R11), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPMOVSXBD    48(R10), Z0
+	VPMULLD      Z0, Z5, Z5
+	VPADDD       Z5, Z17, Z17
+	VPMULLD      Z0, Z6, Z6
+	VPADDD       Z6, Z18, Z18
+	VPMULLD      Z0, Z7, Z7
+	VPADDD       Z7, Z19, Z19
+	VPMULLD      Z0, Z8, Z8
+	VPADDD       Z8, Z20, Z20
+	VPMULLD      Z0, Z9, Z9
+	VPADDD       Z9, Z21, Z21
+	VPMULLD      Z0, Z10, Z10
+	VPADDD       Z10, Z22, Z22
+	VPMOVSXBD    48(R10)(BX*1), Z0
+	VPMULLD      Z0, Z11, Z11
+	VPADDD       Z11, Z23, Z23
+	VPMULLD      Z0, Z12, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMULLD      Z0, Z13, Z13
+	VPADDD       Z13, Z25, Z25
+	VPMULLD      Z0, Z14, Z14
+	VPADDD       Z14, Z26, Z26
+	VPMULLD      Z0, Z15, Z15
+	VPADDD       Z15, Z27, Z27
+	VPMULLD      Z0, Z16, Z16
+	VPADDD       Z16, Z28, Z28
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000180, R11
+	ADDQ         $0x00000060, R12
+	DECQ         DI
+	JNZ          loop2
+	VCVTPH2PS    3328(AX), Z0
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z0, Z17, Z17
+	VBROADCASTSS 2016(CX), Z2
+	VFMADD213PS  (SI), Z2, Z17
+	VMOVUPS      Z17, (SI)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z0, Z18, Z18
+	VBROADCASTSS 2020(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z18
+	VMOVUPS      Z18, 64(SI)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VBROADCASTSS 2024(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z19
+	VMOVUPS      Z19, 128(SI)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z0, Z20, Z20
+	VBROADCASTSS 2028(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z20
+	VMOVUPS      Z20, 192(SI)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z0, Z21, Z21
+	VBROADCASTSS 2032(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z21
+	VMOVUPS      Z21, 256(SI)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z0, Z22, Z22
+	VBROADCASTSS 2036(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z22
+	VMOVUPS      Z22, 320(SI)
+	VCVTPH2PS    3328(AX)(BX*1), Z0
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z0, Z23, Z23
+	VBROADCASTSS 2016(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z23
+	VMOVUPS      Z23, 384(SI)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z0, Z24, Z24
+	VBROADCASTSS 2020(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z24
+	VMOVUPS      Z24, 448(SI)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z0, Z25, Z25
+	VBROADCASTSS 2024(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z25
+	VMOVUPS      Z25, 512(SI)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z0, Z26, Z26
+	VBROADCASTSS 2028(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z26
+	VMOVUPS      Z26, 576(SI)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z0, Z27, Z27
+	VBROADCASTSS 2032(CX), Z2
+	VFMADD213PS  640(SI), Z2, Z27
+	VMOVUPS      Z27, 640(SI)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       Z0, Z28, Z28
+	VBROADCASTSS 2036(CX), Z2
+	VFMADD213PS  704(SI), Z2, Z28
+	VMOVUPS      Z28, 704(SI)
+	ADDQ         $0x00000d20, AX
+	ADDQ         $0x000007f8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	VMOVUPS      640(SI), Z15
+	VMOVUPS      704(SI), Z16
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       (DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+	VADDPS       64(DX), Z15, Z15
+	VADDPS       64(DX), Z16, Z16
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z15, Z15
+	ADDQ   CX, DX
+	VADDPS (DX), Z10, Z10
+	VADDPS 64(DX), Z16, Z16
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z16, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x1AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop1:
+	VPBROADCASTD     32(CX), Z2
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z2
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    4(CX), Z0, Z2
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z2
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z2
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z2
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z2
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z2
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z2
+	VCVTPH2PS        512(AX), Z0
+	VCVTDQ2PS        Z2, Z2
+	VMULPS           Z0, Z2, Z2
+	VFMADD231PS.BCST 36(CX), Z2, Z1
+	ADDQ             $0x00000220, AX
+	ADDQ             $0x00000028, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x2AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop1:
+	VPBROADCASTD     64(CX), Z3
+	VPBROADCASTD     68(CX), Z4
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z3
+	VPDPBUSD.BCST    4(CX), Z0, Z4
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z3
+	VPDPBUSD.BCST    12(CX), Z0, Z4
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z3
+	VPDPBUSD.BCST    20(CX), Z0, Z4
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z3
+	VPDPBUSD.BCST    28(CX), Z0, Z4
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z3
+	VPDPBUSD.BCST    36(CX), Z0, Z4
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z3
+	VPDPBUSD.BCST    44(CX), Z0, Z4
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z3
+	VPDPBUSD.BCST    52(CX), Z0, Z4
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z3
+	VPDPBUSD.BCST    60(CX), Z0, Z4
+	VCVTPH2PS        512(AX), Z0
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z0, Z3, Z3
+	VFMADD231PS.BCST 72(CX), Z3, Z1
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z0, Z4, Z4
+	VFMADD231PS.BCST 76(CX), Z4, Z2
+	ADDQ             $0x00000220, AX
+	ADDQ             $0x00000050, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x3AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop1:
+	VPBROADCASTD     96(CX), Z4
+	VPBROADCASTD     100(CX), Z5
+	VPBROADCASTD     104(CX), Z6
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z4
+	VPDPBUSD.BCST    4(CX), Z0, Z5
+	VPDPBUSD.BCST    8(CX), Z0, Z6
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z4
+	VPDPBUSD.BCST    16(CX), Z0, Z5
+	VPDPBUSD.BCST    20(CX), Z0, Z6
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z4
+	VPDPBUSD.BCST    28(CX), Z0, Z5
+	VPDPBUSD.BCST    32(CX), Z0, Z6
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    36(CX), Z0, Z4
+	VPDPBUSD.BCST    40(CX), Z0, Z5
+	VPDPBUSD.BCST    44(CX), Z0, Z6
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z4
+	VPDPBUSD.BCST    52(CX), Z0, Z5
+	VPDPBUSD.BCST    56(CX), Z0, Z6
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z4
+	VPDPBUSD.BCST    64(CX), Z0, Z5
+	VPDPBUSD.BCST    68(CX), Z0, Z6
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z4
+	VPDPBUSD.BCST    76(CX), Z0, Z5
+	VPDPBUSD.BCST    80(CX), Z0, Z6
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z4
+	VPDPBUSD.BCST    88(CX), Z0, Z5
+	VPDPBUSD.BCST    92(CX), Z0, Z6
+	VCVTPH2PS        512(AX), Z0
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z0, Z4, Z4
+	VFMADD231PS.BCST 108(CX), Z4, Z1
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z5, Z5
+	VFMADD231PS.BCST 112(CX), Z5, Z2
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 116(CX), Z6, Z3
+	ADDQ             $0x00000220, AX
+	ADDQ             $0x00000078, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x4AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop1:
+	VPBROADCASTD     128(CX), Z5
+	VPBROADCASTD     132(CX), Z6
+	VPBROADCASTD     136(CX), Z7
+	VPBROADCASTD     140(CX), Z8
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z5
+	VPDPBUSD.BCST    4(CX), Z0, Z6
+	VPDPBUSD.BCST    8(CX), Z0, Z7
+	VPDPBUSD.BCST    12(CX), Z0, Z8
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z5
+	VPDPBUSD.BCST    20(CX), Z0, Z6
+	VPDPBUSD.BCST    24(CX), Z0, Z7
+	VPDPBUSD.BCST    28(CX), Z0, Z8
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z5
+	VPDPBUSD.BCST    36(CX), Z0, Z6
+	VPDPBUSD.BCST    40(CX), Z0, Z7
+	VPDPBUSD.BCST    44(CX), Z0, Z8
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z5
+	VPDPBUSD.BCST    52(CX), Z0, Z6
+	VPDPBUSD.BCST    56(CX), Z0, Z7
+	VPDPBUSD.BCST    60(CX), Z0, Z8
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z5
+	VPDPBUSD.BCST    68(CX), Z0, Z6
+	VPDPBUSD.BCST    72(CX), Z0, Z7
+	VPDPBUSD.BCST    76(CX), Z0, Z8
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z5
+	VPDPBUSD.BCST    84(CX), Z0, Z6
+	VPDPBUSD.BCST    88(CX), Z0, Z7
+	VPDPBUSD.BCST    92(CX), Z0, Z8
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z5
+	VPDPBUSD.BCST    100(CX), Z0, Z6
+	VPDPBUSD.BCST    104(CX), Z0, Z7
+	VPDPBUSD.BCST    108(CX), Z0, Z8
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z5
+	VPDPBUSD.BCST    116(CX), Z0, Z6
+	VPDPBUSD.BCST    120(CX), Z0, Z7
+	VPDPBUSD.BCST    124(CX), Z0, Z8
+	VCVTPH2PS        512(AX), Z0
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z5, Z5
+	VFMADD231PS.BCST 144(CX), Z5, Z1
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 148(CX), Z6, Z2
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 152(CX), Z7, Z3
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 156(CX), Z8, Z4
+	ADDQ             $0x00000220, AX
+	ADDQ             $0x000000a0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x5AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop1:
+	VPBROADCASTD     160(CX), Z6
+	VPBROADCASTD     164(CX), Z7
+	VPBROADCASTD     168(CX), Z8
+	VPBROADCASTD     172(CX), Z9
+	VPBROADCASTD     176(CX), Z10
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z6
+	VPDPBUSD.BCST    4(CX), Z0, Z7
+	VPDPBUSD.BCST    8(CX), Z0, Z8
+	VPDPBUSD.BCST    12(CX), Z0, Z9
+	VPDPBUSD.BCST    16(CX), Z0, Z10
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z6
+	VPDPBUSD.BCST    24(CX), Z0, Z7
+	VPDPBUSD.BCST    28(CX), Z0, Z8
+	VPDPBUSD.BCST    32(CX), Z0, Z9
+	VPDPBUSD.BCST    36(CX), Z0, Z10
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z6
+	VPDPBUSD.BCST    44(CX), Z0, Z7
+	VPDPBUSD.BCST    48(CX), Z0, Z8
+	VPDPBUSD.BCST    52(CX), Z0, Z9
+	VPDPBUSD.BCST    56(CX), Z0, Z10
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z6
+	VPDPBUSD.BCST    64(CX), Z0, Z7
+	VPDPBUSD.BCST    68(CX), Z0, Z8
+	VPDPBUSD.BCST    72(CX), Z0, Z9
+	VPDPBUSD.BCST    76(CX), Z0, Z10
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z6
+	VPDPBUSD.BCST    84(CX), Z0, Z7
+	VPDPBUSD.BCST    88(CX), Z0, Z8
+	VPDPBUSD.BCST    92(CX), Z0, Z9
+	VPDPBUSD.BCST    96(CX), Z0, Z10
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    100(CX), Z0, Z6
+	VPDPBUSD.BCST    104(CX), Z0, Z7
+	VPDPBUSD.BCST    108(CX), Z0, Z8
+	VPDPBUSD.BCST    112(CX), Z0, Z9
+	VPDPBUSD.BCST    116(CX), Z0, Z10
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z6
+	VPDPBUSD.BCST    124(CX), Z0, Z7
+	VPDPBUSD.BCST    128(CX), Z0, Z8
+	VPDPBUSD.BCST    132(CX), Z0, Z9
+	VPDPBUSD.BCST    136(CX), Z0, Z10
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z6
+	VPDPBUSD.BCST    144(CX), Z0, Z7
+	VPDPBUSD.BCST    148(CX), Z0, Z8
+	VPDPBUSD.BCST    152(CX), Z0, Z9
+	VPDPBUSD.BCST    156(CX), Z0, Z10
+	VCVTPH2PS        512(AX), Z0
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 180(CX), Z6, Z1
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 184(CX), Z7, Z2
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 188(CX), Z8, Z3
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 192(CX), Z9, Z4
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 196(CX), Z10, Z5
+	ADDQ             $0x00000220, AX
+	ADDQ             $0x000000c8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x6AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop1:
+	VPBROADCASTD     192(CX), Z7
+	VPBROADCASTD     196(CX), Z8
+	VPBROADCASTD     200(CX), Z9
+	VPBROADCASTD     204(CX), Z10
+	VPBROADCASTD     208(CX), Z11
+	VPBROADCASTD     212(CX), Z12
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z7
+	VPDPBUSD.BCST    4(CX), Z0, Z8
+	VPDPBUSD.BCST    8(CX), Z0, Z9
+	VPDPBUSD.BCST    12(CX), Z0, Z10
+	VPDPBUSD.BCST    16(CX), Z0, Z11
+	VPDPBUSD.BCST    20(CX), Z0, Z12
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z7
+	VPDPBUSD.BCST    28(CX), Z0, Z8
+	VPDPBUSD.BCST    32(CX), Z0, Z9
+	VPDPBUSD.BCST    36(CX), Z0, Z10
+	VPDPBUSD.BCST    40(CX), Z0, Z11
+	VPDPBUSD.BCST    44(CX), Z0, Z12
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z7
+	VPDPBUSD.BCST    52(CX), Z0, Z8
+	VPDPBUSD.BCST    56(CX), Z0, Z9
+	VPDPBUSD.BCST    60(CX), Z0, Z10
+	VPDPBUSD.BCST    64(CX), Z0, Z11
+	VPDPBUSD.BCST    68(CX), Z0, Z12
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z7
+	VPDPBUSD.BCST    76(CX), Z0, Z8
+	VPDPBUSD.BCST    80(CX), Z0, Z9
+	VPDPBUSD.BCST    84(CX), Z0, Z10
+	VPDPBUSD.BCST    88(CX), Z0, Z11
+	VPDPBUSD.BCST    92(CX), Z0, Z12
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z7
+	VPDPBUSD.BCST    100(CX), Z0, Z8
+	VPDPBUSD.BCST    104(CX), Z0, Z9
+	VPDPBUSD.BCST    108(CX), Z0, Z10
+	VPDPBUSD.BCST    112(CX), Z0, Z11
+	VPDPBUSD.BCST    116(CX), Z0, Z12
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z7
+	VPDPBUSD.BCST    124(CX), Z0, Z8
+	VPDPBUSD.BCST    128(CX), Z0, Z9
+	VPDPBUSD.BCST    132(CX), Z0, Z10
+	VPDPBUSD.BCST    136(CX), Z0, Z11
+	VPDPBUSD.BCST    140(CX), Z0, Z12
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    144(CX), Z0, Z7
+	VPDPBUSD.BCST    148(CX), Z0, Z8
+	VPDPBUSD.BCST    152(CX), Z0, Z9
+	VPDPBUSD.BCST    156(CX), Z0, Z10
+	VPDPBUSD.BCST    160(CX), Z0, Z11
+	VPDPBUSD.BCST    164(CX), Z0, Z12
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z7
+	VPDPBUSD.BCST    172(CX), Z0, Z8
+	VPDPBUSD.BCST    176(CX), Z0, Z9
+	VPDPBUSD.BCST    180(CX), Z0, Z10
+	VPDPBUSD.BCST    184(CX), Z0, Z11
+	VPDPBUSD.BCST    188(CX), Z0, Z12
+	VCVTPH2PS        512(AX), Z0
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 216(CX), Z7, Z1
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 220(CX), Z8, Z2
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 224(CX), Z9, Z3
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 228(CX), Z10, Z4
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 232(CX), Z11, Z5
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 236(CX), Z12, Z6
+	ADDQ             $0x00000220, AX
+	ADDQ             $0x000000f0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x7AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop1:
+	VPBROADCASTD     224(CX), Z8
+	VPBROADCASTD     228(CX), Z9
+	VPBROADCASTD     232(CX), Z10
+	VPBROADCASTD     236(CX), Z11
+	VPBROADCASTD     240(CX), Z12
+	VPBROADCASTD     244(CX), Z13
+	VPBROADCASTD     248(CX), Z14
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z8
+	VPDPBUSD.BCST    4(CX), Z0, Z9
+	VPDPBUSD.BCST    8(CX), Z0, Z10
+	VPDPBUSD.BCST    12(CX), Z0, Z11
+	VPDPBUSD.BCST    16(CX), Z0, Z12
+	VPDPBUSD.BCST    20(CX), Z0, Z13
+	VPDPBUSD.BCST    24(CX), Z0, Z14
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z8
+	VPDPBUSD.BCST    32(CX), Z0, Z9
+	VPDPBUSD.BCST    36(CX), Z0, Z10
+	VPDPBUSD.BCST    40(CX), Z0, Z11
+	VPDPBUSD.BCST    44(CX), Z0, Z12
+	VPDPBUSD.BCST    48(CX), Z0, Z13
+	VPDPBUSD.BCST    52(CX), Z0, Z14
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z8
+	VPDPBUSD.BCST    60(CX), Z0, Z9
+	VPDPBUSD.BCST    64(CX), Z0, Z10
+	VPDPBUSD.BCST    68(CX), Z0, Z11
+	VPDPBUSD.BCST    72(CX), Z0, Z12
+	VPDPBUSD.BCST    76(CX), Z0, Z13
+	VPDPBUSD.BCST    80(CX), Z0, Z14
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z8
+	VPDPBUSD.BCST    88(CX), Z0, Z9
+	VPDPBUSD.BCST    92(CX), Z0, Z10
+	VPDPBUSD.BCST    96(CX), Z0, Z11
+	VPDPBUSD.BCST    100(CX), Z0, Z12
+	VPDPBUSD.BCST    104(CX), Z0, Z13
+	VPDPBUSD.BCST    108(CX), Z0, Z14
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z8
+	VPDPBUSD.BCST    116(CX), Z0, Z9
+	VPDPBUSD.BCST    120(CX), Z0, Z10
+	VPDPBUSD.BCST    124(CX), Z0, Z11
+	VPDPBUSD.BCST    128(CX), Z0, Z12
+	VPDPBUSD.BCST    132(CX), Z0, Z13
+	VPDPBUSD.BCST    136(CX), Z0, Z14
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z8
+	VPDPBUSD.BCST    144(CX), Z0, Z9
+	VPDPBUSD.BCST    148(CX), Z0, Z10
+	VPDPBUSD.BCST    152(CX), Z0, Z11
+	VPDPBUSD.BCST    156(CX), Z0, Z12
+	VPDPBUSD.BCST    160(CX), Z0, Z13
+	VPDPBUSD.BCST    164(CX), Z0, Z14
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z8
+	VPDPBUSD.BCST    172(CX), Z0, Z9
+	VPDPBUSD.BCST    176(CX), Z0, Z10
+	VPDPBUSD.BCST    180(CX), Z0, Z11
+	VPDPBUSD.BCST    184(CX), Z0, Z12
+	VPDPBUSD.BCST    188(CX), Z0, Z13
+	VPDPBUSD.BCST    192(CX), Z0, Z14
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    196(CX), Z0, Z8
+	VPDPBUSD.BCST    200(CX), Z0, Z9
+	VPDPBUSD.BCST    204(CX), Z0, Z10
+	VPDPBUSD.BCST    208(CX), Z0, Z11
+	VPDPBUSD.BCST    212(CX), Z0, Z12
+	VPDPBUSD.BCST    216(CX), Z0, Z13
+	VPDPBUSD.BCST    220(CX), Z0, Z14
+	VCVTPH2PS        512(AX), Z0
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 252(CX), Z8, Z1
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 256(CX), Z9, Z2
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 260(CX), Z10, Z3
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 264(CX), Z11, Z4
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 268(CX), Z12, Z5
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 272(CX), Z13, Z6
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 276(CX), Z14, Z7
+	ADDQ             $0x00000220, AX
+	ADDQ             $0x00000118, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -11036,8 +13085,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -11054,8 +13101,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -11079,7 +13124,6 @@ TEXT ·productQ80x8AVX512(SB), $0-56
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
 	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -11087,6 +13131,7 @@ TEXT ·productQ80x8AVX512(SB), $0-56
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
 
 loop1:
 	VPBROADCASTD     256(CX), Z9
@@ -11097,103 +13142,103 @@ loop1:
 	VPBROADCASTD     276(CX), Z14
 	VPBROADCASTD     280(CX), Z15
 	VPBROADCASTD     284(CX), Z16
-	VMOVDQU32        (AX), Z8
-	VPDPBUSD.BCST    (CX), Z8, Z9
-	VPDPBUSD.BCST    4(CX), Z8, Z10
-	VPDPBUSD.BCST    8(CX), Z8, Z11
-	VPDPBUSD.BCST    12(CX), Z8, Z12
-	VPDPBUSD.BCST    16(CX), Z8, Z13
-	VPDPBUSD.BCST    20(CX), Z8, Z14
-	VPDPBUSD.BCST    24(CX), Z8, Z15
-	VPDPBUSD.BCST    28(CX), Z8, Z16
-	VMOVDQU32        64(AX), Z8
-	VPDPBUSD.BCST    32(CX), Z8, Z9
-	VPDPBUSD.BCST    36(CX), Z8, Z10
-	VPDPBUSD.BCST    40(CX), Z8, Z11
-	VPDPBUSD.BCST    44(CX), Z8, Z12
-	VPDPBUSD.BCST    48(CX), Z8, Z13
-	VPDPBUSD.BCST    52(CX), Z8, Z14
-	VPDPBUSD.BCST    56(CX), Z8, Z15
-	VPDPBUSD.BCST    60(CX), Z8, Z16
-	VMOVDQU32        128(AX), Z8
-	VPDPBUSD.BCST    64(CX), Z8, Z9
-	VPDPBUSD.BCST    68(CX), Z8, Z10
-	VPDPBUSD.BCST    72(CX), Z8, Z11
-	VPDPBUSD.BCST    76(CX), Z8, Z12
-	VPDPBUSD.BCST    80(CX), Z8, Z13
-	VPDPBUSD.BCST    84(CX), Z8, Z14
-	VPDPBUSD.BCST    88(CX), Z8, Z15
-	VPDPBUSD.BCST    92(CX), Z8, Z16
-	VMOVDQU32        192(AX), Z8
-	VPDPBUSD.BCST    96(CX), Z8, Z9
-	VPDPBUSD.BCST    100(CX), Z8, Z10
-	VPDPBUSD.BCST    104(CX), Z8, Z11
-	VPDPBUSD.BCST    108(CX), Z8, Z12
-	VPDPBUSD.BCST    112(CX), Z8, Z13
-	VPDPBUSD.BCST    116(CX), Z8, Z14
-	VPDPBUSD.BCST    120(CX), Z8, Z15
-	VPDPBUSD.BCST    124(CX), Z8, Z16
-	VMOVDQU32        256(AX), Z8
-	VPDPBUSD.BCST    128(CX), Z8, Z9
-	VPDPBUSD.BCST    132(CX), Z8, Z10
-	VPDPBUSD.BCST    136(CX), Z8, Z11
-	VPDPBUSD.BCST    140(CX), Z8, Z12
-	VPDPBUSD.BCST    144(CX), Z8, Z13
-	VPDPBUSD.BCST    148(CX), Z8, Z14
-	VPDPBUSD.BCST    152(CX), Z8, Z15
-	VPDPBUSD.BCST    156(CX), Z8, Z16
-	VMOVDQU32        320(AX), Z8
-	VPDPBUSD.BCST    160(CX), Z8, Z9
-	VPDPBUSD.BCST    164(CX), Z8, Z10
-	VPDPBUSD.BCST    168(CX), Z8, Z11
-	VPDPBUSD.BCST    172(CX), Z8, Z12
-	VPDPBUSD.BCST    176(CX), Z8, Z13
-	VPDPBUSD.BCST    180(CX), Z8, Z14
-	VPDPBUSD.BCST    184(CX), Z8, Z15
-	VPDPBUSD.BCST    188(CX), Z8, Z16
-	VMOVDQU32        384(AX), Z8
-	VPDPBUSD.BCST    192(CX), Z8, Z9
-	VPDPBUSD.BCST    196(CX), Z8, Z10
-	VPDPBUSD.BCST    200(CX), Z8, Z11
-	VPDPBUSD.BCST    204(CX), Z8, Z12
-	VPDPBUSD.BCST    208(CX), Z8, Z13
-	VPDPBUSD.BCST    212(CX), Z8, Z14
-	VPDPBUSD.BCST    216(CX), Z8, Z15
-	VPDPBUSD.BCST    220(CX), Z8, Z16
-	VMOVDQU32        448(AX), Z8
-	VPDPBUSD.BCST    224(CX), Z8, Z9
-	VPDPBUSD.BCST    228(CX), Z8, Z10
-	VPDPBUSD.BCST    232(CX), Z8, Z11
-	VPDPBUSD.BCST    236(CX), Z8, Z12
-	VPDPBUSD.BCST    240(CX), Z8, Z13
-	VPDPBUSD.BCST    244(CX), Z8, Z14
-	VPDPBUSD.BCST    248(CX), Z8, Z15
-	VPDPBUSD.BCST    252(CX), Z8, Z16
-	VCVTPH2PS        512(AX), Z8
+	VMOVDQU32        (AX), Z0
+	VPDPBUSD.BCST    (CX), Z0, Z9
+	VPDPBUSD.BCST    4(CX), Z0, Z10
+	VPDPBUSD.BCST    8(CX), Z0, Z11
+	VPDPBUSD.BCST    12(CX), Z0, Z12
+	VPDPBUSD.BCST    16(CX), Z0, Z13
+	VPDPBUSD.BCST    20(CX), Z0, Z14
+	VPDPBUSD.BCST    24(CX), Z0, Z15
+	VPDPBUSD.BCST    28(CX), Z0, Z16
+	VMOVDQU32        64(AX), Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z9
+	VPDPBUSD.BCST    36(CX), Z0, Z10
+	VPDPBUSD.BCST    40(CX), Z0, Z11
+	VPDPBUSD.BCST    44(CX), Z0, Z12
+	VPDPBUSD.BCST    48(CX), Z0, Z13
+	VPDPBUSD.BCST    52(CX), Z0, Z14
+	VPDPBUSD.BCST    56(CX), Z0, Z15
+	VPDPBUSD.BCST    60(CX), Z0, Z16
+	VMOVDQU32        128(AX), Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z9
+	VPDPBUSD.BCST    68(CX), Z0, Z10
+	VPDPBUSD.BCST    72(CX), Z0, Z11
+	VPDPBUSD.BCST    76(CX), Z0, Z12
+	VPDPBUSD.BCST    80(CX), Z0, Z13
+	VPDPBUSD.BCST    84(CX), Z0, Z14
+	VPDPBUSD.BCST    88(CX), Z0, Z15
+	VPDPBUSD.BCST    92(CX), Z0, Z16
+	VMOVDQU32        192(AX), Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z9
+	VPDPBUSD.BCST    100(CX), Z0, Z10
+	VPDPBUSD.BCST    104(CX), Z0, Z11
+	VPDPBUSD.BCST    108(CX), Z0, Z12
+	VPDPBUSD.BCST    112(CX), Z0, Z13
+	VPDPBUSD.BCST    116(CX), Z0, Z14
+	VPDPBUSD.BCST    120(CX), Z0, Z15
+	VPDPBUSD.BCST    124(CX), Z0, Z16
+	VMOVDQU32        256(AX), Z0
+	VPDPBUSD.BCST    128(CX), Z0, Z9
+	VPDPBUSD.BCST    132(CX), Z0, Z10
+	VPDPBUSD.BCST    136(CX), Z0, Z11
+	VPDPBUSD.BCST    140(CX), Z0, Z12
+	VPDPBUSD.BCST    144(CX), Z0, Z13
+	VPDPBUSD.BCST    148(CX), Z0, Z14
+	VPDPBUSD.BCST    152(CX), Z0, Z15
+	VPDPBUSD.BCST    156(CX), Z0, Z16
+	VMOVDQU32        320(AX), Z0
+	VPDPBUSD.BCST    160(CX), Z0, Z9
+	VPDPBUSD.BCST    164(CX), Z0, Z10
+	VPDPBUSD.BCST    168(CX), Z0, Z11
+	VPDPBUSD.BCST    172(CX), Z0, Z12
+	VPDPBUSD.BCST    176(CX), Z0, Z13
+	VPDPBUSD.BCST    180(CX), Z0, Z14
+	VPDPBUSD.BCST    184(CX), Z0, Z15
+	VPDPBUSD.BCST    188(CX), Z0, Z16
+	VMOVDQU32        384(AX), Z0
+	VPDPBUSD.BCST    192(CX), Z0, Z9
+	VPDPBUSD.BCST    196(CX), Z0, Z10
+	VPDPBUSD.BCST    200(CX), Z0, Z11
+	VPDPBUSD.BCST    204(CX), Z0, Z12
+	VPDPBUSD.BCST    208(CX), Z0, Z13
+	VPDPBUSD.BCST    212(CX), Z0, Z14
+	VPDPBUSD.BCST    216(CX), Z0, Z15
+	VPDPBUSD.BCST    220(CX), Z0, Z16
+	VMOVDQU32        448(AX), Z0
+	VPDPBUSD.BCST    224(CX), Z0, Z9
+	VPDPBUSD.BCST    228(CX), Z0, Z10
+	VPDPBUSD.BCST    232(CX), Z0, Z11
+	VPDPBUSD.BCST    236(CX), Z0, Z12
+	VPDPBUSD.BCST    240(CX), Z0, Z13
+	VPDPBUSD.BCST    244(CX), Z0, Z14
+	VPDPBUSD.BCST    248(CX), Z0, Z15
+	VPDPBUSD.BCST    252(CX), Z0, Z16
+	VCVTPH2PS        512(AX), Z0
 	VCVTDQ2PS        Z9, Z9
-	VMULPS           Z8, Z9, Z9
-	VFMADD231PS.BCST 288(CX), Z9, Z0
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 288(CX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z8, Z10, Z10
-	VFMADD231PS.BCST 292(CX), Z10, Z1
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 292(CX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z8, Z11, Z11
-	VFMADD231PS.BCST 296(CX), Z11, Z2
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 296(CX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z8, Z12, Z12
-	VFMADD231PS.BCST 300(CX), Z12, Z3
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 300(CX), Z12, Z4
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z8, Z13, Z13
-	VFMADD231PS.BCST 304(CX), Z13, Z4
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 304(CX), Z13, Z5
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z8, Z14, Z14
-	VFMADD231PS.BCST 308(CX), Z14, Z5
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 308(CX), Z14, Z6
 	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z8, Z15, Z15
-	VFMADD231PS.BCST 312(CX), Z15, Z6
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 312(CX), Z15, Z7
 	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z8, Z16, Z16
-	VFMADD231PS.BCST 316(CX), Z16, Z7
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 316(CX), Z16, Z8
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x00000140, CX
 	DECQ             DX
@@ -11204,7 +13249,1686 @@ loop1:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x4PairAVX512(SB), $576-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000220, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+
+loop1:
+	VPBROADCASTD 128(CX), Z3
+	VMOVDQA64    Z3, Z7
+	VPBROADCASTD 132(CX), Z4
+	VMOVDQA64    Z4, Z8
+	VPBROADCASTD 136(CX), Z5
+	VMOVDQA64    Z5, Z9
+	VPBROADCASTD 140(CX), Z6
+	VMOVDQA64    Z6, Z10
+	VMOVDQU32    (AX), Z0
+	VMOVDQU32    (AX)(BX*1), Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VMOVDQU32    64(AX), Z0
+	VMOVDQU32    64(AX)(BX*1), Z1
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VMOVDQU32    128(AX), Z0
+	VMOVDQU32    128(AX)(BX*1), Z1
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VMOVDQU32    192(AX), Z0
+	VMOVDQU32    192(AX)(BX*1), Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VMOVDQU32    256(AX), Z0
+	VMOVDQU32    256(AX)(BX*1), Z1
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VMOVDQU32    320(AX), Z0
+	VMOVDQU32    320(AX)(BX*1), Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VMOVDQU32    384(AX), Z0
+	VMOVDQU32    384(AX)(BX*1), Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VMOVDQU32    448(AX), Z0
+	VMOVDQU32    448(AX)(BX*1), Z1
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z7
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VCVTPH2PS    512(AX), Z0
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z0, Z3, Z3
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  (SI), Z2, Z3
+	VMOVUPS      Z3, (SI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z4
+	VMOVUPS      Z4, 64(SI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z5
+	VMOVUPS      Z5, 128(SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z6
+	VMOVUPS      Z6, 192(SI)
+	VCVTPH2PS    512(AX)(BX*1), Z0
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z7
+	VMOVUPS      Z7, 256(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z8
+	VMOVUPS      Z8, 320(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z9
+	VMOVUPS      Z9, 384(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z10
+	VMOVUPS      Z10, 448(SI)
+	ADDQ         $0x00000220, AX
+	ADDQ         $0x000000a0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z3
+	VMOVUPS      64(SI), Z4
+	VMOVUPS      128(SI), Z5
+	VMOVUPS      192(SI), Z6
+	VMOVUPS      256(SI), Z7
+	VMOVUPS      320(SI), Z8
+	VMOVUPS      384(SI), Z9
+	VMOVUPS      448(SI), Z10
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       64(DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x5PairAVX512(SB), $704-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000220, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+
+loop1:
+	VPBROADCASTD 160(CX), Z3
+	VMOVDQA64    Z3, Z8
+	VPBROADCASTD 164(CX), Z4
+	VMOVDQA64    Z4, Z9
+	VPBROADCASTD 168(CX), Z5
+	VMOVDQA64    Z5, Z10
+	VPBROADCASTD 172(CX), Z6
+	VMOVDQA64    Z6, Z11
+	VPBROADCASTD 176(CX), Z7
+	VMOVDQA64    Z7, Z12
+	VMOVDQU32    (AX), Z0
+	VMOVDQU32    (AX)(BX*1), Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VMOVDQU32    64(AX), Z0
+	VMOVDQU32    64(AX)(BX*1), Z1
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VMOVDQU32    128(AX), Z0
+	VMOVDQU32    128(AX)(BX*1), Z1
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VMOVDQU32    192(AX), Z0
+	VMOVDQU32    192(AX)(BX*1), Z1
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VMOVDQU32    256(AX), Z0
+	VMOVDQU32    256(AX)(BX*1), Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VMOVDQU32    320(AX), Z0
+	VMOVDQU32    320(AX)(BX*1), Z1
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VMOVDQU32    384(AX), Z0
+	VMOVDQU32    384(AX)(BX*1), Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VMOVDQU32    448(AX), Z0
+	VMOVDQU32    448(AX)(BX*1), Z1
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VCVTPH2PS    512(AX), Z0
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z0, Z3, Z3
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  (SI), Z2, Z3
+	VMOVUPS      Z3, (SI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z4
+	VMOVUPS      Z4, 64(SI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z5
+	VMOVUPS      Z5, 128(SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z6
+	VMOVUPS      Z6, 192(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z7
+	VMOVUPS      Z7, 256(SI)
+	VCVTPH2PS    512(AX)(BX*1), Z0
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z8
+	VMOVUPS      Z8, 320(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z9
+	VMOVUPS      Z9, 384(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z10
+	VMOVUPS      Z10, 448(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z11
+	VMOVUPS      Z11, 512(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z12
+	VMOVUPS      Z12, 576(SI)
+	ADDQ         $0x00000220, AX
+	ADDQ         $0x000000c8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z3
+	VMOVUPS      64(SI), Z4
+	VMOVUPS      128(SI), Z5
+	VMOVUPS      192(SI), Z6
+	VMOVUPS      256(SI), Z7
+	VMOVUPS      320(SI), Z8
+	VMOVUPS      384(SI), Z9
+	VMOVUPS      448(SI), Z10
+	VMOVUPS      512(SI), Z11
+	VMOVUPS      576(SI), Z12
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ80x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F, AVX512VNNI
+TEXT ·productQ80x6PairAVX512(SB), $832-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000220, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+	VMOVUPS Z2, 640(SI)
+	VMOVUPS Z2, 704(SI)
+
+loop1:
+	VPBROADCASTD 192(CX), Z3
+	VMOVDQA64    Z3, Z9
+	VPBROADCASTD 196(CX), Z4
+	VMOVDQA64    Z4, Z10
+	VPBROADCASTD 200(CX), Z5
+	VMOVDQA64    Z5, Z11
+	VPBROADCASTD 204(CX), Z6
+	VMOVDQA64    Z6, Z12
+	VPBROADCASTD 208(CX), Z7
+	VMOVDQA64    Z7, Z13
+	VPBROADCASTD 212(CX), Z8
+	VMOVDQA64    Z8, Z14
+	VMOVDQU32    (AX), Z0
+	VMOVDQU32    (AX)(BX*1), Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VMOVDQU32    64(AX), Z0
+	VMOVDQU32    64(AX)(BX*1), Z1
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VMOVDQU32    128(AX), Z0
+	VMOVDQU32    128(AX)(BX*1), Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VMOVDQU32    192(AX), Z0
+	VMOVDQU32    192(AX)(BX*1), Z1
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VMOVDQU32    256(AX), Z0
+	VMOVDQU32    256(AX)(BX*1), Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VMOVDQU32    320(AX), Z0
+	VMOVDQU32    320(AX)(BX*1), Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VMOVDQU32    384(AX), Z0
+	VMOVDQU32    384(AX)(BX*1), Z1
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 160(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 164(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VMOVDQU32    448(AX), Z0
+	VMOVDQU32    448(AX)(BX*1), Z1
+	VPBROADCASTD 168(CX), Z2
+	VPDPBUSD     Z2, Z0, Z3
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 172(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 176(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 180(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 184(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 188(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VCVTPH2PS    512(AX), Z0
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z0, Z3, Z3
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  (SI), Z2, Z3
+	VMOVUPS      Z3, (SI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z4
+	VMOVUPS      Z4, 64(SI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z5
+	VMOVUPS      Z5, 128(SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z6
+	VMOVUPS      Z6, 192(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z7
+	VMOVUPS      Z7, 256(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z8
+	VMOVUPS      Z8, 320(SI)
+	VCVTPH2PS    512(AX)(BX*1), Z0
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z9
+	VMOVUPS      Z9, 384(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z10
+	VMOVUPS      Z10, 448(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z11
+	VMOVUPS      Z11, 512(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z12
+	VMOVUPS      Z12, 576(SI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  640(SI), Z2, Z13
+	VMOVUPS      Z13, 640(SI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z14, Z14
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  704(SI), Z2, Z14
+	VMOVUPS      Z14, 704(SI)
+	ADDQ         $0x00000220, AX
+	ADDQ         $0x000000f0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z3
+	VMOVUPS      64(SI), Z4
+	VMOVUPS      128(SI), Z5
+	VMOVUPS      192(SI), Z6
+	VMOVUPS      256(SI), Z7
+	VMOVUPS      320(SI), Z8
+	VMOVUPS      384(SI), Z9
+	VMOVUPS      448(SI), Z10
+	VMOVUPS      512(SI), Z11
+	VMOVUPS      576(SI), Z12
+	VMOVUPS      640(SI), Z13
+	VMOVUPS      704(SI), Z14
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x1AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z2
+
+loop1:
+	VPSRAD.BCST      $0x04, 32(CX), Z3
+	VPANDD           (AX), Z2, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z3
+	VPANDD           64(AX), Z2, Z0
+	VPDPBUSD.BCST    4(CX), Z0, Z3
+	VPANDD           128(AX), Z2, Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z3
+	VPANDD           192(AX), Z2, Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z3
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z3
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z3
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z3
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z3
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z3, Z3
+	VMULPS           Z0, Z3, Z3
+	VFMADD231PS.BCST 36(CX), Z3, Z1
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000028, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x2AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z3
+
+loop1:
+	VPSRAD.BCST      $0x04, 64(CX), Z4
+	VPSRAD.BCST      $0x04, 68(CX), Z5
+	VPANDD           (AX), Z3, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z4
+	VPDPBUSD.BCST    4(CX), Z0, Z5
+	VPANDD           64(AX), Z3, Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z4
+	VPDPBUSD.BCST    12(CX), Z0, Z5
+	VPANDD           128(AX), Z3, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z4
+	VPDPBUSD.BCST    20(CX), Z0, Z5
+	VPANDD           192(AX), Z3, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z4
+	VPDPBUSD.BCST    28(CX), Z0, Z5
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z4
+	VPDPBUSD.BCST    36(CX), Z0, Z5
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z4
+	VPDPBUSD.BCST    44(CX), Z0, Z5
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z4
+	VPDPBUSD.BCST    52(CX), Z0, Z5
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z4
+	VPDPBUSD.BCST    60(CX), Z0, Z5
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z0, Z4, Z4
+	VFMADD231PS.BCST 72(CX), Z4, Z1
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z5, Z5
+	VFMADD231PS.BCST 76(CX), Z5, Z2
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000050, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x3AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z4
+
+loop1:
+	VPSRAD.BCST      $0x04, 96(CX), Z5
+	VPSRAD.BCST      $0x04, 100(CX), Z6
+	VPSRAD.BCST      $0x04, 104(CX), Z7
+	VPANDD           (AX), Z4, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z5
+	VPDPBUSD.BCST    4(CX), Z0, Z6
+	VPDPBUSD.BCST    8(CX), Z0, Z7
+	VPANDD           64(AX), Z4, Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z5
+	VPDPBUSD.BCST    16(CX), Z0, Z6
+	VPDPBUSD.BCST    20(CX), Z0, Z7
+	VPANDD           128(AX), Z4, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z5
+	VPDPBUSD.BCST    28(CX), Z0, Z6
+	VPDPBUSD.BCST    32(CX), Z0, Z7
+	VPANDD           192(AX), Z4, Z0
+	VPDPBUSD.BCST    36(CX), Z0, Z5
+	VPDPBUSD.BCST    40(CX), Z0, Z6
+	VPDPBUSD.BCST    44(CX), Z0, Z7
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z5
+	VPDPBUSD.BCST    52(CX), Z0, Z6
+	VPDPBUSD.BCST    56(CX), Z0, Z7
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z5
+	VPDPBUSD.BCST    64(CX), Z0, Z6
+	VPDPBUSD.BCST    68(CX), Z0, Z7
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z5
+	VPDPBUSD.BCST    76(CX), Z0, Z6
+	VPDPBUSD.BCST    80(CX), Z0, Z7
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z5
+	VPDPBUSD.BCST    88(CX), Z0, Z6
+	VPDPBUSD.BCST    92(CX), Z0, Z7
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z5, Z5
+	VFMADD231PS.BCST 108(CX), Z5, Z1
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 112(CX), Z6, Z2
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 116(CX), Z7, Z3
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000078, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x4AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z5
+
+loop1:
+	VPSRAD.BCST      $0x04, 128(CX), Z6
+	VPSRAD.BCST      $0x04, 132(CX), Z7
+	VPSRAD.BCST      $0x04, 136(CX), Z8
+	VPSRAD.BCST      $0x04, 140(CX), Z9
+	VPANDD           (AX), Z5, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z6
+	VPDPBUSD.BCST    4(CX), Z0, Z7
+	VPDPBUSD.BCST    8(CX), Z0, Z8
+	VPDPBUSD.BCST    12(CX), Z0, Z9
+	VPANDD           64(AX), Z5, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z6
+	VPDPBUSD.BCST    20(CX), Z0, Z7
+	VPDPBUSD.BCST    24(CX), Z0, Z8
+	VPDPBUSD.BCST    28(CX), Z0, Z9
+	VPANDD           128(AX), Z5, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z6
+	VPDPBUSD.BCST    36(CX), Z0, Z7
+	VPDPBUSD.BCST    40(CX), Z0, Z8
+	VPDPBUSD.BCST    44(CX), Z0, Z9
+	VPANDD           192(AX), Z5, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z6
+	VPDPBUSD.BCST    52(CX), Z0, Z7
+	VPDPBUSD.BCST    56(CX), Z0, Z8
+	VPDPBUSD.BCST    60(CX), Z0, Z9
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z6
+	VPDPBUSD.BCST    68(CX), Z0, Z7
+	VPDPBUSD.BCST    72(CX), Z0, Z8
+	VPDPBUSD.BCST    76(CX), Z0, Z9
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z6
+	VPDPBUSD.BCST    84(CX), Z0, Z7
+	VPDPBUSD.BCST    88(CX), Z0, Z8
+	VPDPBUSD.BCST    92(CX), Z0, Z9
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z6
+	VPDPBUSD.BCST    100(CX), Z0, Z7
+	VPDPBUSD.BCST    104(CX), Z0, Z8
+	VPDPBUSD.BCST    108(CX), Z0, Z9
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z6
+	VPDPBUSD.BCST    116(CX), Z0, Z7
+	VPDPBUSD.BCST    120(CX), Z0, Z8
+	VPDPBUSD.BCST    124(CX), Z0, Z9
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 144(CX), Z6, Z1
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 148(CX), Z7, Z2
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 152(CX), Z8, Z3
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 156(CX), Z9, Z4
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x000000a0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x5AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z6
+
+loop1:
+	VPSRAD.BCST      $0x04, 160(CX), Z7
+	VPSRAD.BCST      $0x04, 164(CX), Z8
+	VPSRAD.BCST      $0x04, 168(CX), Z9
+	VPSRAD.BCST      $0x04, 172(CX), Z10
+	VPSRAD.BCST      $0x04, 176(CX), Z11
+	VPANDD           (AX), Z6, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z7
+	VPDPBUSD.BCST    4(CX), Z0, Z8
+	VPDPBUSD.BCST    8(CX), Z0, Z9
+	VPDPBUSD.BCST    12(CX), Z0, Z10
+	VPDPBUSD.BCST    16(CX), Z0, Z11
+	VPANDD           64(AX), Z6, Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z7
+	VPDPBUSD.BCST    24(CX), Z0, Z8
+	VPDPBUSD.BCST    28(CX), Z0, Z9
+	VPDPBUSD.BCST    32(CX), Z0, Z10
+	VPDPBUSD.BCST    36(CX), Z0, Z11
+	VPANDD           128(AX), Z6, Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z7
+	VPDPBUSD.BCST    44(CX), Z0, Z8
+	VPDPBUSD.BCST    48(CX), Z0, Z9
+	VPDPBUSD.BCST    52(CX), Z0, Z10
+	VPDPBUSD.BCST    56(CX), Z0, Z11
+	VPANDD           192(AX), Z6, Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z7
+	VPDPBUSD.BCST    64(CX), Z0, Z8
+	VPDPBUSD.BCST    68(CX), Z0, Z9
+	VPDPBUSD.BCST    72(CX), Z0, Z10
+	VPDPBUSD.BCST    76(CX), Z0, Z11
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z7
+	VPDPBUSD.BCST    84(CX), Z0, Z8
+	VPDPBUSD.BCST    88(CX), Z0, Z9
+	VPDPBUSD.BCST    92(CX), Z0, Z10
+	VPDPBUSD.BCST    96(CX), Z0, Z11
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPDPBUSD.BCST    100(CX), Z0, Z7
+	VPDPBUSD.BCST    104(CX), Z0, Z8
+	VPDPBUSD.BCST    108(CX), Z0, Z9
+	VPDPBUSD.BCST    112(CX), Z0, Z10
+	VPDPBUSD.BCST    116(CX), Z0, Z11
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z7
+	VPDPBUSD.BCST    124(CX), Z0, Z8
+	VPDPBUSD.BCST    128(CX), Z0, Z9
+	VPDPBUSD.BCST    132(CX), Z0, Z10
+	VPDPBUSD.BCST    136(CX), Z0, Z11
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z7
+	VPDPBUSD.BCST    144(CX), Z0, Z8
+	VPDPBUSD.BCST    148(CX), Z0, Z9
+	VPDPBUSD.BCST    152(CX), Z0, Z10
+	VPDPBUSD.BCST    156(CX), Z0, Z11
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 180(CX), Z7, Z1
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 184(CX), Z8, Z2
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 188(CX), Z9, Z3
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 192(CX), Z10, Z4
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 196(CX), Z11, Z5
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x000000c8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x6AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z7
+
+loop1:
+	VPSRAD.BCST      $0x04, 192(CX), Z8
+	VPSRAD.BCST      $0x04, 196(CX), Z9
+	VPSRAD.BCST      $0x04, 200(CX), Z10
+	VPSRAD.BCST      $0x04, 204(CX), Z11
+	VPSRAD.BCST      $0x04, 208(CX), Z12
+	VPSRAD.BCST      $0x04, 212(CX), Z13
+	VPANDD           (AX), Z7, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z8
+	VPDPBUSD.BCST    4(CX), Z0, Z9
+	VPDPBUSD.BCST    8(CX), Z0, Z10
+	VPDPBUSD.BCST    12(CX), Z0, Z11
+	VPDPBUSD.BCST    16(CX), Z0, Z12
+	VPDPBUSD.BCST    20(CX), Z0, Z13
+	VPANDD           64(AX), Z7, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z8
+	VPDPBUSD.BCST    28(CX), Z0, Z9
+	VPDPBUSD.BCST    32(CX), Z0, Z10
+	VPDPBUSD.BCST    36(CX), Z0, Z11
+	VPDPBUSD.BCST    40(CX), Z0, Z12
+	VPDPBUSD.BCST    44(CX), Z0, Z13
+	VPANDD           128(AX), Z7, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z8
+	VPDPBUSD.BCST    52(CX), Z0, Z9
+	VPDPBUSD.BCST    56(CX), Z0, Z10
+	VPDPBUSD.BCST    60(CX), Z0, Z11
+	VPDPBUSD.BCST    64(CX), Z0, Z12
+	VPDPBUSD.BCST    68(CX), Z0, Z13
+	VPANDD           192(AX), Z7, Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z8
+	VPDPBUSD.BCST    76(CX), Z0, Z9
+	VPDPBUSD.BCST    80(CX), Z0, Z10
+	VPDPBUSD.BCST    84(CX), Z0, Z11
+	VPDPBUSD.BCST    88(CX), Z0, Z12
+	VPDPBUSD.BCST    92(CX), Z0, Z13
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z8
+	VPDPBUSD.BCST    100(CX), Z0, Z9
+	VPDPBUSD.BCST    104(CX), Z0, Z10
+	VPDPBUSD.BCST    108(CX), Z0, Z11
+	VPDPBUSD.BCST    112(CX), Z0, Z12
+	VPDPBUSD.BCST    116(CX), Z0, Z13
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z8
+	VPDPBUSD.BCST    124(CX), Z0, Z9
+	VPDPBUSD.BCST    128(CX), Z0, Z10
+	VPDPBUSD.BCST    132(CX), Z0, Z11
+	VPDPBUSD.BCST    136(CX), Z0, Z12
+	VPDPBUSD.BCST    140(CX), Z0, Z13
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPDPBUSD.BCST    144(CX), Z0, Z8
+	VPDPBUSD.BCST    148(CX), Z0, Z9
+	VPDPBUSD.BCST    152(CX), Z0, Z10
+	VPDPBUSD.BCST    156(CX), Z0, Z11
+	VPDPBUSD.BCST    160(CX), Z0, Z12
+	VPDPBUSD.BCST    164(CX), Z0, Z13
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z8
+	VPDPBUSD.BCST    172(CX), Z0, Z9
+	VPDPBUSD.BCST    176(CX), Z0, Z10
+	VPDPBUSD.BCST    180(CX), Z0, Z11
+	VPDPBUSD.BCST    184(CX), Z0, Z12
+	VPDPBUSD.BCST    188(CX), Z0, Z13
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 216(CX), Z8, Z1
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 220(CX), Z9, Z2
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 224(CX), Z10, Z3
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 228(CX), Z11, Z4
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 232(CX), Z12, Z5
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 236(CX), Z13, Z6
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x000000f0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x7AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z8
+
+loop1:
+	VPSRAD.BCST      $0x04, 224(CX), Z9
+	VPSRAD.BCST      $0x04, 228(CX), Z10
+	VPSRAD.BCST      $0x04, 232(CX), Z11
+	VPSRAD.BCST      $0x04, 236(CX), Z12
+	VPSRAD.BCST      $0x04, 240(CX), Z13
+	VPSRAD.BCST      $0x04, 244(CX), Z14
+	VPSRAD.BCST      $0x04, 248(CX), Z15
+	VPANDD           (AX), Z8, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z9
+	VPDPBUSD.BCST    4(CX), Z0, Z10
+	VPDPBUSD.BCST    8(CX), Z0, Z11
+	VPDPBUSD.BCST    12(CX), Z0, Z12
+	VPDPBUSD.BCST    16(CX), Z0, Z13
+	VPDPBUSD.BCST    20(CX), Z0, Z14
+	VPDPBUSD.BCST    24(CX), Z0, Z15
+	VPANDD           64(AX), Z8, Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z9
+	VPDPBUSD.BCST    32(CX), Z0, Z10
+	VPDPBUSD.BCST    36(CX), Z0, Z11
+	VPDPBUSD.BCST    40(CX), Z0, Z12
+	VPDPBUSD.BCST    44(CX), Z0, Z13
+	VPDPBUSD.BCST    48(CX), Z0, Z14
+	VPDPBUSD.BCST    52(CX), Z0, Z15
+	VPANDD           128(AX), Z8, Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z9
+	VPDPBUSD.BCST    60(CX), Z0, Z10
+	VPDPBUSD.BCST    64(CX), Z0, Z11
+	VPDPBUSD.BCST    68(CX), Z0, Z12
+	VPDPBUSD.BCST    72(CX), Z0, Z13
+	VPDPBUSD.BCST    76(CX), Z0, Z14
+	VPDPBUSD.BCST    80(CX), Z0, Z15
+	VPANDD           192(AX), Z8, Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z9
+	VPDPBUSD.BCST    88(CX), Z0, Z10
+	VPDPBUSD.BCST    92(CX), Z0, Z11
+	VPDPBUSD.BCST    96(CX), Z0, Z12
+	VPDPBUSD.BCST    100(CX), Z0, Z13
+	VPDPBUSD.BCST    104(CX), Z0, Z14
+	VPDPBUSD.BCST    108(CX), Z0, Z15
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z9
+	VPDPBUSD.BCST    116(CX), Z0, Z10
+	VPDPBUSD.BCST    120(CX), Z0, Z11
+	VPDPBUSD.BCST    124(CX), Z0, Z12
+	VPDPBUSD.BCST    128(CX), Z0, Z13
+	VPDPBUSD.BCST    132(CX), Z0, Z14
+	VPDPBUSD.BCST    136(CX), Z0, Z15
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z9
+	VPDPBUSD.BCST    144(CX), Z0, Z10
+	VPDPBUSD.BCST    148(CX), Z0, Z11
+	VPDPBUSD.BCST    152(CX), Z0, Z12
+	VPDPBUSD.BCST    156(CX), Z0, Z13
+	VPDPBUSD.BCST    160(CX), Z0, Z14
+	VPDPBUSD.BCST    164(CX), Z0, Z15
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z9
+	VPDPBUSD.BCST    172(CX), Z0, Z10
+	VPDPBUSD.BCST    176(CX), Z0, Z11
+	VPDPBUSD.BCST    180(CX), Z0, Z12
+	VPDPBUSD.BCST    184(CX), Z0, Z13
+	VPDPBUSD.BCST    188(CX), Z0, Z14
+	VPDPBUSD.BCST    192(CX), Z0, Z15
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPDPBUSD.BCST    196(CX), Z0, Z9
+	VPDPBUSD.BCST    200(CX), Z0, Z10
+	VPDPBUSD.BCST    204(CX), Z0, Z11
+	VPDPBUSD.BCST    208(CX), Z0, Z12
+	VPDPBUSD.BCST    212(CX), Z0, Z13
+	VPDPBUSD.BCST    216(CX), Z0, Z14
+	VPDPBUSD.BCST    220(CX), Z0, Z15
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 252(CX), Z9, Z1
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 256(CX), Z10, Z2
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 260(CX), Z11, Z3
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 264(CX), Z12, Z4
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 268(CX), Z13, Z5
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 272(CX), Z14, Z6
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 276(CX), Z15, Z7
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000118, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -11217,8 +14941,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -11235,8 +14957,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -11260,7 +14980,6 @@ TEXT ·productQ40x8AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -11268,6 +14987,7 @@ TEXT ·productQ40x8AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z9
 
@@ -11280,107 +15000,107 @@ loop1:
 	VPSRAD.BCST      $0x04, 276(CX), Z15
 	VPSRAD.BCST      $0x04, 280(CX), Z16
 	VPSRAD.BCST      $0x04, 284(CX), Z17
-	VPANDD           (AX), Z9, Z8
-	VPDPBUSD.BCST    (CX), Z8, Z10
-	VPDPBUSD.BCST    4(CX), Z8, Z11
-	VPDPBUSD.BCST    8(CX), Z8, Z12
-	VPDPBUSD.BCST    12(CX), Z8, Z13
-	VPDPBUSD.BCST    16(CX), Z8, Z14
-	VPDPBUSD.BCST    20(CX), Z8, Z15
-	VPDPBUSD.BCST    24(CX), Z8, Z16
-	VPDPBUSD.BCST    28(CX), Z8, Z17
-	VPANDD           64(AX), Z9, Z8
-	VPDPBUSD.BCST    32(CX), Z8, Z10
-	VPDPBUSD.BCST    36(CX), Z8, Z11
-	VPDPBUSD.BCST    40(CX), Z8, Z12
-	VPDPBUSD.BCST    44(CX), Z8, Z13
-	VPDPBUSD.BCST    48(CX), Z8, Z14
-	VPDPBUSD.BCST    52(CX), Z8, Z15
-	VPDPBUSD.BCST    56(CX), Z8, Z16
-	VPDPBUSD.BCST    60(CX), Z8, Z17
-	VPANDD           128(AX), Z9, Z8
-	VPDPBUSD.BCST    64(CX), Z8, Z10
-	VPDPBUSD.BCST    68(CX), Z8, Z11
-	VPDPBUSD.BCST    72(CX), Z8, Z12
-	VPDPBUSD.BCST    76(CX), Z8, Z13
-	VPDPBUSD.BCST    80(CX), Z8, Z14
-	VPDPBUSD.BCST    84(CX), Z8, Z15
-	VPDPBUSD.BCST    88(CX), Z8, Z16
-	VPDPBUSD.BCST    92(CX), Z8, Z17
-	VPANDD           192(AX), Z9, Z8
-	VPDPBUSD.BCST    96(CX), Z8, Z10
-	VPDPBUSD.BCST    100(CX), Z8, Z11
-	VPDPBUSD.BCST    104(CX), Z8, Z12
-	VPDPBUSD.BCST    108(CX), Z8, Z13
-	VPDPBUSD.BCST    112(CX), Z8, Z14
-	VPDPBUSD.BCST    116(CX), Z8, Z15
-	VPDPBUSD.BCST    120(CX), Z8, Z16
-	VPDPBUSD.BCST    124(CX), Z8, Z17
-	VPSRLW           $0x04, (AX), Z8
-	VPANDD           Z9, Z8, Z8
-	VPDPBUSD.BCST    128(CX), Z8, Z10
-	VPDPBUSD.BCST    132(CX), Z8, Z11
-	VPDPBUSD.BCST    136(CX), Z8, Z12
-	VPDPBUSD.BCST    140(CX), Z8, Z13
-	VPDPBUSD.BCST    144(CX), Z8, Z14
-	VPDPBUSD.BCST    148(CX), Z8, Z15
-	VPDPBUSD.BCST    152(CX), Z8, Z16
-	VPDPBUSD.BCST    156(CX), Z8, Z17
-	VPSRLW           $0x04, 64(AX), Z8
-	VPANDD           Z9, Z8, Z8
-	VPDPBUSD.BCST    160(CX), Z8, Z10
-	VPDPBUSD.BCST    164(CX), Z8, Z11
-	VPDPBUSD.BCST    168(CX), Z8, Z12
-	VPDPBUSD.BCST    172(CX), Z8, Z13
-	VPDPBUSD.BCST    176(CX), Z8, Z14
-	VPDPBUSD.BCST    180(CX), Z8, Z15
-	VPDPBUSD.BCST    184(CX), Z8, Z16
-	VPDPBUSD.BCST    188(CX), Z8, Z17
-	VPSRLW           $0x04, 128(AX), Z8
-	VPANDD           Z9, Z8, Z8
-	VPDPBUSD.BCST    192(CX), Z8, Z10
-	VPDPBUSD.BCST    196(CX), Z8, Z11
-	VPDPBUSD.BCST    200(CX), Z8, Z12
-	VPDPBUSD.BCST    204(CX), Z8, Z13
-	VPDPBUSD.BCST    208(CX), Z8, Z14
-	VPDPBUSD.BCST    212(CX), Z8, Z15
-	VPDPBUSD.BCST    216(CX), Z8, Z16
-	VPDPBUSD.BCST    220(CX), Z8, Z17
-	VPSRLW           $0x04, 192(AX), Z8
-	VPANDD           Z9, Z8, Z8
-	VPDPBUSD.BCST    224(CX), Z8, Z10
-	VPDPBUSD.BCST    228(CX), Z8, Z11
-	VPDPBUSD.BCST    232(CX), Z8, Z12
-	VPDPBUSD.BCST    236(CX), Z8, Z13
-	VPDPBUSD.BCST    240(CX), Z8, Z14
-	VPDPBUSD.BCST    244(CX), Z8, Z15
-	VPDPBUSD.BCST    248(CX), Z8, Z16
-	VPDPBUSD.BCST    252(CX), Z8, Z17
-	VCVTPH2PS        256(AX), Z8
+	VPANDD           (AX), Z9, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z10
+	VPDPBUSD.BCST    4(CX), Z0, Z11
+	VPDPBUSD.BCST    8(CX), Z0, Z12
+	VPDPBUSD.BCST    12(CX), Z0, Z13
+	VPDPBUSD.BCST    16(CX), Z0, Z14
+	VPDPBUSD.BCST    20(CX), Z0, Z15
+	VPDPBUSD.BCST    24(CX), Z0, Z16
+	VPDPBUSD.BCST    28(CX), Z0, Z17
+	VPANDD           64(AX), Z9, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z10
+	VPDPBUSD.BCST    36(CX), Z0, Z11
+	VPDPBUSD.BCST    40(CX), Z0, Z12
+	VPDPBUSD.BCST    44(CX), Z0, Z13
+	VPDPBUSD.BCST    48(CX), Z0, Z14
+	VPDPBUSD.BCST    52(CX), Z0, Z15
+	VPDPBUSD.BCST    56(CX), Z0, Z16
+	VPDPBUSD.BCST    60(CX), Z0, Z17
+	VPANDD           128(AX), Z9, Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z10
+	VPDPBUSD.BCST    68(CX), Z0, Z11
+	VPDPBUSD.BCST    72(CX), Z0, Z12
+	VPDPBUSD.BCST    76(CX), Z0, Z13
+	VPDPBUSD.BCST    80(CX), Z0, Z14
+	VPDPBUSD.BCST    84(CX), Z0, Z15
+	VPDPBUSD.BCST    88(CX), Z0, Z16
+	VPDPBUSD.BCST    92(CX), Z0, Z17
+	VPANDD           192(AX), Z9, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z10
+	VPDPBUSD.BCST    100(CX), Z0, Z11
+	VPDPBUSD.BCST    104(CX), Z0, Z12
+	VPDPBUSD.BCST    108(CX), Z0, Z13
+	VPDPBUSD.BCST    112(CX), Z0, Z14
+	VPDPBUSD.BCST    116(CX), Z0, Z15
+	VPDPBUSD.BCST    120(CX), Z0, Z16
+	VPDPBUSD.BCST    124(CX), Z0, Z17
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPDPBUSD.BCST    128(CX), Z0, Z10
+	VPDPBUSD.BCST    132(CX), Z0, Z11
+	VPDPBUSD.BCST    136(CX), Z0, Z12
+	VPDPBUSD.BCST    140(CX), Z0, Z13
+	VPDPBUSD.BCST    144(CX), Z0, Z14
+	VPDPBUSD.BCST    148(CX), Z0, Z15
+	VPDPBUSD.BCST    152(CX), Z0, Z16
+	VPDPBUSD.BCST    156(CX), Z0, Z17
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPDPBUSD.BCST    160(CX), Z0, Z10
+	VPDPBUSD.BCST    164(CX), Z0, Z11
+	VPDPBUSD.BCST    168(CX), Z0, Z12
+	VPDPBUSD.BCST    172(CX), Z0, Z13
+	VPDPBUSD.BCST    176(CX), Z0, Z14
+	VPDPBUSD.BCST    180(CX), Z0, Z15
+	VPDPBUSD.BCST    184(CX), Z0, Z16
+	VPDPBUSD.BCST    188(CX), Z0, Z17
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPDPBUSD.BCST    192(CX), Z0, Z10
+	VPDPBUSD.BCST    196(CX), Z0, Z11
+	VPDPBUSD.BCST    200(CX), Z0, Z12
+	VPDPBUSD.BCST    204(CX), Z0, Z13
+	VPDPBUSD.BCST    208(CX), Z0, Z14
+	VPDPBUSD.BCST    212(CX), Z0, Z15
+	VPDPBUSD.BCST    216(CX), Z0, Z16
+	VPDPBUSD.BCST    220(CX), Z0, Z17
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPDPBUSD.BCST    224(CX), Z0, Z10
+	VPDPBUSD.BCST    228(CX), Z0, Z11
+	VPDPBUSD.BCST    232(CX), Z0, Z12
+	VPDPBUSD.BCST    236(CX), Z0, Z13
+	VPDPBUSD.BCST    240(CX), Z0, Z14
+	VPDPBUSD.BCST    244(CX), Z0, Z15
+	VPDPBUSD.BCST    248(CX), Z0, Z16
+	VPDPBUSD.BCST    252(CX), Z0, Z17
+	VCVTPH2PS        256(AX), Z0
 	VCVTDQ2PS        Z10, Z10
-	VMULPS           Z8, Z10, Z10
-	VFMADD231PS.BCST 288(CX), Z10, Z0
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 288(CX), Z10, Z1
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z8, Z11, Z11
-	VFMADD231PS.BCST 292(CX), Z11, Z1
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 292(CX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z8, Z12, Z12
-	VFMADD231PS.BCST 296(CX), Z12, Z2
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 296(CX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z8, Z13, Z13
-	VFMADD231PS.BCST 300(CX), Z13, Z3
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 300(CX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z8, Z14, Z14
-	VFMADD231PS.BCST 304(CX), Z14, Z4
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 304(CX), Z14, Z5
 	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z8, Z15, Z15
-	VFMADD231PS.BCST 308(CX), Z15, Z5
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 308(CX), Z15, Z6
 	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z8, Z16, Z16
-	VFMADD231PS.BCST 312(CX), Z16, Z6
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 312(CX), Z16, Z7
 	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z8, Z17, Z17
-	VFMADD231PS.BCST 316(CX), Z17, Z7
+	VMULPS           Z0, Z17, Z17
+	VFMADD231PS.BCST 316(CX), Z17, Z8
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000140, CX
 	DECQ             DX
@@ -11391,7 +15111,1842 @@ loop1:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x4PairAVX512(SB), $576-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000120, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+
+loop1:
+	VPSRAD.BCST  $0x04, 128(CX), Z4
+	VMOVDQA64    Z4, Z8
+	VPSRAD.BCST  $0x04, 132(CX), Z5
+	VMOVDQA64    Z5, Z9
+	VPSRAD.BCST  $0x04, 136(CX), Z6
+	VMOVDQA64    Z6, Z10
+	VPSRAD.BCST  $0x04, 140(CX), Z7
+	VMOVDQA64    Z7, Z11
+	VPANDD       (AX), Z3, Z0
+	VPANDD       (AX)(BX*1), Z3, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPANDD       64(AX), Z3, Z0
+	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPANDD       128(AX), Z3, Z0
+	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPANDD       192(AX), Z3, Z0
+	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z8
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VCVTPH2PS    256(AX), Z0
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  (SI), Z2, Z4
+	VMOVUPS      Z4, (SI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z5
+	VMOVUPS      Z5, 64(SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z6
+	VMOVUPS      Z6, 128(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z7
+	VMOVUPS      Z7, 192(SI)
+	VCVTPH2PS    256(AX)(BX*1), Z0
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z8
+	VMOVUPS      Z8, 256(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z9
+	VMOVUPS      Z9, 320(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z10
+	VMOVUPS      Z10, 384(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z11
+	VMOVUPS      Z11, 448(SI)
+	ADDQ         $0x00000120, AX
+	ADDQ         $0x000000a0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VMOVUPS      256(SI), Z8
+	VMOVUPS      320(SI), Z9
+	VMOVUPS      384(SI), Z10
+	VMOVUPS      448(SI), Z11
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x5PairAVX512(SB), $704-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000120, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+
+loop1:
+	VPSRAD.BCST  $0x04, 160(CX), Z4
+	VMOVDQA64    Z4, Z9
+	VPSRAD.BCST  $0x04, 164(CX), Z5
+	VMOVDQA64    Z5, Z10
+	VPSRAD.BCST  $0x04, 168(CX), Z6
+	VMOVDQA64    Z6, Z11
+	VPSRAD.BCST  $0x04, 172(CX), Z7
+	VMOVDQA64    Z7, Z12
+	VPSRAD.BCST  $0x04, 176(CX), Z8
+	VMOVDQA64    Z8, Z13
+	VPANDD       (AX), Z3, Z0
+	VPANDD       (AX)(BX*1), Z3, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPANDD       64(AX), Z3, Z0
+	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPANDD       128(AX), Z3, Z0
+	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPANDD       192(AX), Z3, Z0
+	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VCVTPH2PS    256(AX), Z0
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  (SI), Z2, Z4
+	VMOVUPS      Z4, (SI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z5
+	VMOVUPS      Z5, 64(SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z6
+	VMOVUPS      Z6, 128(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z7
+	VMOVUPS      Z7, 192(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z8
+	VMOVUPS      Z8, 256(SI)
+	VCVTPH2PS    256(AX)(BX*1), Z0
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z9
+	VMOVUPS      Z9, 320(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z10
+	VMOVUPS      Z10, 384(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z11
+	VMOVUPS      Z11, 448(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z12
+	VMOVUPS      Z12, 512(SI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z13
+	VMOVUPS      Z13, 576(SI)
+	ADDQ         $0x00000120, AX
+	ADDQ         $0x000000c8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VMOVUPS      256(SI), Z8
+	VMOVUPS      320(SI), Z9
+	VMOVUPS      384(SI), Z10
+	VMOVUPS      448(SI), Z11
+	VMOVUPS      512(SI), Z12
+	VMOVUPS      576(SI), Z13
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ40x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ40x6PairAVX512(SB), $832-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000120, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	VMOVUPS      Z2, 640(SI)
+	VMOVUPS      Z2, 704(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+
+loop1:
+	VPSRAD.BCST  $0x04, 192(CX), Z4
+	VMOVDQA64    Z4, Z10
+	VPSRAD.BCST  $0x04, 196(CX), Z5
+	VMOVDQA64    Z5, Z11
+	VPSRAD.BCST  $0x04, 200(CX), Z6
+	VMOVDQA64    Z6, Z12
+	VPSRAD.BCST  $0x04, 204(CX), Z7
+	VMOVDQA64    Z7, Z13
+	VPSRAD.BCST  $0x04, 208(CX), Z8
+	VMOVDQA64    Z8, Z14
+	VPSRAD.BCST  $0x04, 212(CX), Z9
+	VMOVDQA64    Z9, Z15
+	VPANDD       (AX), Z3, Z0
+	VPANDD       (AX)(BX*1), Z3, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPANDD       64(AX), Z3, Z0
+	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPANDD       128(AX), Z3, Z0
+	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPANDD       192(AX), Z3, Z0
+	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 160(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 164(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPBROADCASTD 168(CX), Z2
+	VPDPBUSD     Z2, Z0, Z4
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 172(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 176(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 180(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 184(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 188(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VCVTPH2PS    256(AX), Z0
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  (SI), Z2, Z4
+	VMOVUPS      Z4, (SI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z5
+	VMOVUPS      Z5, 64(SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z6
+	VMOVUPS      Z6, 128(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z7
+	VMOVUPS      Z7, 192(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z8
+	VMOVUPS      Z8, 256(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z9
+	VMOVUPS      Z9, 320(SI)
+	VCVTPH2PS    256(AX)(BX*1), Z0
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z10
+	VMOVUPS      Z10, 384(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z11
+	VMOVUPS      Z11, 448(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z12
+	VMOVUPS      Z12, 512(SI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z13
+	VMOVUPS      Z13, 576(SI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z14, Z14
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  640(SI), Z2, Z14
+	VMOVUPS      Z14, 640(SI)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  704(SI), Z2, Z15
+	VMOVUPS      Z15, 704(SI)
+	ADDQ         $0x00000120, AX
+	ADDQ         $0x000000f0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VMOVUPS      128(SI), Z6
+	VMOVUPS      192(SI), Z7
+	VMOVUPS      256(SI), Z8
+	VMOVUPS      320(SI), Z9
+	VMOVUPS      384(SI), Z10
+	VMOVUPS      448(SI), Z11
+	VMOVUPS      512(SI), Z12
+	VMOVUPS      576(SI), Z13
+	VMOVUPS      640(SI), Z14
+	VMOVUPS      704(SI), Z15
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+	VADDPS       64(DX), Z15, Z15
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z15, Z15
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x1AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z2
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z3
+
+loop1:
+	VPSRAD.BCST      $0x03, 32(CX), Z4
+	VPANDD           (AX), Z2, Z0
+	VPSLLW           $0x04, 256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z4
+	VPANDD           64(AX), Z2, Z0
+	VPSLLW           $0x03, 256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    4(CX), Z0, Z4
+	VPANDD           128(AX), Z2, Z0
+	VPSLLW           $0x02, 256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z4
+	VPANDD           192(AX), Z2, Z0
+	VPSLLW           $0x01, 256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z4
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VMOVDQU32        256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z4
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x01, 256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z4
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x02, 256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z4
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z2, Z0, Z0
+	VPSRLW           $0x03, 256(AX), Z5
+	VPTERNLOGD       $0xf8, Z3, Z5, Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z4
+	VCVTPH2PS        320(AX), Z0
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z0, Z4, Z4
+	VFMADD231PS.BCST 36(CX), Z4, Z1
+	ADDQ             $0x00000160, AX
+	ADDQ             $0x00000028, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x2AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z3
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z4
+
+loop1:
+	VPSRAD.BCST      $0x03, 64(CX), Z5
+	VPSRAD.BCST      $0x03, 68(CX), Z6
+	VPANDD           (AX), Z3, Z0
+	VPSLLW           $0x04, 256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z5
+	VPDPBUSD.BCST    4(CX), Z0, Z6
+	VPANDD           64(AX), Z3, Z0
+	VPSLLW           $0x03, 256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z5
+	VPDPBUSD.BCST    12(CX), Z0, Z6
+	VPANDD           128(AX), Z3, Z0
+	VPSLLW           $0x02, 256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z5
+	VPDPBUSD.BCST    20(CX), Z0, Z6
+	VPANDD           192(AX), Z3, Z0
+	VPSLLW           $0x01, 256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z5
+	VPDPBUSD.BCST    28(CX), Z0, Z6
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VMOVDQU32        256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z5
+	VPDPBUSD.BCST    36(CX), Z0, Z6
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x01, 256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z5
+	VPDPBUSD.BCST    44(CX), Z0, Z6
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x02, 256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z5
+	VPDPBUSD.BCST    52(CX), Z0, Z6
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSRLW           $0x03, 256(AX), Z7
+	VPTERNLOGD       $0xf8, Z4, Z7, Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z5
+	VPDPBUSD.BCST    60(CX), Z0, Z6
+	VCVTPH2PS        320(AX), Z0
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z5, Z5
+	VFMADD231PS.BCST 72(CX), Z5, Z1
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 76(CX), Z6, Z2
+	ADDQ             $0x00000160, AX
+	ADDQ             $0x00000050, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x3AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z4
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z5
+
+loop1:
+	VPSRAD.BCST      $0x03, 96(CX), Z6
+	VPSRAD.BCST      $0x03, 100(CX), Z7
+	VPSRAD.BCST      $0x03, 104(CX), Z8
+	VPANDD           (AX), Z4, Z0
+	VPSLLW           $0x04, 256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z6
+	VPDPBUSD.BCST    4(CX), Z0, Z7
+	VPDPBUSD.BCST    8(CX), Z0, Z8
+	VPANDD           64(AX), Z4, Z0
+	VPSLLW           $0x03, 256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z6
+	VPDPBUSD.BCST    16(CX), Z0, Z7
+	VPDPBUSD.BCST    20(CX), Z0, Z8
+	VPANDD           128(AX), Z4, Z0
+	VPSLLW           $0x02, 256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z6
+	VPDPBUSD.BCST    28(CX), Z0, Z7
+	VPDPBUSD.BCST    32(CX), Z0, Z8
+	VPANDD           192(AX), Z4, Z0
+	VPSLLW           $0x01, 256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    36(CX), Z0, Z6
+	VPDPBUSD.BCST    40(CX), Z0, Z7
+	VPDPBUSD.BCST    44(CX), Z0, Z8
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VMOVDQU32        256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z6
+	VPDPBUSD.BCST    52(CX), Z0, Z7
+	VPDPBUSD.BCST    56(CX), Z0, Z8
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x01, 256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z6
+	VPDPBUSD.BCST    64(CX), Z0, Z7
+	VPDPBUSD.BCST    68(CX), Z0, Z8
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x02, 256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z6
+	VPDPBUSD.BCST    76(CX), Z0, Z7
+	VPDPBUSD.BCST    80(CX), Z0, Z8
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSRLW           $0x03, 256(AX), Z9
+	VPTERNLOGD       $0xf8, Z5, Z9, Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z6
+	VPDPBUSD.BCST    88(CX), Z0, Z7
+	VPDPBUSD.BCST    92(CX), Z0, Z8
+	VCVTPH2PS        320(AX), Z0
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 108(CX), Z6, Z1
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 112(CX), Z7, Z2
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 116(CX), Z8, Z3
+	ADDQ             $0x00000160, AX
+	ADDQ             $0x00000078, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x4AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z5
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z6
+
+loop1:
+	VPSRAD.BCST      $0x03, 128(CX), Z7
+	VPSRAD.BCST      $0x03, 132(CX), Z8
+	VPSRAD.BCST      $0x03, 136(CX), Z9
+	VPSRAD.BCST      $0x03, 140(CX), Z10
+	VPANDD           (AX), Z5, Z0
+	VPSLLW           $0x04, 256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z7
+	VPDPBUSD.BCST    4(CX), Z0, Z8
+	VPDPBUSD.BCST    8(CX), Z0, Z9
+	VPDPBUSD.BCST    12(CX), Z0, Z10
+	VPANDD           64(AX), Z5, Z0
+	VPSLLW           $0x03, 256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z7
+	VPDPBUSD.BCST    20(CX), Z0, Z8
+	VPDPBUSD.BCST    24(CX), Z0, Z9
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPANDD           128(AX), Z5, Z0
+	VPSLLW           $0x02, 256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z7
+	VPDPBUSD.BCST    36(CX), Z0, Z8
+	VPDPBUSD.BCST    40(CX), Z0, Z9
+	VPDPBUSD.BCST    44(CX), Z0, Z10
+	VPANDD           192(AX), Z5, Z0
+	VPSLLW           $0x01, 256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z7
+	VPDPBUSD.BCST    52(CX), Z0, Z8
+	VPDPBUSD.BCST    56(CX), Z0, Z9
+	VPDPBUSD.BCST    60(CX), Z0, Z10
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VMOVDQU32        256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z7
+	VPDPBUSD.BCST    68(CX), Z0, Z8
+	VPDPBUSD.BCST    72(CX), Z0, Z9
+	VPDPBUSD.BCST    76(CX), Z0, Z10
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x01, 256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z7
+	VPDPBUSD.BCST    84(CX), Z0, Z8
+	VPDPBUSD.BCST    88(CX), Z0, Z9
+	VPDPBUSD.BCST    92(CX), Z0, Z10
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x02, 256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z7
+	VPDPBUSD.BCST    100(CX), Z0, Z8
+	VPDPBUSD.BCST    104(CX), Z0, Z9
+	VPDPBUSD.BCST    108(CX), Z0, Z10
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSRLW           $0x03, 256(AX), Z11
+	VPTERNLOGD       $0xf8, Z6, Z11, Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z7
+	VPDPBUSD.BCST    116(CX), Z0, Z8
+	VPDPBUSD.BCST    120(CX), Z0, Z9
+	VPDPBUSD.BCST    124(CX), Z0, Z10
+	VCVTPH2PS        320(AX), Z0
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 144(CX), Z7, Z1
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 148(CX), Z8, Z2
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 152(CX), Z9, Z3
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 156(CX), Z10, Z4
+	ADDQ             $0x00000160, AX
+	ADDQ             $0x000000a0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x5AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z6
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z7
+
+loop1:
+	VPSRAD.BCST      $0x03, 160(CX), Z8
+	VPSRAD.BCST      $0x03, 164(CX), Z9
+	VPSRAD.BCST      $0x03, 168(CX), Z10
+	VPSRAD.BCST      $0x03, 172(CX), Z11
+	VPSRAD.BCST      $0x03, 176(CX), Z12
+	VPANDD           (AX), Z6, Z0
+	VPSLLW           $0x04, 256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z8
+	VPDPBUSD.BCST    4(CX), Z0, Z9
+	VPDPBUSD.BCST    8(CX), Z0, Z10
+	VPDPBUSD.BCST    12(CX), Z0, Z11
+	VPDPBUSD.BCST    16(CX), Z0, Z12
+	VPANDD           64(AX), Z6, Z0
+	VPSLLW           $0x03, 256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z8
+	VPDPBUSD.BCST    24(CX), Z0, Z9
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPANDD           128(AX), Z6, Z0
+	VPSLLW           $0x02, 256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z8
+	VPDPBUSD.BCST    44(CX), Z0, Z9
+	VPDPBUSD.BCST    48(CX), Z0, Z10
+	VPDPBUSD.BCST    52(CX), Z0, Z11
+	VPDPBUSD.BCST    56(CX), Z0, Z12
+	VPANDD           192(AX), Z6, Z0
+	VPSLLW           $0x01, 256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z8
+	VPDPBUSD.BCST    64(CX), Z0, Z9
+	VPDPBUSD.BCST    68(CX), Z0, Z10
+	VPDPBUSD.BCST    72(CX), Z0, Z11
+	VPDPBUSD.BCST    76(CX), Z0, Z12
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VMOVDQU32        256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z8
+	VPDPBUSD.BCST    84(CX), Z0, Z9
+	VPDPBUSD.BCST    88(CX), Z0, Z10
+	VPDPBUSD.BCST    92(CX), Z0, Z11
+	VPDPBUSD.BCST    96(CX), Z0, Z12
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x01, 256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    100(CX), Z0, Z8
+	VPDPBUSD.BCST    104(CX), Z0, Z9
+	VPDPBUSD.BCST    108(CX), Z0, Z10
+	VPDPBUSD.BCST    112(CX), Z0, Z11
+	VPDPBUSD.BCST    116(CX), Z0, Z12
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x02, 256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z8
+	VPDPBUSD.BCST    124(CX), Z0, Z9
+	VPDPBUSD.BCST    128(CX), Z0, Z10
+	VPDPBUSD.BCST    132(CX), Z0, Z11
+	VPDPBUSD.BCST    136(CX), Z0, Z12
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSRLW           $0x03, 256(AX), Z13
+	VPTERNLOGD       $0xf8, Z7, Z13, Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z8
+	VPDPBUSD.BCST    144(CX), Z0, Z9
+	VPDPBUSD.BCST    148(CX), Z0, Z10
+	VPDPBUSD.BCST    152(CX), Z0, Z11
+	VPDPBUSD.BCST    156(CX), Z0, Z12
+	VCVTPH2PS        320(AX), Z0
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 180(CX), Z8, Z1
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 184(CX), Z9, Z2
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 188(CX), Z10, Z3
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 192(CX), Z11, Z4
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 196(CX), Z12, Z5
+	ADDQ             $0x00000160, AX
+	ADDQ             $0x000000c8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x6AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z7
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z8
+
+loop1:
+	VPSRAD.BCST      $0x03, 192(CX), Z9
+	VPSRAD.BCST      $0x03, 196(CX), Z10
+	VPSRAD.BCST      $0x03, 200(CX), Z11
+	VPSRAD.BCST      $0x03, 204(CX), Z12
+	VPSRAD.BCST      $0x03, 208(CX), Z13
+	VPSRAD.BCST      $0x03, 212(CX), Z14
+	VPANDD           (AX), Z7, Z0
+	VPSLLW           $0x04, 256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z9
+	VPDPBUSD.BCST    4(CX), Z0, Z10
+	VPDPBUSD.BCST    8(CX), Z0, Z11
+	VPDPBUSD.BCST    12(CX), Z0, Z12
+	VPDPBUSD.BCST    16(CX), Z0, Z13
+	VPDPBUSD.BCST    20(CX), Z0, Z14
+	VPANDD           64(AX), Z7, Z0
+	VPSLLW           $0x03, 256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z9
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPDPBUSD.BCST    40(CX), Z0, Z13
+	VPDPBUSD.BCST    44(CX), Z0, Z14
+	VPANDD           128(AX), Z7, Z0
+	VPSLLW           $0x02, 256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z9
+	VPDPBUSD.BCST    52(CX), Z0, Z10
+	VPDPBUSD.BCST    56(CX), Z0, Z11
+	VPDPBUSD.BCST    60(CX), Z0, Z12
+	VPDPBUSD.BCST    64(CX), Z0, Z13
+	VPDPBUSD.BCST    68(CX), Z0, Z14
+	VPANDD           192(AX), Z7, Z0
+	VPSLLW           $0x01, 256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z9
+	VPDPBUSD.BCST    76(CX), Z0, Z10
+	VPDPBUSD.BCST    80(CX), Z0, Z11
+	VPDPBUSD.BCST    84(CX), Z0, Z12
+	VPDPBUSD.BCST    88(CX), Z0, Z13
+	VPDPBUSD.BCST    92(CX), Z0, Z14
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VMOVDQU32        256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z9
+	VPDPBUSD.BCST    100(CX), Z0, Z10
+	VPDPBUSD.BCST    104(CX), Z0, Z11
+	VPDPBUSD.BCST    108(CX), Z0, Z12
+	VPDPBUSD.BCST    112(CX), Z0, Z13
+	VPDPBUSD.BCST    116(CX), Z0, Z14
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x01, 256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z9
+	VPDPBUSD.BCST    124(CX), Z0, Z10
+	VPDPBUSD.BCST    128(CX), Z0, Z11
+	VPDPBUSD.BCST    132(CX), Z0, Z12
+	VPDPBUSD.BCST    136(CX), Z0, Z13
+	VPDPBUSD.BCST    140(CX), Z0, Z14
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x02, 256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    144(CX), Z0, Z9
+	VPDPBUSD.BCST    148(CX), Z0, Z10
+	VPDPBUSD.BCST    152(CX), Z0, Z11
+	VPDPBUSD.BCST    156(CX), Z0, Z12
+	VPDPBUSD.BCST    160(CX), Z0, Z13
+	VPDPBUSD.BCST    164(CX), Z0, Z14
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSRLW           $0x03, 256(AX), Z15
+	VPTERNLOGD       $0xf8, Z8, Z15, Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z9
+	VPDPBUSD.BCST    172(CX), Z0, Z10
+	VPDPBUSD.BCST    176(CX), Z0, Z11
+	VPDPBUSD.BCST    180(CX), Z0, Z12
+	VPDPBUSD.BCST    184(CX), Z0, Z13
+	VPDPBUSD.BCST    188(CX), Z0, Z14
+	VCVTPH2PS        320(AX), Z0
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 216(CX), Z9, Z1
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 220(CX), Z10, Z2
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 224(CX), Z11, Z3
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 228(CX), Z12, Z4
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 232(CX), Z13, Z5
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 236(CX), Z14, Z6
+	ADDQ             $0x00000160, AX
+	ADDQ             $0x000000f0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x7AVX512(SB), $0-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	MOVL         $0x0f0f0f0f, BX
+	VPBROADCASTD BX, Z8
+	MOVL         $0x10101010, BX
+	VPBROADCASTD BX, Z9
+
+loop1:
+	VPSRAD.BCST      $0x03, 224(CX), Z10
+	VPSRAD.BCST      $0x03, 228(CX), Z11
+	VPSRAD.BCST      $0x03, 232(CX), Z12
+	VPSRAD.BCST      $0x03, 236(CX), Z13
+	VPSRAD.BCST      $0x03, 240(CX), Z14
+	VPSRAD.BCST      $0x03, 244(CX), Z15
+	VPSRAD.BCST      $0x03, 248(CX), Z16
+	VPANDD           (AX), Z8, Z0
+	VPSLLW           $0x04, 256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z10
+	VPDPBUSD.BCST    4(CX), Z0, Z11
+	VPDPBUSD.BCST    8(CX), Z0, Z12
+	VPDPBUSD.BCST    12(CX), Z0, Z13
+	VPDPBUSD.BCST    16(CX), Z0, Z14
+	VPDPBUSD.BCST    20(CX), Z0, Z15
+	VPDPBUSD.BCST    24(CX), Z0, Z16
+	VPANDD           64(AX), Z8, Z0
+	VPSLLW           $0x03, 256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPDPBUSD.BCST    40(CX), Z0, Z13
+	VPDPBUSD.BCST    44(CX), Z0, Z14
+	VPDPBUSD.BCST    48(CX), Z0, Z15
+	VPDPBUSD.BCST    52(CX), Z0, Z16
+	VPANDD           128(AX), Z8, Z0
+	VPSLLW           $0x02, 256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z10
+	VPDPBUSD.BCST    60(CX), Z0, Z11
+	VPDPBUSD.BCST    64(CX), Z0, Z12
+	VPDPBUSD.BCST    68(CX), Z0, Z13
+	VPDPBUSD.BCST    72(CX), Z0, Z14
+	VPDPBUSD.BCST    76(CX), Z0, Z15
+	VPDPBUSD.BCST    80(CX), Z0, Z16
+	VPANDD           192(AX), Z8, Z0
+	VPSLLW           $0x01, 256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z10
+	VPDPBUSD.BCST    88(CX), Z0, Z11
+	VPDPBUSD.BCST    92(CX), Z0, Z12
+	VPDPBUSD.BCST    96(CX), Z0, Z13
+	VPDPBUSD.BCST    100(CX), Z0, Z14
+	VPDPBUSD.BCST    104(CX), Z0, Z15
+	VPDPBUSD.BCST    108(CX), Z0, Z16
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VMOVDQU32        256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z10
+	VPDPBUSD.BCST    116(CX), Z0, Z11
+	VPDPBUSD.BCST    120(CX), Z0, Z12
+	VPDPBUSD.BCST    124(CX), Z0, Z13
+	VPDPBUSD.BCST    128(CX), Z0, Z14
+	VPDPBUSD.BCST    132(CX), Z0, Z15
+	VPDPBUSD.BCST    136(CX), Z0, Z16
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x01, 256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z10
+	VPDPBUSD.BCST    144(CX), Z0, Z11
+	VPDPBUSD.BCST    148(CX), Z0, Z12
+	VPDPBUSD.BCST    152(CX), Z0, Z13
+	VPDPBUSD.BCST    156(CX), Z0, Z14
+	VPDPBUSD.BCST    160(CX), Z0, Z15
+	VPDPBUSD.BCST    164(CX), Z0, Z16
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x02, 256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z10
+	VPDPBUSD.BCST    172(CX), Z0, Z11
+	VPDPBUSD.BCST    176(CX), Z0, Z12
+	VPDPBUSD.BCST    180(CX), Z0, Z13
+	VPDPBUSD.BCST    184(CX), Z0, Z14
+	VPDPBUSD.BCST    188(CX), Z0, Z15
+	VPDPBUSD.BCST    192(CX), Z0, Z16
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSRLW           $0x03, 256(AX), Z17
+	VPTERNLOGD       $0xf8, Z9, Z17, Z0
+	VPDPBUSD.BCST    196(CX), Z0, Z10
+	VPDPBUSD.BCST    200(CX), Z0, Z11
+	VPDPBUSD.BCST    204(CX), Z0, Z12
+	VPDPBUSD.BCST    208(CX), Z0, Z13
+	VPDPBUSD.BCST    212(CX), Z0, Z14
+	VPDPBUSD.BCST    216(CX), Z0, Z15
+	VPDPBUSD.BCST    220(CX), Z0, Z16
+	VCVTPH2PS        320(AX), Z0
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 252(CX), Z10, Z1
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 256(CX), Z11, Z2
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 260(CX), Z12, Z3
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 264(CX), Z13, Z4
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 268(CX), Z14, Z5
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 272(CX), Z15, Z6
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 276(CX), Z16, Z7
+	ADDQ             $0x00000160, AX
+	ADDQ             $0x00000118, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -11404,8 +16959,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -11422,8 +16975,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -11447,7 +16998,6 @@ TEXT ·productQ50x8AVX512(SB), $0-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
 	MOVQ         blocks+32(FP), DX
-	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -11455,6 +17005,7 @@ TEXT ·productQ50x8AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
 	MOVL         $0x0f0f0f0f, BX
 	VPBROADCASTD BX, Z9
 	MOVL         $0x10101010, BX
@@ -11469,123 +17020,123 @@ loop1:
 	VPSRAD.BCST      $0x03, 276(CX), Z16
 	VPSRAD.BCST      $0x03, 280(CX), Z17
 	VPSRAD.BCST      $0x03, 284(CX), Z18
-	VPANDD           (AX), Z9, Z8
+	VPANDD           (AX), Z9, Z0
 	VPSLLW           $0x04, 256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    (CX), Z8, Z11
-	VPDPBUSD.BCST    4(CX), Z8, Z12
-	VPDPBUSD.BCST    8(CX), Z8, Z13
-	VPDPBUSD.BCST    12(CX), Z8, Z14
-	VPDPBUSD.BCST    16(CX), Z8, Z15
-	VPDPBUSD.BCST    20(CX), Z8, Z16
-	VPDPBUSD.BCST    24(CX), Z8, Z17
-	VPDPBUSD.BCST    28(CX), Z8, Z18
-	VPANDD           64(AX), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z11
+	VPDPBUSD.BCST    4(CX), Z0, Z12
+	VPDPBUSD.BCST    8(CX), Z0, Z13
+	VPDPBUSD.BCST    12(CX), Z0, Z14
+	VPDPBUSD.BCST    16(CX), Z0, Z15
+	VPDPBUSD.BCST    20(CX), Z0, Z16
+	VPDPBUSD.BCST    24(CX), Z0, Z17
+	VPDPBUSD.BCST    28(CX), Z0, Z18
+	VPANDD           64(AX), Z9, Z0
 	VPSLLW           $0x03, 256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    32(CX), Z8, Z11
-	VPDPBUSD.BCST    36(CX), Z8, Z12
-	VPDPBUSD.BCST    40(CX), Z8, Z13
-	VPDPBUSD.BCST    44(CX), Z8, Z14
-	VPDPBUSD.BCST    48(CX), Z8, Z15
-	VPDPBUSD.BCST    52(CX), Z8, Z16
-	VPDPBUSD.BCST    56(CX), Z8, Z17
-	VPDPBUSD.BCST    60(CX), Z8, Z18
-	VPANDD           128(AX), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPDPBUSD.BCST    40(CX), Z0, Z13
+	VPDPBUSD.BCST    44(CX), Z0, Z14
+	VPDPBUSD.BCST    48(CX), Z0, Z15
+	VPDPBUSD.BCST    52(CX), Z0, Z16
+	VPDPBUSD.BCST    56(CX), Z0, Z17
+	VPDPBUSD.BCST    60(CX), Z0, Z18
+	VPANDD           128(AX), Z9, Z0
 	VPSLLW           $0x02, 256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    64(CX), Z8, Z11
-	VPDPBUSD.BCST    68(CX), Z8, Z12
-	VPDPBUSD.BCST    72(CX), Z8, Z13
-	VPDPBUSD.BCST    76(CX), Z8, Z14
-	VPDPBUSD.BCST    80(CX), Z8, Z15
-	VPDPBUSD.BCST    84(CX), Z8, Z16
-	VPDPBUSD.BCST    88(CX), Z8, Z17
-	VPDPBUSD.BCST    92(CX), Z8, Z18
-	VPANDD           192(AX), Z9, Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z11
+	VPDPBUSD.BCST    68(CX), Z0, Z12
+	VPDPBUSD.BCST    72(CX), Z0, Z13
+	VPDPBUSD.BCST    76(CX), Z0, Z14
+	VPDPBUSD.BCST    80(CX), Z0, Z15
+	VPDPBUSD.BCST    84(CX), Z0, Z16
+	VPDPBUSD.BCST    88(CX), Z0, Z17
+	VPDPBUSD.BCST    92(CX), Z0, Z18
+	VPANDD           192(AX), Z9, Z0
 	VPSLLW           $0x01, 256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    96(CX), Z8, Z11
-	VPDPBUSD.BCST    100(CX), Z8, Z12
-	VPDPBUSD.BCST    104(CX), Z8, Z13
-	VPDPBUSD.BCST    108(CX), Z8, Z14
-	VPDPBUSD.BCST    112(CX), Z8, Z15
-	VPDPBUSD.BCST    116(CX), Z8, Z16
-	VPDPBUSD.BCST    120(CX), Z8, Z17
-	VPDPBUSD.BCST    124(CX), Z8, Z18
-	VPSRLW           $0x04, (AX), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z11
+	VPDPBUSD.BCST    100(CX), Z0, Z12
+	VPDPBUSD.BCST    104(CX), Z0, Z13
+	VPDPBUSD.BCST    108(CX), Z0, Z14
+	VPDPBUSD.BCST    112(CX), Z0, Z15
+	VPDPBUSD.BCST    116(CX), Z0, Z16
+	VPDPBUSD.BCST    120(CX), Z0, Z17
+	VPDPBUSD.BCST    124(CX), Z0, Z18
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z9, Z0, Z0
 	VMOVDQU32        256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    128(CX), Z8, Z11
-	VPDPBUSD.BCST    132(CX), Z8, Z12
-	VPDPBUSD.BCST    136(CX), Z8, Z13
-	VPDPBUSD.BCST    140(CX), Z8, Z14
-	VPDPBUSD.BCST    144(CX), Z8, Z15
-	VPDPBUSD.BCST    148(CX), Z8, Z16
-	VPDPBUSD.BCST    152(CX), Z8, Z17
-	VPDPBUSD.BCST    156(CX), Z8, Z18
-	VPSRLW           $0x04, 64(AX), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    128(CX), Z0, Z11
+	VPDPBUSD.BCST    132(CX), Z0, Z12
+	VPDPBUSD.BCST    136(CX), Z0, Z13
+	VPDPBUSD.BCST    140(CX), Z0, Z14
+	VPDPBUSD.BCST    144(CX), Z0, Z15
+	VPDPBUSD.BCST    148(CX), Z0, Z16
+	VPDPBUSD.BCST    152(CX), Z0, Z17
+	VPDPBUSD.BCST    156(CX), Z0, Z18
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x01, 256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    160(CX), Z8, Z11
-	VPDPBUSD.BCST    164(CX), Z8, Z12
-	VPDPBUSD.BCST    168(CX), Z8, Z13
-	VPDPBUSD.BCST    172(CX), Z8, Z14
-	VPDPBUSD.BCST    176(CX), Z8, Z15
-	VPDPBUSD.BCST    180(CX), Z8, Z16
-	VPDPBUSD.BCST    184(CX), Z8, Z17
-	VPDPBUSD.BCST    188(CX), Z8, Z18
-	VPSRLW           $0x04, 128(AX), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    160(CX), Z0, Z11
+	VPDPBUSD.BCST    164(CX), Z0, Z12
+	VPDPBUSD.BCST    168(CX), Z0, Z13
+	VPDPBUSD.BCST    172(CX), Z0, Z14
+	VPDPBUSD.BCST    176(CX), Z0, Z15
+	VPDPBUSD.BCST    180(CX), Z0, Z16
+	VPDPBUSD.BCST    184(CX), Z0, Z17
+	VPDPBUSD.BCST    188(CX), Z0, Z18
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x02, 256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    192(CX), Z8, Z11
-	VPDPBUSD.BCST    196(CX), Z8, Z12
-	VPDPBUSD.BCST    200(CX), Z8, Z13
-	VPDPBUSD.BCST    204(CX), Z8, Z14
-	VPDPBUSD.BCST    208(CX), Z8, Z15
-	VPDPBUSD.BCST    212(CX), Z8, Z16
-	VPDPBUSD.BCST    216(CX), Z8, Z17
-	VPDPBUSD.BCST    220(CX), Z8, Z18
-	VPSRLW           $0x04, 192(AX), Z8
-	VPANDD           Z9, Z8, Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    192(CX), Z0, Z11
+	VPDPBUSD.BCST    196(CX), Z0, Z12
+	VPDPBUSD.BCST    200(CX), Z0, Z13
+	VPDPBUSD.BCST    204(CX), Z0, Z14
+	VPDPBUSD.BCST    208(CX), Z0, Z15
+	VPDPBUSD.BCST    212(CX), Z0, Z16
+	VPDPBUSD.BCST    216(CX), Z0, Z17
+	VPDPBUSD.BCST    220(CX), Z0, Z18
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z9, Z0, Z0
 	VPSRLW           $0x03, 256(AX), Z19
-	VPTERNLOGD       $0xf8, Z10, Z19, Z8
-	VPDPBUSD.BCST    224(CX), Z8, Z11
-	VPDPBUSD.BCST    228(CX), Z8, Z12
-	VPDPBUSD.BCST    232(CX), Z8, Z13
-	VPDPBUSD.BCST    236(CX), Z8, Z14
-	VPDPBUSD.BCST    240(CX), Z8, Z15
-	VPDPBUSD.BCST    244(CX), Z8, Z16
-	VPDPBUSD.BCST    248(CX), Z8, Z17
-	VPDPBUSD.BCST    252(CX), Z8, Z18
-	VCVTPH2PS        320(AX), Z8
+	VPTERNLOGD       $0xf8, Z10, Z19, Z0
+	VPDPBUSD.BCST    224(CX), Z0, Z11
+	VPDPBUSD.BCST    228(CX), Z0, Z12
+	VPDPBUSD.BCST    232(CX), Z0, Z13
+	VPDPBUSD.BCST    236(CX), Z0, Z14
+	VPDPBUSD.BCST    240(CX), Z0, Z15
+	VPDPBUSD.BCST    244(CX), Z0, Z16
+	VPDPBUSD.BCST    248(CX), Z0, Z17
+	VPDPBUSD.BCST    252(CX), Z0, Z18
+	VCVTPH2PS        320(AX), Z0
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z8, Z11, Z11
-	VFMADD231PS.BCST 288(CX), Z11, Z0
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 288(CX), Z11, Z1
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z8, Z12, Z12
-	VFMADD231PS.BCST 292(CX), Z12, Z1
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 292(CX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z8, Z13, Z13
-	VFMADD231PS.BCST 296(CX), Z13, Z2
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 296(CX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z8, Z14, Z14
-	VFMADD231PS.BCST 300(CX), Z14, Z3
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 300(CX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z8, Z15, Z15
-	VFMADD231PS.BCST 304(CX), Z15, Z4
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 304(CX), Z15, Z5
 	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z8, Z16, Z16
-	VFMADD231PS.BCST 308(CX), Z16, Z5
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 308(CX), Z16, Z6
 	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z8, Z17, Z17
-	VFMADD231PS.BCST 312(CX), Z17, Z6
+	VMULPS           Z0, Z17, Z17
+	VFMADD231PS.BCST 312(CX), Z17, Z7
 	VCVTDQ2PS        Z18, Z18
-	VMULPS           Z8, Z18, Z18
-	VFMADD231PS.BCST 316(CX), Z18, Z7
+	VMULPS           Z0, Z18, Z18
+	VFMADD231PS.BCST 316(CX), Z18, Z8
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x00000140, CX
 	DECQ             DX
@@ -11596,7 +17147,1881 @@ loop1:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x4PairAVX512(SB), $576-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000160, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPSRAD.BCST  $0x03, 128(CX), Z5
+	VMOVDQA64    Z5, Z9
+	VPSRAD.BCST  $0x03, 132(CX), Z6
+	VMOVDQA64    Z6, Z10
+	VPSRAD.BCST  $0x03, 136(CX), Z7
+	VMOVDQA64    Z7, Z11
+	VPSRAD.BCST  $0x03, 140(CX), Z8
+	VMOVDQA64    Z8, Z12
+	VPANDD       (AX), Z3, Z0
+	VPANDD       (AX)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       64(AX), Z3, Z0
+	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x03, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       128(AX), Z3, Z0
+	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       192(AX), Z3, Z0
+	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x01, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x01, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x03, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VCVTPH2PS    320(AX), Z0
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  (SI), Z2, Z5
+	VMOVUPS      Z5, (SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z6
+	VMOVUPS      Z6, 64(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z7
+	VMOVUPS      Z7, 128(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z8
+	VMOVUPS      Z8, 192(SI)
+	VCVTPH2PS    320(AX)(BX*1), Z0
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z9
+	VMOVUPS      Z9, 256(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z10
+	VMOVUPS      Z10, 320(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z11
+	VMOVUPS      Z11, 384(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z12
+	VMOVUPS      Z12, 448(SI)
+	ADDQ         $0x00000160, AX
+	ADDQ         $0x000000a0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x5PairAVX512(SB), $704-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000160, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPSRAD.BCST  $0x03, 160(CX), Z5
+	VMOVDQA64    Z5, Z10
+	VPSRAD.BCST  $0x03, 164(CX), Z6
+	VMOVDQA64    Z6, Z11
+	VPSRAD.BCST  $0x03, 168(CX), Z7
+	VMOVDQA64    Z7, Z12
+	VPSRAD.BCST  $0x03, 172(CX), Z8
+	VMOVDQA64    Z8, Z13
+	VPSRAD.BCST  $0x03, 176(CX), Z9
+	VMOVDQA64    Z9, Z14
+	VPANDD       (AX), Z3, Z0
+	VPANDD       (AX)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       64(AX), Z3, Z0
+	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x03, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       128(AX), Z3, Z0
+	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       192(AX), Z3, Z0
+	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x01, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x01, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x03, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VCVTPH2PS    320(AX), Z0
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  (SI), Z2, Z5
+	VMOVUPS      Z5, (SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z6
+	VMOVUPS      Z6, 64(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z7
+	VMOVUPS      Z7, 128(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z8
+	VMOVUPS      Z8, 192(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z9
+	VMOVUPS      Z9, 256(SI)
+	VCVTPH2PS    320(AX)(BX*1), Z0
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z10
+	VMOVUPS      Z10, 320(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z11
+	VMOVUPS      Z11, 384(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z12
+	VMOVUPS      Z12, 448(SI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z13
+	VMOVUPS      Z13, 512(SI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z14, Z14
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z14
+	VMOVUPS      Z14, 576(SI)
+	ADDQ         $0x00000160, AX
+	ADDQ         $0x000000c8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productQ50x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productQ50x6PairAVX512(SB), $832-56
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+32(FP), DX
+	IMUL3Q       $0x00000160, DX, BX
+	LEAQ         63(SP), SI
+	ANDQ         $-64, SI
+	VPXORD       Z2, Z2, Z2
+	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z2, 128(SI)
+	VMOVUPS      Z2, 192(SI)
+	VMOVUPS      Z2, 256(SI)
+	VMOVUPS      Z2, 320(SI)
+	VMOVUPS      Z2, 384(SI)
+	VMOVUPS      Z2, 448(SI)
+	VMOVUPS      Z2, 512(SI)
+	VMOVUPS      Z2, 576(SI)
+	VMOVUPS      Z2, 640(SI)
+	VMOVUPS      Z2, 704(SI)
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
+
+loop1:
+	VPSRAD.BCST  $0x03, 192(CX), Z5
+	VMOVDQA64    Z5, Z11
+	VPSRAD.BCST  $0x03, 196(CX), Z6
+	VMOVDQA64    Z6, Z12
+	VPSRAD.BCST  $0x03, 200(CX), Z7
+	VMOVDQA64    Z7, Z13
+	VPSRAD.BCST  $0x03, 204(CX), Z8
+	VMOVDQA64    Z8, Z14
+	VPSRAD.BCST  $0x03, 208(CX), Z9
+	VMOVDQA64    Z9, Z15
+	VPSRAD.BCST  $0x03, 212(CX), Z10
+	VMOVDQA64    Z10, Z16
+	VPANDD       (AX), Z3, Z0
+	VPANDD       (AX)(BX*1), Z3, Z1
+	VPSLLW       $0x04, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x04, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       64(AX), Z3, Z0
+	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x03, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x03, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       128(AX), Z3, Z0
+	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x02, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x02, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       192(AX), Z3, Z0
+	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPSLLW       $0x01, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSLLW       $0x01, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VMOVDQU32    256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VMOVDQU32    256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x01, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x01, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x02, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x02, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 160(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 164(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z3, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z3, Z1, Z1
+	VPSRLW       $0x03, 256(AX), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z0
+	VPSRLW       $0x03, 256(AX)(BX*1), Z2
+	VPTERNLOGD   $0xf8, Z4, Z2, Z1
+	VPBROADCASTD 168(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 176(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 180(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 184(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 188(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VCVTPH2PS    320(AX), Z0
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  (SI), Z2, Z5
+	VMOVUPS      Z5, (SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z6
+	VMOVUPS      Z6, 64(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z7
+	VMOVUPS      Z7, 128(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z8
+	VMOVUPS      Z8, 192(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z9
+	VMOVUPS      Z9, 256(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z10
+	VMOVUPS      Z10, 320(SI)
+	VCVTPH2PS    320(AX)(BX*1), Z0
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z11
+	VMOVUPS      Z11, 384(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z12
+	VMOVUPS      Z12, 448(SI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z13
+	VMOVUPS      Z13, 512(SI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z14, Z14
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z14
+	VMOVUPS      Z14, 576(SI)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  640(SI), Z2, Z15
+	VMOVUPS      Z15, 640(SI)
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z16, Z16
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  704(SI), Z2, Z16
+	VMOVUPS      Z16, 704(SI)
+	ADDQ         $0x00000160, AX
+	ADDQ         $0x000000f0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	VMOVUPS      640(SI), Z15
+	VMOVUPS      704(SI), Z16
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       (DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+	VADDPS       64(DX), Z15, Z15
+	VADDPS       64(DX), Z16, Z16
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z15, Z15
+	ADDQ   CX, DX
+	VADDPS (DX), Z10, Z10
+	VADDPS 64(DX), Z16, Z16
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z16, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx1AVX512(SB), $0-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	VPXORD          Z1, Z1, Z1
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z2
+	MOVL            $0x0f0f0f0f, BX
+	VPBROADCASTD    BX, Z3
+
+loop1:
+	VPBROADCASTD     32(CX), Z4
+	VPANDD           (AX), Z3, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z4
+	VPANDD           64(AX), Z3, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    4(CX), Z0, Z4
+	VPANDD           128(AX), Z3, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z4
+	VPANDD           192(AX), Z3, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z4
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z4
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z4
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z4
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z3, Z0, Z0
+	VPSHUFB          Z0, Z2, Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z4
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z4, Z4
+	VMULPS           Z0, Z4, Z4
+	VFMADD231PS.BCST 36(CX), Z4, Z1
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000028, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx2AVX512(SB), $0-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	VPXORD          Z1, Z1, Z1
+	VPXORD          Z2, Z2, Z2
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
+	MOVL            $0x0f0f0f0f, BX
+	VPBROADCASTD    BX, Z4
+
+loop1:
+	VPBROADCASTD     64(CX), Z5
+	VPBROADCASTD     68(CX), Z6
+	VPANDD           (AX), Z4, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z5
+	VPDPBUSD.BCST    4(CX), Z0, Z6
+	VPANDD           64(AX), Z4, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    8(CX), Z0, Z5
+	VPDPBUSD.BCST    12(CX), Z0, Z6
+	VPANDD           128(AX), Z4, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z5
+	VPDPBUSD.BCST    20(CX), Z0, Z6
+	VPANDD           192(AX), Z4, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z5
+	VPDPBUSD.BCST    28(CX), Z0, Z6
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z5
+	VPDPBUSD.BCST    36(CX), Z0, Z6
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z5
+	VPDPBUSD.BCST    44(CX), Z0, Z6
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z5
+	VPDPBUSD.BCST    52(CX), Z0, Z6
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z4, Z0, Z0
+	VPSHUFB          Z0, Z3, Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z5
+	VPDPBUSD.BCST    60(CX), Z0, Z6
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z5, Z5
+	VMULPS           Z0, Z5, Z5
+	VFMADD231PS.BCST 72(CX), Z5, Z1
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 76(CX), Z6, Z2
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000050, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx3AVX512(SB), $0-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	VPXORD          Z1, Z1, Z1
+	VPXORD          Z2, Z2, Z2
+	VPXORD          Z3, Z3, Z3
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z4
+	MOVL            $0x0f0f0f0f, BX
+	VPBROADCASTD    BX, Z5
+
+loop1:
+	VPBROADCASTD     96(CX), Z6
+	VPBROADCASTD     100(CX), Z7
+	VPBROADCASTD     104(CX), Z8
+	VPANDD           (AX), Z5, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z6
+	VPDPBUSD.BCST    4(CX), Z0, Z7
+	VPDPBUSD.BCST    8(CX), Z0, Z8
+	VPANDD           64(AX), Z5, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    12(CX), Z0, Z6
+	VPDPBUSD.BCST    16(CX), Z0, Z7
+	VPDPBUSD.BCST    20(CX), Z0, Z8
+	VPANDD           128(AX), Z5, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z6
+	VPDPBUSD.BCST    28(CX), Z0, Z7
+	VPDPBUSD.BCST    32(CX), Z0, Z8
+	VPANDD           192(AX), Z5, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    36(CX), Z0, Z6
+	VPDPBUSD.BCST    40(CX), Z0, Z7
+	VPDPBUSD.BCST    44(CX), Z0, Z8
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z6
+	VPDPBUSD.BCST    52(CX), Z0, Z7
+	VPDPBUSD.BCST    56(CX), Z0, Z8
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z6
+	VPDPBUSD.BCST    64(CX), Z0, Z7
+	VPDPBUSD.BCST    68(CX), Z0, Z8
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z6
+	VPDPBUSD.BCST    76(CX), Z0, Z7
+	VPDPBUSD.BCST    80(CX), Z0, Z8
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z5, Z0, Z0
+	VPSHUFB          Z0, Z4, Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z6
+	VPDPBUSD.BCST    88(CX), Z0, Z7
+	VPDPBUSD.BCST    92(CX), Z0, Z8
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z6, Z6
+	VMULPS           Z0, Z6, Z6
+	VFMADD231PS.BCST 108(CX), Z6, Z1
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 112(CX), Z7, Z2
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 116(CX), Z8, Z3
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000078, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx4AVX512(SB), $0-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	VPXORD          Z1, Z1, Z1
+	VPXORD          Z2, Z2, Z2
+	VPXORD          Z3, Z3, Z3
+	VPXORD          Z4, Z4, Z4
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z5
+	MOVL            $0x0f0f0f0f, BX
+	VPBROADCASTD    BX, Z6
+
+loop1:
+	VPBROADCASTD     128(CX), Z7
+	VPBROADCASTD     132(CX), Z8
+	VPBROADCASTD     136(CX), Z9
+	VPBROADCASTD     140(CX), Z10
+	VPANDD           (AX), Z6, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z7
+	VPDPBUSD.BCST    4(CX), Z0, Z8
+	VPDPBUSD.BCST    8(CX), Z0, Z9
+	VPDPBUSD.BCST    12(CX), Z0, Z10
+	VPANDD           64(AX), Z6, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    16(CX), Z0, Z7
+	VPDPBUSD.BCST    20(CX), Z0, Z8
+	VPDPBUSD.BCST    24(CX), Z0, Z9
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPANDD           128(AX), Z6, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z7
+	VPDPBUSD.BCST    36(CX), Z0, Z8
+	VPDPBUSD.BCST    40(CX), Z0, Z9
+	VPDPBUSD.BCST    44(CX), Z0, Z10
+	VPANDD           192(AX), Z6, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z7
+	VPDPBUSD.BCST    52(CX), Z0, Z8
+	VPDPBUSD.BCST    56(CX), Z0, Z9
+	VPDPBUSD.BCST    60(CX), Z0, Z10
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z7
+	VPDPBUSD.BCST    68(CX), Z0, Z8
+	VPDPBUSD.BCST    72(CX), Z0, Z9
+	VPDPBUSD.BCST    76(CX), Z0, Z10
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z7
+	VPDPBUSD.BCST    84(CX), Z0, Z8
+	VPDPBUSD.BCST    88(CX), Z0, Z9
+	VPDPBUSD.BCST    92(CX), Z0, Z10
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z7
+	VPDPBUSD.BCST    100(CX), Z0, Z8
+	VPDPBUSD.BCST    104(CX), Z0, Z9
+	VPDPBUSD.BCST    108(CX), Z0, Z10
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z6, Z0, Z0
+	VPSHUFB          Z0, Z5, Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z7
+	VPDPBUSD.BCST    116(CX), Z0, Z8
+	VPDPBUSD.BCST    120(CX), Z0, Z9
+	VPDPBUSD.BCST    124(CX), Z0, Z10
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z7, Z7
+	VMULPS           Z0, Z7, Z7
+	VFMADD231PS.BCST 144(CX), Z7, Z1
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 148(CX), Z8, Z2
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 152(CX), Z9, Z3
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 156(CX), Z10, Z4
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x000000a0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx5AVX512(SB), $0-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	VPXORD          Z1, Z1, Z1
+	VPXORD          Z2, Z2, Z2
+	VPXORD          Z3, Z3, Z3
+	VPXORD          Z4, Z4, Z4
+	VPXORD          Z5, Z5, Z5
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z6
+	MOVL            $0x0f0f0f0f, BX
+	VPBROADCASTD    BX, Z7
+
+loop1:
+	VPBROADCASTD     160(CX), Z8
+	VPBROADCASTD     164(CX), Z9
+	VPBROADCASTD     168(CX), Z10
+	VPBROADCASTD     172(CX), Z11
+	VPBROADCASTD     176(CX), Z12
+	VPANDD           (AX), Z7, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z8
+	VPDPBUSD.BCST    4(CX), Z0, Z9
+	VPDPBUSD.BCST    8(CX), Z0, Z10
+	VPDPBUSD.BCST    12(CX), Z0, Z11
+	VPDPBUSD.BCST    16(CX), Z0, Z12
+	VPANDD           64(AX), Z7, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    20(CX), Z0, Z8
+	VPDPBUSD.BCST    24(CX), Z0, Z9
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPANDD           128(AX), Z7, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    40(CX), Z0, Z8
+	VPDPBUSD.BCST    44(CX), Z0, Z9
+	VPDPBUSD.BCST    48(CX), Z0, Z10
+	VPDPBUSD.BCST    52(CX), Z0, Z11
+	VPDPBUSD.BCST    56(CX), Z0, Z12
+	VPANDD           192(AX), Z7, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    60(CX), Z0, Z8
+	VPDPBUSD.BCST    64(CX), Z0, Z9
+	VPDPBUSD.BCST    68(CX), Z0, Z10
+	VPDPBUSD.BCST    72(CX), Z0, Z11
+	VPDPBUSD.BCST    76(CX), Z0, Z12
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    80(CX), Z0, Z8
+	VPDPBUSD.BCST    84(CX), Z0, Z9
+	VPDPBUSD.BCST    88(CX), Z0, Z10
+	VPDPBUSD.BCST    92(CX), Z0, Z11
+	VPDPBUSD.BCST    96(CX), Z0, Z12
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    100(CX), Z0, Z8
+	VPDPBUSD.BCST    104(CX), Z0, Z9
+	VPDPBUSD.BCST    108(CX), Z0, Z10
+	VPDPBUSD.BCST    112(CX), Z0, Z11
+	VPDPBUSD.BCST    116(CX), Z0, Z12
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z8
+	VPDPBUSD.BCST    124(CX), Z0, Z9
+	VPDPBUSD.BCST    128(CX), Z0, Z10
+	VPDPBUSD.BCST    132(CX), Z0, Z11
+	VPDPBUSD.BCST    136(CX), Z0, Z12
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z7, Z0, Z0
+	VPSHUFB          Z0, Z6, Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z8
+	VPDPBUSD.BCST    144(CX), Z0, Z9
+	VPDPBUSD.BCST    148(CX), Z0, Z10
+	VPDPBUSD.BCST    152(CX), Z0, Z11
+	VPDPBUSD.BCST    156(CX), Z0, Z12
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z8, Z8
+	VMULPS           Z0, Z8, Z8
+	VFMADD231PS.BCST 180(CX), Z8, Z1
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 184(CX), Z9, Z2
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 188(CX), Z10, Z3
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 192(CX), Z11, Z4
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 196(CX), Z12, Z5
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x000000c8, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx6AVX512(SB), $0-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	VPXORD          Z1, Z1, Z1
+	VPXORD          Z2, Z2, Z2
+	VPXORD          Z3, Z3, Z3
+	VPXORD          Z4, Z4, Z4
+	VPXORD          Z5, Z5, Z5
+	VPXORD          Z6, Z6, Z6
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z7
+	MOVL            $0x0f0f0f0f, BX
+	VPBROADCASTD    BX, Z8
+
+loop1:
+	VPBROADCASTD     192(CX), Z9
+	VPBROADCASTD     196(CX), Z10
+	VPBROADCASTD     200(CX), Z11
+	VPBROADCASTD     204(CX), Z12
+	VPBROADCASTD     208(CX), Z13
+	VPBROADCASTD     212(CX), Z14
+	VPANDD           (AX), Z8, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z9
+	VPDPBUSD.BCST    4(CX), Z0, Z10
+	VPDPBUSD.BCST    8(CX), Z0, Z11
+	VPDPBUSD.BCST    12(CX), Z0, Z12
+	VPDPBUSD.BCST    16(CX), Z0, Z13
+	VPDPBUSD.BCST    20(CX), Z0, Z14
+	VPANDD           64(AX), Z8, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    24(CX), Z0, Z9
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPDPBUSD.BCST    40(CX), Z0, Z13
+	VPDPBUSD.BCST    44(CX), Z0, Z14
+	VPANDD           128(AX), Z8, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    48(CX), Z0, Z9
+	VPDPBUSD.BCST    52(CX), Z0, Z10
+	VPDPBUSD.BCST    56(CX), Z0, Z11
+	VPDPBUSD.BCST    60(CX), Z0, Z12
+	VPDPBUSD.BCST    64(CX), Z0, Z13
+	VPDPBUSD.BCST    68(CX), Z0, Z14
+	VPANDD           192(AX), Z8, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    72(CX), Z0, Z9
+	VPDPBUSD.BCST    76(CX), Z0, Z10
+	VPDPBUSD.BCST    80(CX), Z0, Z11
+	VPDPBUSD.BCST    84(CX), Z0, Z12
+	VPDPBUSD.BCST    88(CX), Z0, Z13
+	VPDPBUSD.BCST    92(CX), Z0, Z14
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z9
+	VPDPBUSD.BCST    100(CX), Z0, Z10
+	VPDPBUSD.BCST    104(CX), Z0, Z11
+	VPDPBUSD.BCST    108(CX), Z0, Z12
+	VPDPBUSD.BCST    112(CX), Z0, Z13
+	VPDPBUSD.BCST    116(CX), Z0, Z14
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    120(CX), Z0, Z9
+	VPDPBUSD.BCST    124(CX), Z0, Z10
+	VPDPBUSD.BCST    128(CX), Z0, Z11
+	VPDPBUSD.BCST    132(CX), Z0, Z12
+	VPDPBUSD.BCST    136(CX), Z0, Z13
+	VPDPBUSD.BCST    140(CX), Z0, Z14
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    144(CX), Z0, Z9
+	VPDPBUSD.BCST    148(CX), Z0, Z10
+	VPDPBUSD.BCST    152(CX), Z0, Z11
+	VPDPBUSD.BCST    156(CX), Z0, Z12
+	VPDPBUSD.BCST    160(CX), Z0, Z13
+	VPDPBUSD.BCST    164(CX), Z0, Z14
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z8, Z0, Z0
+	VPSHUFB          Z0, Z7, Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z9
+	VPDPBUSD.BCST    172(CX), Z0, Z10
+	VPDPBUSD.BCST    176(CX), Z0, Z11
+	VPDPBUSD.BCST    180(CX), Z0, Z12
+	VPDPBUSD.BCST    184(CX), Z0, Z13
+	VPDPBUSD.BCST    188(CX), Z0, Z14
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z9, Z9
+	VMULPS           Z0, Z9, Z9
+	VFMADD231PS.BCST 216(CX), Z9, Z1
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 220(CX), Z10, Z2
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 224(CX), Z11, Z3
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 228(CX), Z12, Z4
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 232(CX), Z13, Z5
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 236(CX), Z14, Z6
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x000000f0, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx7AVX512(SB), $0-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	VPXORD          Z1, Z1, Z1
+	VPXORD          Z2, Z2, Z2
+	VPXORD          Z3, Z3, Z3
+	VPXORD          Z4, Z4, Z4
+	VPXORD          Z5, Z5, Z5
+	VPXORD          Z6, Z6, Z6
+	VPXORD          Z7, Z7, Z7
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z8
+	MOVL            $0x0f0f0f0f, BX
+	VPBROADCASTD    BX, Z9
+
+loop1:
+	VPBROADCASTD     224(CX), Z10
+	VPBROADCASTD     228(CX), Z11
+	VPBROADCASTD     232(CX), Z12
+	VPBROADCASTD     236(CX), Z13
+	VPBROADCASTD     240(CX), Z14
+	VPBROADCASTD     244(CX), Z15
+	VPBROADCASTD     248(CX), Z16
+	VPANDD           (AX), Z9, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z10
+	VPDPBUSD.BCST    4(CX), Z0, Z11
+	VPDPBUSD.BCST    8(CX), Z0, Z12
+	VPDPBUSD.BCST    12(CX), Z0, Z13
+	VPDPBUSD.BCST    16(CX), Z0, Z14
+	VPDPBUSD.BCST    20(CX), Z0, Z15
+	VPDPBUSD.BCST    24(CX), Z0, Z16
+	VPANDD           64(AX), Z9, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    28(CX), Z0, Z10
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPDPBUSD.BCST    40(CX), Z0, Z13
+	VPDPBUSD.BCST    44(CX), Z0, Z14
+	VPDPBUSD.BCST    48(CX), Z0, Z15
+	VPDPBUSD.BCST    52(CX), Z0, Z16
+	VPANDD           128(AX), Z9, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    56(CX), Z0, Z10
+	VPDPBUSD.BCST    60(CX), Z0, Z11
+	VPDPBUSD.BCST    64(CX), Z0, Z12
+	VPDPBUSD.BCST    68(CX), Z0, Z13
+	VPDPBUSD.BCST    72(CX), Z0, Z14
+	VPDPBUSD.BCST    76(CX), Z0, Z15
+	VPDPBUSD.BCST    80(CX), Z0, Z16
+	VPANDD           192(AX), Z9, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    84(CX), Z0, Z10
+	VPDPBUSD.BCST    88(CX), Z0, Z11
+	VPDPBUSD.BCST    92(CX), Z0, Z12
+	VPDPBUSD.BCST    96(CX), Z0, Z13
+	VPDPBUSD.BCST    100(CX), Z0, Z14
+	VPDPBUSD.BCST    104(CX), Z0, Z15
+	VPDPBUSD.BCST    108(CX), Z0, Z16
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    112(CX), Z0, Z10
+	VPDPBUSD.BCST    116(CX), Z0, Z11
+	VPDPBUSD.BCST    120(CX), Z0, Z12
+	VPDPBUSD.BCST    124(CX), Z0, Z13
+	VPDPBUSD.BCST    128(CX), Z0, Z14
+	VPDPBUSD.BCST    132(CX), Z0, Z15
+	VPDPBUSD.BCST    136(CX), Z0, Z16
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    140(CX), Z0, Z10
+	VPDPBUSD.BCST    144(CX), Z0, Z11
+	VPDPBUSD.BCST    148(CX), Z0, Z12
+	VPDPBUSD.BCST    152(CX), Z0, Z13
+	VPDPBUSD.BCST    156(CX), Z0, Z14
+	VPDPBUSD.BCST    160(CX), Z0, Z15
+	VPDPBUSD.BCST    164(CX), Z0, Z16
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    168(CX), Z0, Z10
+	VPDPBUSD.BCST    172(CX), Z0, Z11
+	VPDPBUSD.BCST    176(CX), Z0, Z12
+	VPDPBUSD.BCST    180(CX), Z0, Z13
+	VPDPBUSD.BCST    184(CX), Z0, Z14
+	VPDPBUSD.BCST    188(CX), Z0, Z15
+	VPDPBUSD.BCST    192(CX), Z0, Z16
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z9, Z0, Z0
+	VPSHUFB          Z0, Z8, Z0
+	VPDPBUSD.BCST    196(CX), Z0, Z10
+	VPDPBUSD.BCST    200(CX), Z0, Z11
+	VPDPBUSD.BCST    204(CX), Z0, Z12
+	VPDPBUSD.BCST    208(CX), Z0, Z13
+	VPDPBUSD.BCST    212(CX), Z0, Z14
+	VPDPBUSD.BCST    216(CX), Z0, Z15
+	VPDPBUSD.BCST    220(CX), Z0, Z16
+	VCVTPH2PS        256(AX), Z0
+	VCVTDQ2PS        Z10, Z10
+	VMULPS           Z0, Z10, Z10
+	VFMADD231PS.BCST 252(CX), Z10, Z1
+	VCVTDQ2PS        Z11, Z11
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 256(CX), Z11, Z2
+	VCVTDQ2PS        Z12, Z12
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 260(CX), Z12, Z3
+	VCVTDQ2PS        Z13, Z13
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 264(CX), Z13, Z4
+	VCVTDQ2PS        Z14, Z14
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 268(CX), Z14, Z5
+	VCVTDQ2PS        Z15, Z15
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 272(CX), Z15, Z6
+	VCVTDQ2PS        Z16, Z16
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 276(CX), Z16, Z7
+	ADDQ             $0x00000120, AX
+	ADDQ             $0x00000118, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -11609,8 +19034,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -11627,8 +19050,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -11652,7 +19073,6 @@ TEXT ·productIQ4NLx8AVX512(SB), $0-56
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
 	MOVQ            blocks+32(FP), DX
-	VPXORD          Z0, Z0, Z0
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -11660,6 +19080,7 @@ TEXT ·productIQ4NLx8AVX512(SB), $0-56
 	VPXORD          Z5, Z5, Z5
 	VPXORD          Z6, Z6, Z6
 	VPXORD          Z7, Z7, Z7
+	VPXORD          Z8, Z8, Z8
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z9
 	MOVL            $0x0f0f0f0f, BX
 	VPBROADCASTD    BX, Z10
@@ -11673,115 +19094,115 @@ loop1:
 	VPBROADCASTD     276(CX), Z16
 	VPBROADCASTD     280(CX), Z17
 	VPBROADCASTD     284(CX), Z18
-	VPANDD           (AX), Z10, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    (CX), Z8, Z11
-	VPDPBUSD.BCST    4(CX), Z8, Z12
-	VPDPBUSD.BCST    8(CX), Z8, Z13
-	VPDPBUSD.BCST    12(CX), Z8, Z14
-	VPDPBUSD.BCST    16(CX), Z8, Z15
-	VPDPBUSD.BCST    20(CX), Z8, Z16
-	VPDPBUSD.BCST    24(CX), Z8, Z17
-	VPDPBUSD.BCST    28(CX), Z8, Z18
-	VPANDD           64(AX), Z10, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    32(CX), Z8, Z11
-	VPDPBUSD.BCST    36(CX), Z8, Z12
-	VPDPBUSD.BCST    40(CX), Z8, Z13
-	VPDPBUSD.BCST    44(CX), Z8, Z14
-	VPDPBUSD.BCST    48(CX), Z8, Z15
-	VPDPBUSD.BCST    52(CX), Z8, Z16
-	VPDPBUSD.BCST    56(CX), Z8, Z17
-	VPDPBUSD.BCST    60(CX), Z8, Z18
-	VPANDD           128(AX), Z10, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    64(CX), Z8, Z11
-	VPDPBUSD.BCST    68(CX), Z8, Z12
-	VPDPBUSD.BCST    72(CX), Z8, Z13
-	VPDPBUSD.BCST    76(CX), Z8, Z14
-	VPDPBUSD.BCST    80(CX), Z8, Z15
-	VPDPBUSD.BCST    84(CX), Z8, Z16
-	VPDPBUSD.BCST    88(CX), Z8, Z17
-	VPDPBUSD.BCST    92(CX), Z8, Z18
-	VPANDD           192(AX), Z10, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    96(CX), Z8, Z11
-	VPDPBUSD.BCST    100(CX), Z8, Z12
-	VPDPBUSD.BCST    104(CX), Z8, Z13
-	VPDPBUSD.BCST    108(CX), Z8, Z14
-	VPDPBUSD.BCST    112(CX), Z8, Z15
-	VPDPBUSD.BCST    116(CX), Z8, Z16
-	VPDPBUSD.BCST    120(CX), Z8, Z17
-	VPDPBUSD.BCST    124(CX), Z8, Z18
-	VPSRLW           $0x04, (AX), Z8
-	VPANDD           Z10, Z8, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    128(CX), Z8, Z11
-	VPDPBUSD.BCST    132(CX), Z8, Z12
-	VPDPBUSD.BCST    136(CX), Z8, Z13
-	VPDPBUSD.BCST    140(CX), Z8, Z14
-	VPDPBUSD.BCST    144(CX), Z8, Z15
-	VPDPBUSD.BCST    148(CX), Z8, Z16
-	VPDPBUSD.BCST    152(CX), Z8, Z17
-	VPDPBUSD.BCST    156(CX), Z8, Z18
-	VPSRLW           $0x04, 64(AX), Z8
-	VPANDD           Z10, Z8, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    160(CX), Z8, Z11
-	VPDPBUSD.BCST    164(CX), Z8, Z12
-	VPDPBUSD.BCST    168(CX), Z8, Z13
-	VPDPBUSD.BCST    172(CX), Z8, Z14
-	VPDPBUSD.BCST    176(CX), Z8, Z15
-	VPDPBUSD.BCST    180(CX), Z8, Z16
-	VPDPBUSD.BCST    184(CX), Z8, Z17
-	VPDPBUSD.BCST    188(CX), Z8, Z18
-	VPSRLW           $0x04, 128(AX), Z8
-	VPANDD           Z10, Z8, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    192(CX), Z8, Z11
-	VPDPBUSD.BCST    196(CX), Z8, Z12
-	VPDPBUSD.BCST    200(CX), Z8, Z13
-	VPDPBUSD.BCST    204(CX), Z8, Z14
-	VPDPBUSD.BCST    208(CX), Z8, Z15
-	VPDPBUSD.BCST    212(CX), Z8, Z16
-	VPDPBUSD.BCST    216(CX), Z8, Z17
-	VPDPBUSD.BCST    220(CX), Z8, Z18
-	VPSRLW           $0x04, 192(AX), Z8
-	VPANDD           Z10, Z8, Z8
-	VPSHUFB          Z8, Z9, Z8
-	VPDPBUSD.BCST    224(CX), Z8, Z11
-	VPDPBUSD.BCST    228(CX), Z8, Z12
-	VPDPBUSD.BCST    232(CX), Z8, Z13
-	VPDPBUSD.BCST    236(CX), Z8, Z14
-	VPDPBUSD.BCST    240(CX), Z8, Z15
-	VPDPBUSD.BCST    244(CX), Z8, Z16
-	VPDPBUSD.BCST    248(CX), Z8, Z17
-	VPDPBUSD.BCST    252(CX), Z8, Z18
-	VCVTPH2PS        256(AX), Z8
+	VPANDD           (AX), Z10, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    (CX), Z0, Z11
+	VPDPBUSD.BCST    4(CX), Z0, Z12
+	VPDPBUSD.BCST    8(CX), Z0, Z13
+	VPDPBUSD.BCST    12(CX), Z0, Z14
+	VPDPBUSD.BCST    16(CX), Z0, Z15
+	VPDPBUSD.BCST    20(CX), Z0, Z16
+	VPDPBUSD.BCST    24(CX), Z0, Z17
+	VPDPBUSD.BCST    28(CX), Z0, Z18
+	VPANDD           64(AX), Z10, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    32(CX), Z0, Z11
+	VPDPBUSD.BCST    36(CX), Z0, Z12
+	VPDPBUSD.BCST    40(CX), Z0, Z13
+	VPDPBUSD.BCST    44(CX), Z0, Z14
+	VPDPBUSD.BCST    48(CX), Z0, Z15
+	VPDPBUSD.BCST    52(CX), Z0, Z16
+	VPDPBUSD.BCST    56(CX), Z0, Z17
+	VPDPBUSD.BCST    60(CX), Z0, Z18
+	VPANDD           128(AX), Z10, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    64(CX), Z0, Z11
+	VPDPBUSD.BCST    68(CX), Z0, Z12
+	VPDPBUSD.BCST    72(CX), Z0, Z13
+	VPDPBUSD.BCST    76(CX), Z0, Z14
+	VPDPBUSD.BCST    80(CX), Z0, Z15
+	VPDPBUSD.BCST    84(CX), Z0, Z16
+	VPDPBUSD.BCST    88(CX), Z0, Z17
+	VPDPBUSD.BCST    92(CX), Z0, Z18
+	VPANDD           192(AX), Z10, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    96(CX), Z0, Z11
+	VPDPBUSD.BCST    100(CX), Z0, Z12
+	VPDPBUSD.BCST    104(CX), Z0, Z13
+	VPDPBUSD.BCST    108(CX), Z0, Z14
+	VPDPBUSD.BCST    112(CX), Z0, Z15
+	VPDPBUSD.BCST    116(CX), Z0, Z16
+	VPDPBUSD.BCST    120(CX), Z0, Z17
+	VPDPBUSD.BCST    124(CX), Z0, Z18
+	VPSRLW           $0x04, (AX), Z0
+	VPANDD           Z10, Z0, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    128(CX), Z0, Z11
+	VPDPBUSD.BCST    132(CX), Z0, Z12
+	VPDPBUSD.BCST    136(CX), Z0, Z13
+	VPDPBUSD.BCST    140(CX), Z0, Z14
+	VPDPBUSD.BCST    144(CX), Z0, Z15
+	VPDPBUSD.BCST    148(CX), Z0, Z16
+	VPDPBUSD.BCST    152(CX), Z0, Z17
+	VPDPBUSD.BCST    156(CX), Z0, Z18
+	VPSRLW           $0x04, 64(AX), Z0
+	VPANDD           Z10, Z0, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    160(CX), Z0, Z11
+	VPDPBUSD.BCST    164(CX), Z0, Z12
+	VPDPBUSD.BCST    168(CX), Z0, Z13
+	VPDPBUSD.BCST    172(CX), Z0, Z14
+	VPDPBUSD.BCST    176(CX), Z0, Z15
+	VPDPBUSD.BCST    180(CX), Z0, Z16
+	VPDPBUSD.BCST    184(CX), Z0, Z17
+	VPDPBUSD.BCST    188(CX), Z0, Z18
+	VPSRLW           $0x04, 128(AX), Z0
+	VPANDD           Z10, Z0, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    192(CX), Z0, Z11
+	VPDPBUSD.BCST    196(CX), Z0, Z12
+	VPDPBUSD.BCST    200(CX), Z0, Z13
+	VPDPBUSD.BCST    204(CX), Z0, Z14
+	VPDPBUSD.BCST    208(CX), Z0, Z15
+	VPDPBUSD.BCST    212(CX), Z0, Z16
+	VPDPBUSD.BCST    216(CX), Z0, Z17
+	VPDPBUSD.BCST    220(CX), Z0, Z18
+	VPSRLW           $0x04, 192(AX), Z0
+	VPANDD           Z10, Z0, Z0
+	VPSHUFB          Z0, Z9, Z0
+	VPDPBUSD.BCST    224(CX), Z0, Z11
+	VPDPBUSD.BCST    228(CX), Z0, Z12
+	VPDPBUSD.BCST    232(CX), Z0, Z13
+	VPDPBUSD.BCST    236(CX), Z0, Z14
+	VPDPBUSD.BCST    240(CX), Z0, Z15
+	VPDPBUSD.BCST    244(CX), Z0, Z16
+	VPDPBUSD.BCST    248(CX), Z0, Z17
+	VPDPBUSD.BCST    252(CX), Z0, Z18
+	VCVTPH2PS        256(AX), Z0
 	VCVTDQ2PS        Z11, Z11
-	VMULPS           Z8, Z11, Z11
-	VFMADD231PS.BCST 288(CX), Z11, Z0
+	VMULPS           Z0, Z11, Z11
+	VFMADD231PS.BCST 288(CX), Z11, Z1
 	VCVTDQ2PS        Z12, Z12
-	VMULPS           Z8, Z12, Z12
-	VFMADD231PS.BCST 292(CX), Z12, Z1
+	VMULPS           Z0, Z12, Z12
+	VFMADD231PS.BCST 292(CX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
-	VMULPS           Z8, Z13, Z13
-	VFMADD231PS.BCST 296(CX), Z13, Z2
+	VMULPS           Z0, Z13, Z13
+	VFMADD231PS.BCST 296(CX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
-	VMULPS           Z8, Z14, Z14
-	VFMADD231PS.BCST 300(CX), Z14, Z3
+	VMULPS           Z0, Z14, Z14
+	VFMADD231PS.BCST 300(CX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
-	VMULPS           Z8, Z15, Z15
-	VFMADD231PS.BCST 304(CX), Z15, Z4
+	VMULPS           Z0, Z15, Z15
+	VFMADD231PS.BCST 304(CX), Z15, Z5
 	VCVTDQ2PS        Z16, Z16
-	VMULPS           Z8, Z16, Z16
-	VFMADD231PS.BCST 308(CX), Z16, Z5
+	VMULPS           Z0, Z16, Z16
+	VFMADD231PS.BCST 308(CX), Z16, Z6
 	VCVTDQ2PS        Z17, Z17
-	VMULPS           Z8, Z17, Z17
-	VFMADD231PS.BCST 312(CX), Z17, Z6
+	VMULPS           Z0, Z17, Z17
+	VFMADD231PS.BCST 312(CX), Z17, Z7
 	VCVTDQ2PS        Z18, Z18
-	VMULPS           Z8, Z18, Z18
-	VFMADD231PS.BCST 316(CX), Z18, Z7
+	VMULPS           Z0, Z18, Z18
+	VFMADD231PS.BCST 316(CX), Z18, Z8
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000140, CX
 	DECQ             DX
@@ -11792,7 +19213,1361 @@ loop1:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx4PairAVX512(SB), $576-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	IMUL3Q          $0x00000120, DX, BX
+	LEAQ            63(SP), SI
+	ANDQ            $-64, SI
+	VPXORD          Z2, Z2, Z2
+	VMOVUPS         Z2, (SI)
+	VMOVUPS         Z2, 64(SI)
+	VMOVUPS         Z2, 128(SI)
+	VMOVUPS         Z2, 192(SI)
+	VMOVUPS         Z2, 256(SI)
+	VMOVUPS         Z2, 320(SI)
+	VMOVUPS         Z2, 384(SI)
+	VMOVUPS         Z2, 448(SI)
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z4
+
+loop1:
+	VPBROADCASTD 128(CX), Z5
+	VMOVDQA64    Z5, Z9
+	VPBROADCASTD 132(CX), Z6
+	VMOVDQA64    Z6, Z10
+	VPBROADCASTD 136(CX), Z7
+	VMOVDQA64    Z7, Z11
+	VPBROADCASTD 140(CX), Z8
+	VMOVDQA64    Z8, Z12
+	VPANDD       (AX), Z4, Z0
+	VPANDD       (AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       64(AX), Z4, Z0
+	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       128(AX), Z4, Z0
+	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPANDD       192(AX), Z4, Z0
+	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z9
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z12
+	VCVTPH2PS    256(AX), Z0
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  (SI), Z2, Z5
+	VMOVUPS      Z5, (SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z6
+	VMOVUPS      Z6, 64(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z7
+	VMOVUPS      Z7, 128(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z8
+	VMOVUPS      Z8, 192(SI)
+	VCVTPH2PS    256(AX)(BX*1), Z0
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 144(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z9
+	VMOVUPS      Z9, 256(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 148(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z10
+	VMOVUPS      Z10, 320(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 152(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z11
+	VMOVUPS      Z11, 384(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 156(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z12
+	VMOVUPS      Z12, 448(SI)
+	ADDQ         $0x00000120, AX
+	ADDQ         $0x000000a0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx5PairAVX512(SB), $704-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	IMUL3Q          $0x00000120, DX, BX
+	LEAQ            63(SP), SI
+	ANDQ            $-64, SI
+	VPXORD          Z2, Z2, Z2
+	VMOVUPS         Z2, (SI)
+	VMOVUPS         Z2, 64(SI)
+	VMOVUPS         Z2, 128(SI)
+	VMOVUPS         Z2, 192(SI)
+	VMOVUPS         Z2, 256(SI)
+	VMOVUPS         Z2, 320(SI)
+	VMOVUPS         Z2, 384(SI)
+	VMOVUPS         Z2, 448(SI)
+	VMOVUPS         Z2, 512(SI)
+	VMOVUPS         Z2, 576(SI)
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z4
+
+loop1:
+	VPBROADCASTD 160(CX), Z5
+	VMOVDQA64    Z5, Z10
+	VPBROADCASTD 164(CX), Z6
+	VMOVDQA64    Z6, Z11
+	VPBROADCASTD 168(CX), Z7
+	VMOVDQA64    Z7, Z12
+	VPBROADCASTD 172(CX), Z8
+	VMOVDQA64    Z8, Z13
+	VPBROADCASTD 176(CX), Z9
+	VMOVDQA64    Z9, Z14
+	VPANDD       (AX), Z4, Z0
+	VPANDD       (AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       64(AX), Z4, Z0
+	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       128(AX), Z4, Z0
+	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPANDD       192(AX), Z4, Z0
+	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z10
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z14
+	VCVTPH2PS    256(AX), Z0
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  (SI), Z2, Z5
+	VMOVUPS      Z5, (SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z6
+	VMOVUPS      Z6, 64(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z7
+	VMOVUPS      Z7, 128(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z8
+	VMOVUPS      Z8, 192(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z9
+	VMOVUPS      Z9, 256(SI)
+	VCVTPH2PS    256(AX)(BX*1), Z0
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 180(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z10
+	VMOVUPS      Z10, 320(SI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 184(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z11
+	VMOVUPS      Z11, 384(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 188(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z12
+	VMOVUPS      Z12, 448(SI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 192(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z13
+	VMOVUPS      Z13, 512(SI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z14, Z14
+	VBROADCASTSS 196(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z14
+	VMOVUPS      Z14, 576(SI)
+	ADDQ         $0x00000120, AX
+	ADDQ         $0x000000c8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productIQ4NLx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·productIQ4NLx6PairAVX512(SB), $832-56
+	MOVQ            tile+16(FP), AX
+	MOVQ            panel+24(FP), CX
+	MOVQ            blocks+32(FP), DX
+	IMUL3Q          $0x00000120, DX, BX
+	LEAQ            63(SP), SI
+	ANDQ            $-64, SI
+	VPXORD          Z2, Z2, Z2
+	VMOVUPS         Z2, (SI)
+	VMOVUPS         Z2, 64(SI)
+	VMOVUPS         Z2, 128(SI)
+	VMOVUPS         Z2, 192(SI)
+	VMOVUPS         Z2, 256(SI)
+	VMOVUPS         Z2, 320(SI)
+	VMOVUPS         Z2, 384(SI)
+	VMOVUPS         Z2, 448(SI)
+	VMOVUPS         Z2, 512(SI)
+	VMOVUPS         Z2, 576(SI)
+	VMOVUPS         Z2, 640(SI)
+	VMOVUPS         Z2, 704(SI)
+	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z4
+
+loop1:
+	VPBROADCASTD 192(CX), Z5
+	VMOVDQA64    Z5, Z11
+	VPBROADCASTD 196(CX), Z6
+	VMOVDQA64    Z6, Z12
+	VPBROADCASTD 200(CX), Z7
+	VMOVDQA64    Z7, Z13
+	VPBROADCASTD 204(CX), Z8
+	VMOVDQA64    Z8, Z14
+	VPBROADCASTD 208(CX), Z9
+	VMOVDQA64    Z9, Z15
+	VPBROADCASTD 212(CX), Z10
+	VMOVDQA64    Z10, Z16
+	VPANDD       (AX), Z4, Z0
+	VPANDD       (AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 16(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 20(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       64(AX), Z4, Z0
+	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 24(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 28(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 32(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 36(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 40(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 44(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       128(AX), Z4, Z0
+	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 48(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 52(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 56(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 60(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 64(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 68(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPANDD       192(AX), Z4, Z0
+	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 72(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 76(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 80(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 84(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 88(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 92(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, (AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 96(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 100(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 104(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 108(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 112(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 116(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 64(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 120(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 124(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 128(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 132(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 136(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 140(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 128(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 144(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 148(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 152(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 156(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 160(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 164(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VPSRLW       $0x04, 192(AX), Z0
+	VPANDD       Z4, Z0, Z0
+	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPANDD       Z4, Z1, Z1
+	VPSHUFB      Z0, Z3, Z0
+	VPSHUFB      Z1, Z3, Z1
+	VPBROADCASTD 168(CX), Z2
+	VPDPBUSD     Z2, Z0, Z5
+	VPDPBUSD     Z2, Z1, Z11
+	VPBROADCASTD 172(CX), Z2
+	VPDPBUSD     Z2, Z0, Z6
+	VPDPBUSD     Z2, Z1, Z12
+	VPBROADCASTD 176(CX), Z2
+	VPDPBUSD     Z2, Z0, Z7
+	VPDPBUSD     Z2, Z1, Z13
+	VPBROADCASTD 180(CX), Z2
+	VPDPBUSD     Z2, Z0, Z8
+	VPDPBUSD     Z2, Z1, Z14
+	VPBROADCASTD 184(CX), Z2
+	VPDPBUSD     Z2, Z0, Z9
+	VPDPBUSD     Z2, Z1, Z15
+	VPBROADCASTD 188(CX), Z2
+	VPDPBUSD     Z2, Z0, Z10
+	VPDPBUSD     Z2, Z1, Z16
+	VCVTPH2PS    256(AX), Z0
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z0, Z5, Z5
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  (SI), Z2, Z5
+	VMOVUPS      Z5, (SI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  64(SI), Z2, Z6
+	VMOVUPS      Z6, 64(SI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  128(SI), Z2, Z7
+	VMOVUPS      Z7, 128(SI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  192(SI), Z2, Z8
+	VMOVUPS      Z8, 192(SI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z0, Z9, Z9
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  256(SI), Z2, Z9
+	VMOVUPS      Z9, 256(SI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  320(SI), Z2, Z10
+	VMOVUPS      Z10, 320(SI)
+	VCVTPH2PS    256(AX)(BX*1), Z0
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z0, Z11, Z11
+	VBROADCASTSS 216(CX), Z2
+	VFMADD213PS  384(SI), Z2, Z11
+	VMOVUPS      Z11, 384(SI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z0, Z12, Z12
+	VBROADCASTSS 220(CX), Z2
+	VFMADD213PS  448(SI), Z2, Z12
+	VMOVUPS      Z12, 448(SI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z0, Z13, Z13
+	VBROADCASTSS 224(CX), Z2
+	VFMADD213PS  512(SI), Z2, Z13
+	VMOVUPS      Z13, 512(SI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z0, Z14, Z14
+	VBROADCASTSS 228(CX), Z2
+	VFMADD213PS  576(SI), Z2, Z14
+	VMOVUPS      Z14, 576(SI)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z0, Z15, Z15
+	VBROADCASTSS 232(CX), Z2
+	VFMADD213PS  640(SI), Z2, Z15
+	VMOVUPS      Z15, 640(SI)
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z16, Z16
+	VBROADCASTSS 236(CX), Z2
+	VFMADD213PS  704(SI), Z2, Z16
+	VMOVUPS      Z16, 704(SI)
+	ADDQ         $0x00000120, AX
+	ADDQ         $0x000000f0, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	VMOVUPS      (SI), Z5
+	VMOVUPS      64(SI), Z6
+	VMOVUPS      128(SI), Z7
+	VMOVUPS      192(SI), Z8
+	VMOVUPS      256(SI), Z9
+	VMOVUPS      320(SI), Z10
+	VMOVUPS      384(SI), Z11
+	VMOVUPS      448(SI), Z12
+	VMOVUPS      512(SI), Z13
+	VMOVUPS      576(SI), Z14
+	VMOVUPS      640(SI), Z15
+	VMOVUPS      704(SI), Z16
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       (DX), Z9, Z9
+	VADDPS       (DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+	VADDPS       64(DX), Z15, Z15
+	VADDPS       64(DX), Z16, Z16
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+	VADDPS (DX), Z9, Z9
+	VADDPS 64(DX), Z15, Z15
+	ADDQ   CX, DX
+	VADDPS (DX), Z10, Z10
+	VADDPS 64(DX), Z16, Z16
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z16, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x1AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop1:
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x00000004, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x2AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop1:
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x00000008, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x3AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop1:
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x0000000c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x4AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop1:
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x00000010, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x5AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop1:
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x00000014, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x6AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop1:
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x00000018, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x7AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop1:
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	VFMADD231PS.BCST 24(CX), Z0, Z7
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x0000001c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -11805,8 +20580,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -11823,8 +20596,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -11848,7 +20619,6 @@ TEXT ·productF32x8AVX512(SB), $0-56
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
 	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -11856,17 +20626,18 @@ TEXT ·productF32x8AVX512(SB), $0-56
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
 
 loop1:
-	VMOVUPS          (AX), Z8
-	VFMADD231PS.BCST (CX), Z8, Z0
-	VFMADD231PS.BCST 4(CX), Z8, Z1
-	VFMADD231PS.BCST 8(CX), Z8, Z2
-	VFMADD231PS.BCST 12(CX), Z8, Z3
-	VFMADD231PS.BCST 16(CX), Z8, Z4
-	VFMADD231PS.BCST 20(CX), Z8, Z5
-	VFMADD231PS.BCST 24(CX), Z8, Z6
-	VFMADD231PS.BCST 28(CX), Z8, Z7
+	VMOVUPS          (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	VFMADD231PS.BCST 24(CX), Z0, Z7
+	VFMADD231PS.BCST 28(CX), Z0, Z8
 	ADDQ             $0x00000040, AX
 	ADDQ             $0x00000020, CX
 	DECQ             DX
@@ -11877,7 +20648,737 @@ loop1:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x4PairAVX512(SB), $576-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+
+loop1:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      (AX)(BX*1), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z7
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z8
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z10
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000010, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       64(DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x5PairAVX512(SB), $704-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+
+loop1:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      (AX)(BX*1), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z8
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z10
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z11
+	VBROADCASTSS 16(CX), Z2
+	VFMADD231PS  Z2, Z0, Z7
+	VFMADD231PS  Z2, Z1, Z12
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000014, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF32x6PairAVX512(SB), $832-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000040, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+	VMOVUPS Z2, 640(SI)
+	VMOVUPS Z2, 704(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+
+loop1:
+	VMOVUPS      (AX), Z0
+	VMOVUPS      (AX)(BX*1), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z10
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z11
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z12
+	VBROADCASTSS 16(CX), Z2
+	VFMADD231PS  Z2, Z0, Z7
+	VFMADD231PS  Z2, Z1, Z13
+	VBROADCASTSS 20(CX), Z2
+	VFMADD231PS  Z2, Z0, Z8
+	VFMADD231PS  Z2, Z1, Z14
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000018, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x1AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop1:
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000004, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x2AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop1:
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000008, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x3AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop1:
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x0000000c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x4AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop1:
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000010, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x5AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop1:
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000014, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x6AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop1:
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000018, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x7AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop1:
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	VFMADD231PS.BCST 24(CX), Z0, Z7
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x0000001c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -11890,8 +21391,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -11908,8 +21407,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -11933,7 +21430,6 @@ TEXT ·productF16x8AVX512(SB), $0-56
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
 	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -11941,17 +21437,18 @@ TEXT ·productF16x8AVX512(SB), $0-56
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
 
 loop1:
-	VCVTPH2PS        (AX), Z8
-	VFMADD231PS.BCST (CX), Z8, Z0
-	VFMADD231PS.BCST 4(CX), Z8, Z1
-	VFMADD231PS.BCST 8(CX), Z8, Z2
-	VFMADD231PS.BCST 12(CX), Z8, Z3
-	VFMADD231PS.BCST 16(CX), Z8, Z4
-	VFMADD231PS.BCST 20(CX), Z8, Z5
-	VFMADD231PS.BCST 24(CX), Z8, Z6
-	VFMADD231PS.BCST 28(CX), Z8, Z7
+	VCVTPH2PS        (AX), Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	VFMADD231PS.BCST 24(CX), Z0, Z7
+	VFMADD231PS.BCST 28(CX), Z0, Z8
 	ADDQ             $0x00000020, AX
 	ADDQ             $0x00000020, CX
 	DECQ             DX
@@ -11962,7 +21459,744 @@ loop1:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x4PairAVX512(SB), $576-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000020, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+
+loop1:
+	VCVTPH2PS    (AX), Z0
+	VCVTPH2PS    (AX)(BX*1), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z7
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z8
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z10
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000010, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       64(DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x5PairAVX512(SB), $704-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000020, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+
+loop1:
+	VCVTPH2PS    (AX), Z0
+	VCVTPH2PS    (AX)(BX*1), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z8
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z10
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z11
+	VBROADCASTSS 16(CX), Z2
+	VFMADD231PS  Z2, Z0, Z7
+	VFMADD231PS  Z2, Z1, Z12
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000014, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productF16x6PairAVX512(SB), $832-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000020, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+	VMOVUPS Z2, 640(SI)
+	VMOVUPS Z2, 704(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+
+loop1:
+	VCVTPH2PS    (AX), Z0
+	VCVTPH2PS    (AX)(BX*1), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z10
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z11
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z12
+	VBROADCASTSS 16(CX), Z2
+	VFMADD231PS  Z2, Z0, Z7
+	VFMADD231PS  Z2, Z1, Z13
+	VBROADCASTSS 20(CX), Z2
+	VFMADD231PS  Z2, Z0, Z8
+	VFMADD231PS  Z2, Z1, Z14
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000018, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x1AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop1:
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000004, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x2AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop1:
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000008, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x3AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop1:
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x0000000c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x4AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop1:
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000010, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x5AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop1:
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000014, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x6AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop1:
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x00000018, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
+	VADDPS           (DX), Z1, Z1
+	VADDPS           (DX), Z2, Z2
+	VADDPS           (DX), Z3, Z3
+	VADDPS           (DX), Z4, Z4
+	VADDPS           (DX), Z5, Z5
+	VADDPS           (DX), Z6, Z6
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   CX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   CX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x7AVX512(SB), $0-56
+	MOVQ   tile+16(FP), AX
+	MOVQ   panel+24(FP), CX
+	MOVQ   blocks+32(FP), DX
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop1:
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	VFMADD231PS.BCST 24(CX), Z0, Z7
+	ADDQ             $0x00000020, AX
+	ADDQ             $0x0000001c, CX
+	DECQ             DX
+	JNZ              loop1
+	MOVQ             dst+0(FP), AX
+	MOVQ             stride+8(FP), CX
+	MOVQ             bias+40(FP), DX
+	MOVQ             add+48(FP), BX
+	TESTQ            DX, DX
+	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -11975,8 +22209,6 @@ unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -11993,8 +22225,6 @@ unbiased:
 	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -12018,7 +22248,6 @@ TEXT ·productBF16x8AVX512(SB), $0-56
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
 	MOVQ   blocks+32(FP), DX
-	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -12026,18 +22255,19 @@ TEXT ·productBF16x8AVX512(SB), $0-56
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
 
 loop1:
-	VPMOVZXWD        (AX), Z8
-	VPSLLD           $0x10, Z8, Z8
-	VFMADD231PS.BCST (CX), Z8, Z0
-	VFMADD231PS.BCST 4(CX), Z8, Z1
-	VFMADD231PS.BCST 8(CX), Z8, Z2
-	VFMADD231PS.BCST 12(CX), Z8, Z3
-	VFMADD231PS.BCST 16(CX), Z8, Z4
-	VFMADD231PS.BCST 20(CX), Z8, Z5
-	VFMADD231PS.BCST 24(CX), Z8, Z6
-	VFMADD231PS.BCST 28(CX), Z8, Z7
+	VPMOVZXWD        (AX), Z0
+	VPSLLD           $0x10, Z0, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	VFMADD231PS.BCST 24(CX), Z0, Z7
+	VFMADD231PS.BCST 28(CX), Z0, Z8
 	ADDQ             $0x00000020, AX
 	ADDQ             $0x00000020, CX
 	DECQ             DX
@@ -12048,7 +22278,6 @@ loop1:
 	MOVQ             add+48(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
-	VADDPS           (DX), Z0, Z0
 	VADDPS           (DX), Z1, Z1
 	VADDPS           (DX), Z2, Z2
 	VADDPS           (DX), Z3, Z3
@@ -12056,13 +22285,12 @@ loop1:
 	VADDPS           (DX), Z5, Z5
 	VADDPS           (DX), Z6, Z6
 	VADDPS           (DX), Z7, Z7
+	VADDPS           (DX), Z8, Z8
 
 unbiased:
 	TESTQ  BX, BX
 	JZ     plain
 	MOVQ   AX, DX
-	VADDPS (DX), Z0, Z0
-	ADDQ   CX, DX
 	VADDPS (DX), Z1, Z1
 	ADDQ   CX, DX
 	VADDPS (DX), Z2, Z2
@@ -12077,10 +22305,10 @@ unbiased:
 	ADDQ   CX, DX
 	VADDPS (DX), Z7, Z7
 	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   CX, DX
 
 plain:
-	VMOVUPS Z0, (AX)
-	ADDQ    CX, AX
 	VMOVUPS Z1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z2, (AX)
@@ -12094,6 +22322,341 @@ plain:
 	VMOVUPS Z6, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x4PairAVX512(SB), $576-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000020, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+
+loop1:
+	VPMOVZXWD    (AX), Z0
+	VPSLLD       $0x10, Z0, Z0
+	VPMOVZXWD    (AX)(BX*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z7
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z8
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z10
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000010, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       64(DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z7, Z7
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x5PairAVX512(SB), $704-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000020, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+
+loop1:
+	VPMOVZXWD    (AX), Z0
+	VPSLLD       $0x10, Z0, Z0
+	VPMOVZXWD    (AX)(BX*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z8
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z10
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z11
+	VBROADCASTSS 16(CX), Z2
+	VFMADD231PS  Z2, Z0, Z7
+	VFMADD231PS  Z2, Z1, Z12
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000014, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       64(DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z8, Z8
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+// func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512F
+TEXT ·productBF16x6PairAVX512(SB), $832-56
+	MOVQ    tile+16(FP), AX
+	MOVQ    panel+24(FP), CX
+	MOVQ    blocks+32(FP), DX
+	IMUL3Q  $0x00000020, DX, BX
+	LEAQ    63(SP), SI
+	ANDQ    $-64, SI
+	VPXORD  Z2, Z2, Z2
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z2, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z2, 192(SI)
+	VMOVUPS Z2, 256(SI)
+	VMOVUPS Z2, 320(SI)
+	VMOVUPS Z2, 384(SI)
+	VMOVUPS Z2, 448(SI)
+	VMOVUPS Z2, 512(SI)
+	VMOVUPS Z2, 576(SI)
+	VMOVUPS Z2, 640(SI)
+	VMOVUPS Z2, 704(SI)
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+
+loop1:
+	VPMOVZXWD    (AX), Z0
+	VPSLLD       $0x10, Z0, Z0
+	VPMOVZXWD    (AX)(BX*1), Z1
+	VPSLLD       $0x10, Z1, Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z2, Z0, Z3
+	VFMADD231PS  Z2, Z1, Z9
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z2, Z0, Z4
+	VFMADD231PS  Z2, Z1, Z10
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z2, Z0, Z5
+	VFMADD231PS  Z2, Z1, Z11
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z2, Z0, Z6
+	VFMADD231PS  Z2, Z1, Z12
+	VBROADCASTSS 16(CX), Z2
+	VFMADD231PS  Z2, Z0, Z7
+	VFMADD231PS  Z2, Z1, Z13
+	VBROADCASTSS 20(CX), Z2
+	VFMADD231PS  Z2, Z0, Z8
+	VFMADD231PS  Z2, Z1, Z14
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000018, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+40(FP), DX
+	MOVQ         add+48(FP), BX
+	TESTQ        DX, DX
+	JZ           unbiased
+	VADDPS       (DX), Z3, Z3
+	VADDPS       (DX), Z4, Z4
+	VADDPS       (DX), Z5, Z5
+	VADDPS       (DX), Z6, Z6
+	VADDPS       (DX), Z7, Z7
+	VADDPS       (DX), Z8, Z8
+	VADDPS       64(DX), Z9, Z9
+	VADDPS       64(DX), Z10, Z10
+	VADDPS       64(DX), Z11, Z11
+	VADDPS       64(DX), Z12, Z12
+	VADDPS       64(DX), Z13, Z13
+	VADDPS       64(DX), Z14, Z14
+
+unbiased:
+	TESTQ  BX, BX
+	JZ     plain
+	MOVQ   AX, DX
+	VADDPS (DX), Z3, Z3
+	VADDPS 64(DX), Z9, Z9
+	ADDQ   CX, DX
+	VADDPS (DX), Z4, Z4
+	VADDPS 64(DX), Z10, Z10
+	ADDQ   CX, DX
+	VADDPS (DX), Z5, Z5
+	VADDPS 64(DX), Z11, Z11
+	ADDQ   CX, DX
+	VADDPS (DX), Z6, Z6
+	VADDPS 64(DX), Z12, Z12
+	ADDQ   CX, DX
+	VADDPS (DX), Z7, Z7
+	VADDPS 64(DX), Z13, Z13
+	ADDQ   CX, DX
+	VADDPS (DX), Z8, Z8
+	VADDPS 64(DX), Z14, Z14
+	ADDQ   CX, DX
+
+plain:
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z14, 64(AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET

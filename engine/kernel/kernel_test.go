@@ -379,25 +379,3 @@ func TestOperationsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations per step", n)
 	}
 }
-
-func BenchmarkMatMul(b *testing.B) {
-	r := rand.New(rand.NewPCG(7, 7))
-	c := NewCPU(2, AutoLevel)
-	defer c.Close()
-	const rows, cols = 1024, 1024
-	raw := make([]byte, rows*cols/32*34)
-	encode(KVQ8, raw, randoms(r, rows*cols))
-	m, err := NewMatrix(gguf.TypeQ8_0, rows, cols, raw)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, n := range []int{1, 8, 64} {
-		x, y := randoms(r, n*cols), make([]float32, n*rows)
-		b.Run(fmt.Sprintf("type=Q8_0/rows=%d", n), func(b *testing.B) {
-			for b.Loop() {
-				c.MatMul(y, m, x, n, nil)
-			}
-			b.ReportMetric(2*float64(rows*cols*n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gop/s")
-		})
-	}
-}

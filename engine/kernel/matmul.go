@@ -74,7 +74,7 @@ type input struct {
 	raw  bool // rows of floats, for weights that lie row after row
 
 	panels [kinds][]float32 // dwords of several types
-	floats []float32 // normalised rows, where wanted
+	floats []float32        // normalised rows, where wanted
 }
 
 // inputJob prepares one row.
@@ -202,7 +202,8 @@ func (j *productJob) split(p *Product, rows int) (n, size int) {
 		one, macs = len(m.data)/n, macs*tileLanes
 	}
 	even := n / (8 * j.cpu.pool.Workers())
-	return n, max(1, grainMACs/macs, min(even, groupBytes/one))
+	size = max(1, grainMACs/macs, min(even, groupBytes/one))
+	return n, size + size%2 // pairs of tiles stay together
 }
 
 // skewed reports whether two matrices cannot be walked side by side.
@@ -230,29 +231,36 @@ func (j *productJob) Do(worker, item int) {
 // tiled multiplies tiles lo to hi.
 func (j *productJob) tiled(p *Product, fast *productFuncs, lo, hi int) {
 	in, m := &j.cpu.input, p.W
+	full := min(hi, m.Rows/tileLanes)
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
-		panel := in.panel(m, first)
-		for t := lo; t < hi; t++ {
-			o := t * tileLanes
-			if o+tileLanes > m.Rows {
-				j.ragged(p, fast, t, first, rows, panel)
-				continue
-			}
-			var bias []float32
-			if p.Bias != nil {
-				bias = p.Bias[o:]
-			}
-			tileProduct(fast, m.Type, m.format, p.Dst[first*m.Rows+o:], m.Rows, m.tile(t), panel, rows, m.Cols/m.format.values, bias, p.Add)
+		m.span(fast, p.Dst[first*m.Rows+lo*tileLanes:], m.Rows, lo, full, in.panel(m, first), rows, p.Bias, p.Add)
+		if full < hi {
+			j.ragged(p, fast, full, first, rows)
 		}
 	}
 }
 
+// span multiplies full tiles lo to hi by a panel; dst begins with tile lo's
+// outputs, bias with tile 0's.
+func (m *Matrix) span(fast *productFuncs, dst []float32, stride, lo, hi int, panel []byte, rows int, bias []float32, add bool) {
+	step := fast.tiles(rows)
+	for t := lo; t < hi; {
+		n := min(step, hi-t)
+		var b []float32
+		if bias != nil {
+			b = bias[t*tileLanes:]
+		}
+		tileProduct(fast, n, m.Type, m.format, dst[(t-lo)*tileLanes:], stride, m.tile(t), panel, rows, m.Cols/m.format.values, b, add)
+		t += n
+	}
+}
+
 // ragged multiplies the last tile of a matrix whose rows do not fill it.
-func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int, panel []byte) {
+func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int) {
 	var sums [panelRows * tileLanes]float32
 	m := p.W
-	tileProduct(fast, m.Type, m.format, sums[:], tileLanes, m.tile(t), panel, rows, m.Cols/m.format.values, nil, false)
+	m.span(fast, sums[:], tileLanes, t, t+1, j.cpu.input.panel(m, first), rows, nil, false)
 	for r := range rows {
 		for o := t * tileLanes; o < m.Rows; o++ {
 			v := sums[r*tileLanes+o%tileLanes]
@@ -270,28 +278,17 @@ func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int, 
 
 // gated multiplies tiles lo to hi of gate and up and joins them.
 func (j *productJob) gated(worker int, p *Product, lo, hi int) {
-	in, width := &j.cpu.input, (hi-lo)*tileLanes
+	in, up, width := &j.cpu.input, &j.up, (hi-lo)*tileLanes
 	ups := j.cpu.scratch[worker]
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
-		for t := lo; t < hi; t++ {
-			j.half(p, j.fast[0], p.Dst[first*p.W.Rows+t*tileLanes:], p.W.Rows, t, first, rows)
-			j.half(&j.up, j.fastUp, ups[(t-lo)*tileLanes:], width, t, first, rows)
-		}
+		p.W.span(j.fast[0], p.Dst[first*p.W.Rows+lo*tileLanes:], p.W.Rows, lo, hi, in.panel(p.W, first), rows, p.Bias, false)
+		up.W.span(j.fastUp, ups, width, lo, hi, in.panel(up.W, first), rows, up.Bias, false)
 		for r := range rows {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
 			swigluRow(j.cpu.level, gate, gate, ups[r*width:(r+1)*width])
 		}
 	}
-}
-
-func (j *productJob) half(p *Product, fast *productFuncs, dst []float32, stride, t, first, rows int) {
-	m := p.W
-	var bias []float32
-	if p.Bias != nil {
-		bias = p.Bias[t*tileLanes:]
-	}
-	tileProduct(fast, m.Type, m.format, dst, stride, m.tile(t), j.cpu.input.panel(m, first), rows, m.Cols/m.format.values, bias, false)
 }
 
 // decoded multiplies rows lo to hi of a matrix that lies row after row.

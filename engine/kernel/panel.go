@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// A panel holds up to panelRows activation rows side by side, so that a product
+// A panel holds some activation rows side by side, so that a product
 // reads one stream. Rows of a step are cut into panels of nearly equal size; a
 // row's values and its products do not depend on the cut. With m rows a panel
 // is a sequence of blocks:
@@ -19,7 +19,13 @@ import (
 // each 16 values) or -128 (kindBlock) times their sum, which takes the offset
 // off unsigned weights; the int16 are sums of each 32 values, for minima; and
 // the float32 are scales.
-const panelRows = 8
+//
+// Up to panelRows rows are one panel; more are cut into panels of 4 to pairRows,
+// which meet two tiles at a time.
+const (
+	panelRows = 8
+	pairRows  = 6
+)
 
 // Bytes of one row's block in a panel.
 const (
@@ -47,7 +53,10 @@ type cut struct {
 }
 
 func cutRows(rows int) cut {
-	n := (rows + panelRows - 1) / panelRows
+	n := 1
+	if rows > panelRows {
+		n = (rows + pairRows - 1) / pairRows
+	}
 	return cut{panels: n, size: rows / n, extra: rows % n}
 }
 

@@ -10,30 +10,45 @@ import (
 // productFunc is a generated product; see asm/block_product.go.
 type productFunc func(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
-// productFuncs are the products of one type and level by the panel's rows, less
-// one.
-type productFuncs [panelRows]productFunc
+// productFuncs are the products of one type and level by the panel's rows: of
+// one tile, and of two that are neighbours in memory, nil where there is none.
+type productFuncs struct {
+	one, two [panelRows + 1]productFunc
+}
 
-func (f *productFuncs) call(dst []float32, stride int, tile, panel []byte, m, blocks int, bias []float32, add bool) {
+// tiles is how many tiles a call takes at a time with m rows.
+func (f *productFuncs) tiles(m int) int {
+	if f == nil || f.two[m] == nil {
+		return 1
+	}
+	return 2
+}
+
+// call multiplies tiles, one or two, with a panel of m rows.
+func (f *productFuncs) call(tiles int, dst []float32, stride int, tile, panel []byte, m, blocks int, bias []float32, add bool) {
 	var b *float32
 	if bias != nil {
-		b = &bias[:tileLanes][0]
+		b = &bias[:tiles*tileLanes][0]
 	}
 	flag := 0
 	if add {
 		flag = 1
 	}
-	_ = dst[(m-1)*stride+tileLanes-1]
-	f[m-1](&dst[0], 4*stride, &tile[0], &panel[0], blocks, b, flag)
+	_ = dst[(m-1)*stride+tiles*tileLanes-1]
+	run := f.one[m]
+	if tiles == 2 {
+		run = f.two[m]
+	}
+	run(&dst[0], 4*stride, &tile[0], &panel[0], blocks, b, flag)
 }
 
-// tileProduct multiplies a tile of tileLanes weight rows by the m rows of a
-// panel: dst[r*stride+lane] (stride in floats) takes the sums, plus bias[lane]
+// tileProduct multiplies tiles, one or two, of tileLanes weight rows by the m rows
+// of a panel: dst[r*stride+lane] (stride in floats) takes the sums, plus bias[lane]
 // if bias is not nil, plus what dst held if add. fast is nil at the portable
 // level.
-func tileProduct(fast *productFuncs, t gguf.Type, f *format, dst []float32, stride int, tile, panel []byte, m, blocks int, bias []float32, add bool) {
+func tileProduct(fast *productFuncs, tiles int, t gguf.Type, f *format, dst []float32, stride int, tile, panel []byte, m, blocks int, bias []float32, add bool) {
 	if fast != nil {
-		fast.call(dst, stride, tile, panel, m, blocks, bias, add)
+		fast.call(tiles, dst, stride, tile, panel, m, blocks, bias, add)
 		return
 	}
 	var total [panelRows][tileLanes]float32

@@ -259,3 +259,32 @@ func TestQuantizedRowsAreTheSameAtEveryLevel(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkProducts multiplies on one worker, by level, type and rows: Gop/s
+// counts two operations for each multiply-add, GB/s the weights read.
+func BenchmarkProducts(b *testing.B) {
+	for _, level := range Levels()[1:] {
+		c := NewCPU(1, level)
+		defer c.Close()
+		for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K, gguf.TypeQ8_0, gguf.TypeQ4_0, gguf.TypeF16} {
+			for _, n := range []int{1, 4, 8, 16, 64, 512} {
+				b.Run(fmt.Sprintf("%v/%v/%d", level, typ, n), func(b *testing.B) { benchProduct(b, c, typ, 2048, 2048, n) })
+			}
+		}
+	}
+}
+
+func benchProduct(b *testing.B, c *CPU, typ gguf.Type, rows, cols, n int) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+	if err != nil {
+		b.Fatal(err)
+	}
+	x, dst := randomFloats(rng, n*cols), make([]float32, n*rows)
+	for b.Loop() {
+		c.MatMul(dst, m, x, n, nil)
+	}
+	seconds := b.Elapsed().Seconds() / float64(b.N)
+	b.ReportMetric(2*float64(rows*cols*n)/seconds/1e9, "Gop/s")
+	b.ReportMetric(float64(len(m.data))/seconds/1e9, "GB/s")
+}

@@ -9,9 +9,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// maxRows is the most activation rows that one call multiplies: 8 sums, 8
-// integer totals and 8 float totals leave 8 of 32 registers for weights.
-const maxRows = 8
+// Rows of a panel. A single tile takes 1 to 8 rows: 8 sums, 8 integer totals
+// and 8 float totals leave 8 of 32 registers for weights. More rows than that
+// come in panels of 4 to 6 that meet two tiles at a time: a broadcast of
+// activations then serves two products, and loads stop being what bounds them;
+// float totals are in memory.
+const (
+	maxRows     = 8
+	minPairRows = 4
+	maxPairRows = 6
+)
 
 // nonlinear is the symbol of the sixteen values of IQ4_NL, plus 128.
 const nonlinear = "nonlinear4"
@@ -30,51 +37,62 @@ func blockProducts(ctx *build.Context) {
 	for i, v := range []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113} {
 		ctx.AddDatum(i, operand.U8(uint8(v+128)))
 	}
-	for rows := 1; rows <= maxRows; rows++ {
-		for _, k := range []struct {
-			name string
-			body func(*product)
-		}{
-			{"Q4K", (*product).q4k},
-			{"Q5K", (*product).q5k},
-			{"Q6K", (*product).q6k},
-			{"Q80", (*product).q80},
-			{"Q40", (*product).q40},
-			{"Q50", (*product).q50},
-			{"IQ4NL", (*product).iq4nl},
-			{"F32", (*product).f32},
-			{"F16", (*product).f16},
-			{"BF16", (*product).bf16},
-		} {
-			newProduct(ctx, fmt.Sprintf("product%sx%dAVX512", k.name, rows), rows).generate(k.body)
+	for _, k := range []struct {
+		name      string
+		tileBytes int // of a block
+		body      func(*product)
+	}{
+		{"Q4K", 2368, (*product).q4k},
+		{"Q5K", 2880, (*product).q5k},
+		{"Q6K", 3360, (*product).q6k},
+		{"Q80", 544, (*product).q80},
+		{"Q40", 288, (*product).q40},
+		{"Q50", 352, (*product).q50},
+		{"IQ4NL", 288, (*product).iq4nl},
+		{"F32", 64, (*product).f32},
+		{"F16", 32, (*product).f16},
+		{"BF16", 32, (*product).bf16},
+	} {
+		for rows := 1; rows <= maxRows; rows++ {
+			newProduct(ctx, fmt.Sprintf("product%sx%dAVX512", k.name, rows), 1, rows, k.tileBytes).generate(k.body)
+		}
+		for rows := minPairRows; rows <= maxPairRows; rows++ {
+			newProduct(ctx, fmt.Sprintf("product%sx%dPairAVX512", k.name, rows), 2, rows, k.tileBytes).generate(k.body)
 		}
 	}
 }
 
-// product is one kernel in the making.
+// product is one kernel in the making. Slices by tile have one or two elements.
 type product struct {
 	*build.Context
-	rows        int
+	tiles, rows int
+	tileBytes   int
 	tile, panel reg.Register
+	second      reg.Register // bytes from a tile to the next
 	blocks      reg.Register
-	total       []reg.VecVirtual // float totals per row
-	sum         []reg.VecVirtual // integer sums of a sub-block per row
-	isum        []reg.VecVirtual // integer totals of a superblock per row
-	w, t        reg.VecVirtual
+	total       [][]reg.VecVirtual // float totals by tile and row; of one tile
+	totals      reg.Register       // of two: where they are
+	sum         [][]reg.VecVirtual // integer sums of a sub-block
+	isum        [][]reg.VecVirtual // integer totals of a superblock
+	w           []reg.VecVirtual   // weights
+	b           reg.VecVirtual     // activations, of two tiles
 	labels      int
 }
 
-func newProduct(ctx *build.Context, name string, rows int) *product {
+func newProduct(ctx *build.Context, name string, tiles, rows, tileBytes int) *product {
 	ctx.Function(name)
 	ctx.Pragma("noescape")
 	ctx.SignatureExpr(productSignature)
-	return &product{Context: ctx, rows: rows}
+	return &product{Context: ctx, tiles: tiles, rows: rows, tileBytes: tileBytes}
 }
 
-func (p *product) zmms() []reg.VecVirtual {
-	all := make([]reg.VecVirtual, p.rows)
-	for i := range all {
-		all[i] = p.ZMM()
+// zmms returns a register for each tile and row.
+func (p *product) zmms() [][]reg.VecVirtual {
+	all := make([][]reg.VecVirtual, p.tiles)
+	for t := range all {
+		for range p.rows {
+			all[t] = append(all[t], p.ZMM())
+		}
 	}
 	return all
 }
@@ -85,15 +103,43 @@ func (p *product) generate(body func(*product)) {
 	p.tile = p.Load(p.Param("tile"), p.GP64())
 	p.panel = p.Load(p.Param("panel"), p.GP64())
 	p.blocks = p.Load(p.Param("blocks"), p.GP64())
-	p.total = p.zmms()
-	for _, t := range p.total {
-		p.VPXORD(t, t, t)
+	for range p.tiles {
+		p.w = append(p.w, p.ZMM())
 	}
-	p.w = p.ZMM()
+	p.begin()
 	body(p)
 	p.store()
 	p.VZEROUPPER()
 	p.RET()
+}
+
+// begin clears the float totals.
+func (p *product) begin() {
+	if p.tiles == 1 {
+		p.total = p.zmms()
+		p.zero(p.total)
+		return
+	}
+	p.b = p.ZMM()
+	p.second = p.GP64()
+	p.IMUL3Q(operand.U32(uint32(p.tileBytes)), p.blocks, p.second)
+	local := p.AllocLocal(64*p.tiles*p.rows + 64)
+	p.totals = p.GP64()
+	p.LEAQ(local.Offset(63), p.totals)
+	p.ANDQ(operand.I8(-64), p.totals)
+	p.VPXORD(p.b, p.b, p.b)
+	for i := range p.tiles * p.rows {
+		p.VMOVUPS(p.b, at(p.totals, 64*i))
+	}
+}
+
+// weight is memory of a tile: disp bytes behind base in the first.
+func (p *product) weight(base reg.Register, disp, tile int) operand.Mem {
+	m := at(base, disp)
+	if tile == 1 {
+		m.Index, m.Scale = p.second, 1
+	}
+	return m
 }
 
 // loop repeats body while counter, decremented after each turn, is above zero.
@@ -114,55 +160,112 @@ func (p *product) constant(v uint32) reg.VecVirtual {
 	return z
 }
 
+// store adds bias and what dst holds to the totals, where asked, and writes them.
 func (p *product) store() {
 	dst := p.Load(p.Param("dst"), p.GP64())
 	stride := p.Load(p.Param("stride"), p.GP64())
 	bias := p.Load(p.Param("bias"), p.GP64())
 	add := p.Load(p.Param("add"), p.GP64())
+	if p.total == nil {
+		p.total = p.sum // free by now
+		if p.sum == nil {
+			p.total = p.zmms()
+		}
+		for t, rows := range p.total {
+			for r, z := range rows {
+				p.VMOVUPS(p.memory(t, r), z)
+			}
+		}
+	}
 	p.TESTQ(bias, bias)
 	p.JZ(operand.LabelRef("unbiased"))
-	for _, t := range p.total {
-		p.VADDPS(at(bias, 0), t, t)
+	for t, rows := range p.total {
+		for _, z := range rows {
+			p.VADDPS(at(bias, 64*t), z, z)
+		}
 	}
 	p.Label("unbiased")
 	p.TESTQ(add, add)
 	p.JZ(operand.LabelRef("plain"))
 	row := p.GP64()
 	p.MOVQ(dst, row)
-	for _, t := range p.total {
-		p.VADDPS(at(row, 0), t, t)
+	for r := range p.rows {
+		for t := range p.tiles {
+			p.VADDPS(at(row, 64*t), p.total[t][r], p.total[t][r])
+		}
 		p.ADDQ(stride, row)
 	}
 	p.Label("plain")
-	for _, t := range p.total {
-		p.VMOVUPS(t, at(dst, 0))
+	for r := range p.rows {
+		for t := range p.tiles {
+			p.VMOVUPS(p.total[t][r], at(dst, 64*t))
+		}
 		p.ADDQ(stride, dst)
 	}
 }
+
+// memory is where the float total of a tile and row is, of two tiles.
+func (p *product) memory(t, r int) operand.Mem { return at(p.totals, 64*(t*p.rows+r)) }
 
 func at(base reg.Register, disp int) operand.Mem {
 	return operand.Mem{Base: base, Disp: disp}
 }
 
-// dot adds four products per lane and row: weights of k-quad kq, in p.w, with
-// the rows' activations at panel byte offset base.
-func (p *product) dot(base, kq int) {
-	for r, s := range p.sum {
-		p.VPDPBUSD_BCST(at(p.panel, base+(kq*p.rows+r)*4), p.w, s)
+// accumulate adds v times the panel's float at disp to a float total.
+func (p *product) accumulate(t, r, disp int, v reg.VecVirtual) {
+	if p.tiles == 1 {
+		p.VFMADD231PS_BCST(at(p.panel, disp), v, p.total[t][r])
+		return
+	}
+	p.VBROADCASTSS(at(p.panel, disp), p.b)
+	p.VFMADD213PS(p.memory(t, r), p.b, v)
+	p.VMOVUPS(v, p.memory(t, r))
+}
+
+// dot adds four products per lane, row and tile: weights of k-quad kq, in p.w,
+// with the rows' activations.
+func (p *product) dot(kq int) {
+	for r := range p.rows {
+		acts := at(p.panel, (kq*p.rows+r)*4)
+		if p.tiles == 1 {
+			p.VPDPBUSD_BCST(acts, p.w[0], p.sum[0][r])
+			continue
+		}
+		p.VPBROADCASTD(acts, p.b)
+		for t, w := range p.w {
+			p.VPDPBUSD(p.b, w, p.sum[t][r])
+		}
 	}
 }
 
-func (p *product) zero(regs []reg.VecVirtual) {
-	for _, z := range regs {
-		p.VPXORD(z, z, z)
+func (p *product) zero(regs [][]reg.VecVirtual) {
+	for _, rows := range regs {
+		for _, z := range rows {
+			p.VPXORD(z, z, z)
+		}
 	}
 }
 
-// scaled adds sum times a sub-block's scales to the integer totals.
-func (p *product) scaled(scale reg.VecVirtual) {
-	for r, s := range p.sum {
+// offset starts the sums with the biases at base, divided by 1<<shift.
+func (p *product) offset(base reg.Register, disp, shift int) {
+	for r := range p.rows {
+		first, m := p.sum[0][r], at(base, disp+4*r)
+		if shift == 0 {
+			p.VPBROADCASTD(m, first)
+		} else {
+			p.VPSRAD_BCST(operand.U8(uint8(shift)), m, first)
+		}
+		for _, rows := range p.sum[1:] {
+			p.VMOVDQA64(first, rows[r])
+		}
+	}
+}
+
+// scaled adds a tile's sums times a sub-block's scales to the integer totals.
+func (p *product) scaled(t int, scale reg.VecVirtual) {
+	for r, s := range p.sum[t] {
 		p.VPMULLD(scale, s, s)
-		p.VPADDD(s, p.isum[r], p.isum[r])
+		p.VPADDD(s, p.isum[t][r], p.isum[t][r])
 	}
 }
 
@@ -179,23 +282,36 @@ func (p *product) superblock() (bias16, sums32, scale, size int) {
 func (p *product) minima(mins, scales, sums32, scale int, unit reg.VecVirtual) {
 	p.zero(p.sum)
 	for pair := range 4 {
-		p.VPMOVZXBW(at(p.tile, mins+32*pair), p.w)
-		for r, s := range p.sum {
-			p.VPDPWSSD_BCST(at(p.panel, sums32+(pair*p.rows+r)*4), p.w, s)
+		for t, w := range p.w {
+			p.VPMOVZXBW(p.weight(p.tile, mins+32*pair, t), w)
+		}
+		for r := range p.rows {
+			acts := at(p.panel, sums32+(pair*p.rows+r)*4)
+			if p.tiles == 1 {
+				p.VPDPWSSD_BCST(acts, p.w[0], p.sum[0][r])
+				continue
+			}
+			p.VPBROADCASTD(acts, p.b)
+			for t, w := range p.w {
+				p.VPDPWSSD(p.b, w, p.sum[t][r])
+			}
 		}
 	}
 	d, dmin := p.ZMM(), p.ZMM()
-	p.VCVTPH2PS(at(p.tile, scales), d)
-	p.VCVTPH2PS(at(p.tile, scales+32), dmin)
-	if unit != nil {
-		p.VMULPS(unit, d, d)
-	}
-	for r, s := range p.sum {
-		p.VCVTDQ2PS(p.isum[r], p.isum[r])
-		p.VCVTDQ2PS(s, s)
-		p.VMULPS(d, p.isum[r], p.isum[r])
-		p.VFNMADD231PS(s, dmin, p.isum[r])
-		p.VFMADD231PS_BCST(at(p.panel, scale+4*r), p.isum[r], p.total[r])
+	for t := range p.tiles {
+		p.VCVTPH2PS(p.weight(p.tile, scales, t), d)
+		p.VCVTPH2PS(p.weight(p.tile, scales+32, t), dmin)
+		if unit != nil {
+			p.VMULPS(unit, d, d)
+		}
+		for r, s := range p.sum[t] {
+			v := p.isum[t][r]
+			p.VCVTDQ2PS(v, v)
+			p.VCVTDQ2PS(s, s)
+			p.VMULPS(d, v, v)
+			p.VFNMADD231PS(s, dmin, v)
+			p.accumulate(t, r, scale+4*r, v)
+		}
 	}
 }
 
@@ -223,14 +339,18 @@ func (p *product) q4k() {
 			for half, mask := range []reg.VecVirtual{low, high} {
 				p.zero(p.sum)
 				for kq := range 8 {
-					p.VPANDD(at(codes, 64*kq), mask, p.w)
-					p.dot(0, 8*half+kq)
+					for t, w := range p.w {
+						p.VPANDD(p.weight(codes, 64*kq, t), mask, w)
+					}
+					p.dot(8*half + kq)
 				}
-				p.VPMOVZXBD(at(factors, 16*half), scale)
-				if half == 0 {
-					p.VPSLLD(operand.U8(4), scale, scale)
+				for t := range p.tiles {
+					p.VPMOVZXBD(p.weight(factors, 16*half, t), scale)
+					if half == 0 {
+						p.VPSLLD(operand.U8(4), scale, scale)
+					}
+					p.scaled(t, scale)
 				}
-				p.scaled(scale)
 			}
 			p.ADDQ(operand.U32(512), codes)
 			p.ADDQ(operand.U32(32), factors)
@@ -268,10 +388,12 @@ func (p *product) q5k() {
 				for kq := range 8 {
 					p.nibble(codes, 64*kq, half, low)
 					p.high(bits, 64*half, 4-kq, fifth)
-					p.dot(0, 8*half+kq)
+					p.dot(8*half + kq)
 				}
-				p.VPMOVZXBD(at(factors, 16*half), scale)
-				p.scaled(scale)
+				for t := range p.tiles {
+					p.VPMOVZXBD(p.weight(factors, 16*half, t), scale)
+					p.scaled(t, scale)
+				}
 			}
 			p.ADDQ(operand.U32(512), codes)
 			p.ADDQ(operand.U32(128), bits)
@@ -285,29 +407,34 @@ func (p *product) q5k() {
 	})
 }
 
-// nibble loads low or high halves of 64 codes into p.w.
+// nibble loads low or high halves of 64 codes of each tile into p.w.
 func (p *product) nibble(base reg.Register, disp, half int, low reg.VecVirtual) {
-	if half == 0 {
-		p.VPANDD(at(base, disp), low, p.w)
-		return
+	for t, w := range p.w {
+		if half == 0 {
+			p.VPANDD(p.weight(base, disp, t), low, w)
+			continue
+		}
+		p.VPSRLW(operand.U8(4), p.weight(base, disp, t), w)
+		p.VPANDD(low, w, w)
 	}
-	p.VPSRLW(operand.U8(4), at(base, disp), p.w)
-	p.VPANDD(low, p.w, p.w)
 }
 
 // high ors bits of a register, shifted left (or right where left is negative)
 // and masked, into p.w.
 func (p *product) high(base reg.Register, disp, left int, mask reg.VecVirtual) {
-	t := p.ZMM()
-	switch {
-	case left > 0:
-		p.VPSLLW(operand.U8(uint8(left)), at(base, disp), t)
-	case left < 0:
-		p.VPSRLW(operand.U8(uint8(-left)), at(base, disp), t)
-	default:
-		p.VMOVDQU32(at(base, disp), t)
+	v := p.ZMM()
+	for t, w := range p.w {
+		m := p.weight(base, disp, t)
+		switch {
+		case left > 0:
+			p.VPSLLW(operand.U8(uint8(left)), m, v)
+		case left < 0:
+			p.VPSRLW(operand.U8(uint8(-left)), m, v)
+		default:
+			p.VMOVDQU32(m, v)
+		}
+		p.VPTERNLOGD(operand.U8(0xf8), mask, v, w)
 	}
-	p.VPTERNLOGD(operand.U8(0xf8), mask, t, p.w)
 }
 
 // q6k: 32 x 64 bytes of low nibbles, 16 x 64 bytes of pairs of high bits, 16 x
@@ -333,16 +460,16 @@ func (p *product) q6k() {
 		p.loop(group, func() {
 			scale := p.ZMM()
 			for s := range 4 {
-				for r, sum := range p.sum {
-					p.VPBROADCASTD(at(biases, (s*p.rows+r)*4), sum)
-				}
+				p.offset(biases, s*p.rows*4, 0)
 				for i := range 4 {
 					p.nibble(codes, 64*(4*(s%2)+i), s/2, low)
 					p.high(bits, 64*i, 4-2*s, pair)
-					p.dot(0, 4*s+i)
+					p.dot(4*s + i)
 				}
-				p.VPMOVSXBD(at(factors, 16*s), scale)
-				p.scaled(scale)
+				for t := range p.tiles {
+					p.VPMOVSXBD(p.weight(factors, 16*s, t), scale)
+					p.scaled(t, scale)
+				}
 			}
 			p.ADDQ(operand.U32(512), codes)
 			p.ADDQ(operand.U32(256), bits)
@@ -351,16 +478,24 @@ func (p *product) q6k() {
 			p.ADDQ(operand.U32(uint32(16*p.rows)), biases)
 		})
 		p.panel = panel
-		dw := p.ZMM()
-		p.VCVTPH2PS(at(p.tile, d), dw)
-		for r, s := range p.isum {
-			p.VCVTDQ2PS(s, s)
-			p.VMULPS(dw, s, s)
-			p.VFMADD231PS_BCST(at(p.panel, da+4*r), s, p.total[r])
-		}
+		p.factor(d, da, p.isum)
 		p.ADDQ(operand.U32(size), p.tile)
 		p.ADDQ(operand.U32(uint32(panelSize)), p.panel)
 	})
+}
+
+// factor adds integer sums times the block's float16 scales, at d, and the
+// activations', at da, to the float totals.
+func (p *product) factor(d, da int, sums [][]reg.VecVirtual) {
+	scale := p.ZMM()
+	for t := range p.tiles {
+		p.VCVTPH2PS(p.weight(p.tile, d, t), scale)
+		for r, s := range sums[t] {
+			p.VCVTDQ2PS(s, s)
+			p.VMULPS(scale, s, s)
+			p.accumulate(t, r, da+4*r, s)
+		}
+	}
 }
 
 // block32 is the loop over blocks of 32 values with one scale each: codes bytes
@@ -368,23 +503,10 @@ func (p *product) q6k() {
 // the activations' sum, to fit the codes' offset.
 func (p *product) block32(codes, shift int, body func()) {
 	p.sum = p.zmms()
-	bias, da := 32*p.rows, 36*p.rows
 	p.loop(p.blocks, func() {
-		for r, s := range p.sum {
-			if shift == 0 {
-				p.VPBROADCASTD(at(p.panel, bias+4*r), s)
-			} else {
-				p.VPSRAD_BCST(operand.U8(uint8(shift)), at(p.panel, bias+4*r), s)
-			}
-		}
+		p.offset(p.panel, 32*p.rows, shift)
 		body()
-		d := p.ZMM()
-		p.VCVTPH2PS(at(p.tile, codes), d)
-		for r, s := range p.sum {
-			p.VCVTDQ2PS(s, s)
-			p.VMULPS(d, s, s)
-			p.VFMADD231PS_BCST(at(p.panel, da+4*r), s, p.total[r])
-		}
+		p.factor(codes, 36*p.rows, p.sum)
 		p.ADDQ(operand.U32(uint32(codes+32)), p.tile)
 		p.ADDQ(operand.U32(uint32(40*p.rows)), p.panel)
 	})
@@ -394,8 +516,10 @@ func (p *product) block32(codes, shift int, body func()) {
 func (p *product) q80() {
 	p.block32(512, 0, func() {
 		for kq := range 8 {
-			p.VMOVDQU32(at(p.tile, 64*kq), p.w)
-			p.dot(0, kq)
+			for t, w := range p.w {
+				p.VMOVDQU32(p.weight(p.tile, 64*kq, t), w)
+			}
+			p.dot(kq)
 		}
 	})
 }
@@ -407,7 +531,7 @@ func (p *product) q40() {
 	p.block32(256, 4, func() {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
-			p.dot(0, kq)
+			p.dot(kq)
 		}
 	})
 }
@@ -420,7 +544,7 @@ func (p *product) q50() {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
 			p.high(p.tile, 256, 4-kq, fifth)
-			p.dot(0, kq)
+			p.dot(kq)
 		}
 	})
 }
@@ -434,18 +558,35 @@ func (p *product) iq4nl() {
 	p.block32(256, 0, func() {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
-			p.VPSHUFB(p.w, table, p.w)
-			p.dot(0, kq)
+			for _, w := range p.w {
+				p.VPSHUFB(w, table, w)
+			}
+			p.dot(kq)
 		}
 	})
 }
 
-// floats is the loop over columns; a panel holds [column][row] floats.
-func (p *product) floats(bytes int, load func()) {
+// floats is the loop over columns; a panel holds [column][row] floats. Of two
+// tiles, too, all totals fit in registers.
+func (p *product) floats(bytes int, load func(m operand.Mem, w reg.VecVirtual)) {
+	if p.total == nil {
+		p.total = p.zmms()
+		p.zero(p.total)
+	}
 	p.loop(p.blocks, func() {
-		load()
-		for r, t := range p.total {
-			p.VFMADD231PS_BCST(at(p.panel, 4*r), p.w, t)
+		for t, w := range p.w {
+			load(p.weight(p.tile, 0, t), w)
+		}
+		for r := range p.rows {
+			x := at(p.panel, 4*r)
+			if p.tiles == 1 {
+				p.VFMADD231PS_BCST(x, p.w[0], p.total[0][r])
+				continue
+			}
+			p.VBROADCASTSS(x, p.b)
+			for t, w := range p.w {
+				p.VFMADD231PS(p.b, w, p.total[t][r])
+			}
 		}
 		p.ADDQ(operand.U32(uint32(bytes)), p.tile)
 		p.ADDQ(operand.U32(uint32(4*p.rows)), p.panel)
@@ -453,16 +594,16 @@ func (p *product) floats(bytes int, load func()) {
 }
 
 func (p *product) f32() {
-	p.floats(64, func() { p.VMOVUPS(at(p.tile, 0), p.w) })
+	p.floats(64, func(m operand.Mem, w reg.VecVirtual) { p.VMOVUPS(m, w) })
 }
 
 func (p *product) f16() {
-	p.floats(32, func() { p.VCVTPH2PS(at(p.tile, 0), p.w) })
+	p.floats(32, func(m operand.Mem, w reg.VecVirtual) { p.VCVTPH2PS(m, w) })
 }
 
 func (p *product) bf16() {
-	p.floats(32, func() {
-		p.VPMOVZXWD(at(p.tile, 0), p.w)
-		p.VPSLLD(operand.U8(16), p.w, p.w)
+	p.floats(32, func(m operand.Mem, w reg.VecVirtual) {
+		p.VPMOVZXWD(m, w)
+		p.VPSLLD(operand.U8(16), w, w)
 	})
 }
