@@ -57,7 +57,8 @@ type Model struct {
 
 // Engine sizes the memory and the threads of a loaded model.
 type Engine struct {
-	Threads       int    // 0 takes every core the process may use
+	Threads       int    // 0 takes every core the process may use, less a fraction of a quota
+	CPULevel      string // one of CPULevels
 	BlockTokens   int    // tokens per KV block
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of what is free
@@ -66,6 +67,9 @@ type Engine struct {
 
 // KVTypes are the values of Engine.KVType; auto is f16, f32 is for reference runs.
 var KVTypes = []string{"auto", "f16", "q8_0", "f32"}
+
+// CPULevels are the values of Engine.CPULevel; auto is the best of the machine.
+var CPULevels = []string{"auto", "avx512", "avx2", "portable"}
 
 // Address is host and port of the API's listener.
 func (s Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
@@ -79,7 +83,7 @@ func Default() Config {
 		},
 		HTTP:      api.DefaultConfig(),
 		API:       openai.DefaultConfig(),
-		Engine:    Engine{BlockTokens: 16, KVType: "auto"},
+		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
 		Log:       telemetry.DefaultLogConfig(),
 	}
@@ -155,8 +159,10 @@ func settings(c *Config) []Setting {
 		{Key: "model.served_model_name", Flag: "served-model-name", Usage: "model id in the API; repeat for aliases (default: the file's name)",
 			binding: bindList(&c.Model.ServedNames, "a name")},
 
-		{Key: "engine.threads", Flag: "threads", Usage: "compute threads; 0 takes every core",
+		{Key: "engine.threads", Flag: "threads", Usage: "compute threads; 0 takes every core that affinity and the cgroup's quota allow",
 			binding: bindInt(&c.Engine.Threads, 0, 1024, "")},
+		{Key: "engine.cpu_level", Flag: "cpu-level", Usage: "instructions to compute with; auto is the best of the machine",
+			binding: bindChoice(&c.Engine.CPULevel, CPULevels)},
 		{Key: "engine.block_size", Flag: "block-size", Usage: "tokens per block of the KV cache",
 			binding: bindInt(&c.Engine.BlockTokens, 1, 256, "")},
 		{Key: "engine.kv_cache_dtype", Flag: "kv-cache-dtype", Usage: "type of the KV cache; auto is f16",

@@ -130,8 +130,12 @@ func engineOptions(c configs.Config) (llm.Options, error) {
 	if err != nil {
 		return llm.Options{}, err
 	}
+	level, err := kernel.ParseLevel(c.Engine.CPULevel)
+	if err != nil {
+		return llm.Options{}, configError(err)
+	}
 	return llm.Options{
-		Threads: c.Engine.Threads, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
+		Threads: c.Engine.Threads, Level: level, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
 	}, nil

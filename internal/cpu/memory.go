@@ -6,14 +6,9 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 )
-
-// Threads is the number of compute threads that fit the machine: GOMAXPROCS,
-// which the runtime derives from affinity and the cgroup's quota.
-func Threads() int { return runtime.GOMAXPROCS(0) }
 
 // fallbackBytes is assumed where the system does not tell.
 const fallbackBytes = 4 << 30
