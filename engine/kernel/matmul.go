@@ -121,7 +121,7 @@ func (j *inputJob) row(r int) []float32 {
 // prepare brings the rows of x into the forms that the products want.
 func (c *CPU) prepare(x []float32, rows int, norm Norm) {
 	j, p := &c.input, &c.product
-	j.cpu, j.x, j.norm, j.rows, j.cols, j.cut = c, x, norm, rows, p.products[0].W.Cols, cutRows(rows)
+	j.cpu, j.x, j.norm, j.rows, j.cols, j.cut = c, x, norm, rows, p.products[0].W.Cols, cutRows(c.level, rows)
 	j.want, j.raw = [kinds]bool{}, false
 	for i := range p.products {
 		j.ask(p.products[i].W)

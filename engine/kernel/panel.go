@@ -21,10 +21,12 @@ import (
 // the float32 are scales.
 //
 // Up to panelRows rows are one panel; more are cut into panels of 4 to pairRows,
-// which meet two tiles at a time.
+// which meet two tiles at a time. With AVX2, which has half the registers of
+// half the width, panels have at most narrowRows.
 const (
-	panelRows = 8
-	pairRows  = 6
+	panelRows  = 8
+	pairRows   = 6
+	narrowRows = 4
 )
 
 // Bytes of one row's block in a panel.
@@ -52,9 +54,12 @@ type cut struct {
 	panels, size, extra int
 }
 
-func cutRows(rows int) cut {
+func cutRows(level Level, rows int) cut {
 	n := 1
-	if rows > panelRows {
+	switch {
+	case level == AVX2:
+		n = (rows + narrowRows - 1) / narrowRows
+	case rows > panelRows:
 		n = (rows + pairRows - 1) / pairRows
 	}
 	return cut{panels: n, size: rows / n, extra: rows % n}

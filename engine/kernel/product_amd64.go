@@ -48,13 +48,31 @@ var products512 = map[gguf.Type]*productFuncs{
 	},
 }
 
+// products256 are the AVX2 products.
+var products256 = map[gguf.Type]*productFuncs{
+	gguf.TypeQ4K:   {one: [panelRows + 1]productFunc{nil, productQ4Kx1AVX2, productQ4Kx2AVX2, productQ4Kx3AVX2, productQ4Kx4AVX2}},
+	gguf.TypeQ5K:   {one: [panelRows + 1]productFunc{nil, productQ5Kx1AVX2, productQ5Kx2AVX2, productQ5Kx3AVX2, productQ5Kx4AVX2}},
+	gguf.TypeQ6K:   {one: [panelRows + 1]productFunc{nil, productQ6Kx1AVX2, productQ6Kx2AVX2, productQ6Kx3AVX2, productQ6Kx4AVX2}},
+	gguf.TypeQ8_0:  {one: [panelRows + 1]productFunc{nil, productQ80x1AVX2, productQ80x2AVX2, productQ80x3AVX2, productQ80x4AVX2}},
+	gguf.TypeQ4_0:  {one: [panelRows + 1]productFunc{nil, productQ40x1AVX2, productQ40x2AVX2, productQ40x3AVX2, productQ40x4AVX2}},
+	gguf.TypeQ5_0:  {one: [panelRows + 1]productFunc{nil, productQ50x1AVX2, productQ50x2AVX2, productQ50x3AVX2, productQ50x4AVX2}},
+	gguf.TypeIQ4NL: {one: [panelRows + 1]productFunc{nil, productIQ4NLx1AVX2, productIQ4NLx2AVX2, productIQ4NLx3AVX2, productIQ4NLx4AVX2}},
+	gguf.TypeF32:   {one: [panelRows + 1]productFunc{nil, productF32x1AVX2, productF32x2AVX2, productF32x3AVX2, productF32x4AVX2}},
+	gguf.TypeF16:   {one: [panelRows + 1]productFunc{nil, productF16x1AVX2, productF16x2AVX2, productF16x3AVX2, productF16x4AVX2}},
+	gguf.TypeBF16:  {one: [panelRows + 1]productFunc{nil, productBF16x1AVX2, productBF16x2AVX2, productBF16x3AVX2, productBF16x4AVX2}},
+}
+
 // productsFor returns the products of a type at a level, nil at the portable
 // one.
 func productsFor(level Level, t gguf.Type) *productFuncs {
-	if level == AVX512 {
+	switch level {
+	case AVX512:
 		return products512[t]
+	case AVX2:
+		return products256[t]
+	default:
+		return nil
 	}
-	return nil
 }
 
 func quantizeRowFast(level Level, k kind, dst, x []float32) bool {

@@ -20,8 +20,13 @@ const (
 	maxPairRows = 6
 )
 
-// nonlinear is the symbol of the sixteen values of IQ4_NL, plus 128.
+// nonlinear is the symbol of the sixteen values of IQ4_NL: plus 128 in the
+// AVX-512 products.
 const nonlinear = "nonlinear4"
+
+var nonlinearValues = [16]int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+const rodata = attr.RODATA | attr.NOPTR
 
 // productSignature: dst [rows][stride bytes] takes 16 outputs of each row; tile
 // and panel are laid out as tile.go and panel.go say; blocks counts the blocks
@@ -33,8 +38,8 @@ const productSignature = "func(dst *float32, stride int, tile *byte, panel *byte
 // each output's order of additions is the same whatever the number of rows.
 func blockProducts(ctx *build.Context) {
 	ctx.StaticGlobal(nonlinear)
-	ctx.DataAttributes(attr.RODATA | attr.NOPTR)
-	for i, v := range []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113} {
+	ctx.DataAttributes(rodata)
+	for i, v := range nonlinearValues {
 		ctx.AddDatum(i, operand.U8(uint8(v+128)))
 	}
 	for _, k := range []struct {

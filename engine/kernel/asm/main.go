@@ -24,6 +24,7 @@ type family struct {
 
 var families = []family{
 	{"engine/kernel", "kernel", "block_product", blockProducts},
+	{"engine/kernel", "kernel", "block_product_avx2", blockProductsAVX2},
 	{"engine/kernel", "kernel", "quantize", quantizers},
 	{"engine/kernel", "kernel", "vector", vectors},
 	{"engine/kernel", "kernel", "pause", pauses},
