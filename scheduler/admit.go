@@ -45,7 +45,7 @@ const (
 // is admitted in a step in which a running sequence lacked blocks.
 func (s *Scheduler) admissions() {
 	s.admit.stale = true
-	for s.step.budget > 0 && !s.step.pressed && (s.seats < s.cfg.MaxSeqs || s.displaceable()) {
+	for s.open() && !s.step.pressed && (s.seats < s.cfg.MaxSeqs || s.displaceable()) {
 		s.admit.passed = s.admit.passed[:0]
 		if !s.admitOne() {
 			return
@@ -239,7 +239,7 @@ func (s *Scheduler) start(c *candidate) bool {
 	if !s.admit.stale {
 		s.expect(s.growthOf(q), q.seats)
 	}
-	s.advance(q, s.step.budget)
+	s.advance(q, s.rest())
 	return true
 }
 

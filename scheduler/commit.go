@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"time"
 
 	"weir/internal/inference"
 )
@@ -11,13 +12,15 @@ import (
 // tokens, publishes full blocks, forks choices and frees ended ones. MaxTokens
 // is enforced here: a choice whose last token was sampled ends with
 // FinishLength, one whose token stops it with FinishStop. The ends are valid
-// until the next Commit.
-func (s *Scheduler) Commit(_ int64, results []Result) []End {
+// until the next Commit. The time since Plan is what the step took, and tells
+// how long the next ones will.
+func (s *Scheduler) Commit(now int64, results []Result) []End {
 	s.ends = s.ends[:0]
 	if !s.step.out {
 		return s.ends
 	}
 	s.step.out = false
+	s.cost.Observe(s.step.load, time.Duration(now-s.step.began))
 	for i, q := range s.step.seqs {
 		rows := q.rows
 		q.rows = 0
@@ -42,6 +45,10 @@ func (s *Scheduler) Commit(_ int64, results []Result) []End {
 // the last one.
 func (s *Scheduler) settle(q *sequence, rows int, res *Result) {
 	r := q.req
+	if drafts := q.computed + rows - len(q.ids); drafts > 0 {
+		s.settleDrafts(q, drafts, res)
+		return
+	}
 	s.pool.Commit(&q.table, q.ids, q.computed+rows)
 	q.computed += rows
 	q.peak = max(q.peak, q.computed)
@@ -62,6 +69,31 @@ func (s *Scheduler) settle(q *sequence, rows int, res *Result) {
 	}
 }
 
+// settleDrafts makes an output's row final, and those of the drafts that were
+// sampled after it. The other rows are as good as never written.
+func (s *Scheduler) settleDrafts(q *sequence, drafts int, res *Result) {
+	accepted := q.verified(drafts, res.Tokens)
+	s.stats.Drafts++
+	s.stats.DraftTokens += uint64(drafts)
+	if n := len(res.Tokens); n < 1 || n > accepted+1 {
+		s.abort(q, fmt.Errorf("%w: %d tokens were sampled after %d drafts of which %d were right", inference.ErrInternal, n, drafts, accepted))
+		return
+	}
+	accepted = len(res.Tokens) - 1 // an accepted token may have been the last one
+	s.stats.AcceptedTokens += uint64(accepted)
+	q.drafts.learn(drafts, accepted)
+	known := len(q.ids)
+	s.pool.Commit(&q.table, q.ids[:known+accepted], known+accepted)
+	s.pool.Truncate(&q.table, known+accepted)
+	q.computed = known + accepted
+	q.peak = max(q.peak, q.computed)
+	for i := range res.Tokens {
+		if s.extend(q, res, i) {
+			return
+		}
+	}
+}
+
 // samples is how many tokens the last row of a sequence's ids is good for.
 func (s *Scheduler) samples(q *sequence) int {
 	if q.forks() {
@@ -71,7 +103,7 @@ func (s *Scheduler) samples(q *sequence) int {
 }
 
 // extend appends token i of a result to a sequence and ends it when it is done.
-func (s *Scheduler) extend(q *sequence, res *Result, i int) {
+func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	r := q.req
 	s.count(r)
 	q.ids = append(q.ids, res.Tokens[i])
@@ -82,7 +114,10 @@ func (s *Scheduler) extend(q *sequence, res *Result, i int) {
 		s.finish(q, inference.FinishStop, stopped)
 	case q.produced >= r.limit:
 		s.finish(q, inference.FinishLength, length)
+	default:
+		return false
 	}
+	return true
 }
 
 // count books one output token.

@@ -1,8 +1,12 @@
 package scheduler
 
 import (
+	"math"
+	"time"
+
 	"weir/internal/inference"
 	"weir/kvcache"
+	"weir/scheduler/cost"
 )
 
 // step is a plan from the start of Plan to Commit.
@@ -12,6 +16,12 @@ type step struct {
 	budget  int         // rows left
 	pressed bool        // a sequence lacked blocks: nothing new is admitted
 	out     bool        // the engine is working on it
+
+	began   int64         // when Plan was called
+	load    cost.Load     // of the planned rows
+	outputs cost.Load     // of these, the rows that continue outputs
+	prompt  int           // planned rows that are not
+	limit   time.Duration // that the step may take by its estimate
 }
 
 func (p *Plan) reset() {
@@ -28,14 +38,14 @@ func (p *Plan) reset() {
 //
 // Rows are given out in this order, inside one budget: every running output
 // first, then prompts that are being prefilled, then new requests, then what
-// is left to the prompts again.
+// is left to the prompts again, and to drafts.
 func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	p.reset()
 	if s.step.out {
 		return false
 	}
 	s.plans++
-	s.step = step{plan: p, seqs: s.step.seqs[:0], budget: s.cfg.MaxBatchTokens}
+	s.step = step{plan: p, seqs: s.step.seqs[:0], budget: s.cfg.MaxBatchTokens, began: now}
 	s.expire(now)
 	s.schedule()
 	if len(p.Chunks) == 0 && s.step.pressed {
@@ -46,20 +56,25 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	}
 	for i := range p.Chunks {
 		p.Rows += p.Chunks[i].Count
+		p.Drafts += p.Chunks[i].Drafts
 		if p.Chunks[i].Decode {
 			p.Decodes++
 		}
 	}
+	p.Estimate = s.cost.Estimate(s.step.load)
 	s.step.out = len(p.Chunks) > 0
 	return s.step.out
 }
 
 // schedule gives out the rows of a step.
 func (s *Scheduler) schedule() {
+	s.step.limit = math.MaxInt64
 	s.decodes()
+	s.pace()
 	s.prefills()
 	s.admissions()
 	s.leftover()
+	s.drafts()
 }
 
 // expire ends waiting requests whose deadline has passed.
@@ -93,7 +108,7 @@ func (s *Scheduler) decodes() {
 			continue
 		}
 		if s.cover(i) {
-			s.advance(q, 1)
+			s.take(q, 1)
 		}
 		if i < len(s.running) && s.running[i] != q {
 			i-- // q itself left
@@ -149,7 +164,7 @@ func (s *Scheduler) outOfCache(rows, held int) error {
 }
 
 // prefills gives rows to prompts that are being prefilled. The first may take
-// three quarters of the budget; the rest is for prompts that are shorter than
+// three quarters of the step; the rest is for prompts that are shorter than
 // what it has left, running or yet to be admitted.
 func (s *Scheduler) prefills() {
 	var first *sequence
@@ -158,9 +173,9 @@ func (s *Scheduler) prefills() {
 		case q.decoding():
 		case first == nil:
 			first = q
-			s.advance(q, s.step.budget-s.step.budget/4)
+			s.advance(q, s.most())
 		case q.pending() < first.pending():
-			s.advance(q, s.step.budget)
+			s.advance(q, s.rest())
 		}
 	}
 }
@@ -172,24 +187,29 @@ func (s *Scheduler) leftover() {
 			return
 		}
 		if !q.decoding() {
-			s.advance(q, s.step.budget)
+			s.advance(q, s.rest())
 		}
 	}
 }
 
-// advance plans up to limit more rows of a sequence, inside the budget and the
-// chunk size, by opening its chunk or making it longer. The table covers all
-// ids already.
-func (s *Scheduler) advance(q *sequence, limit int) {
-	n := min(limit, s.step.budget, q.pending()-q.rows, s.cfg.PrefillChunk-q.rows)
-	if n <= 0 {
-		return
+// advance plans more rows of a prompt: as many as the allowance, the budget
+// and the chunk size permit.
+func (s *Scheduler) advance(q *sequence, a allowance) {
+	n := min(a.rows, s.step.budget, q.pending()-q.rows, s.cfg.PrefillChunk-q.rows)
+	if n = s.fit(q, n, a); n > 0 {
+		s.take(q, n)
 	}
+}
+
+// take plans n more rows of a sequence, by opening its chunk or making it
+// longer. The table covers them already.
+func (s *Scheduler) take(q *sequence, n int) {
 	if q.rows == 0 {
 		q.chunk = len(s.step.seqs)
 		s.step.seqs = append(s.step.seqs, q)
 		s.step.plan.Chunks = append(s.step.plan.Chunks, Chunk{})
 	}
+	s.weigh(q, n)
 	q.rows += n
 	s.step.budget -= n
 	s.describe(q)
@@ -200,8 +220,9 @@ func (s *Scheduler) describe(q *sequence) {
 	r, end := q.req, q.computed+q.rows
 	c := &s.step.plan.Chunks[q.chunk]
 	c.Request, c.Choice, c.User = r.id, q.choice, r.User
-	c.Start, c.Count, c.Tokens, c.Blocks = q.computed, q.rows, q.ids[q.computed:end], q.table.Blocks()
+	c.Start, c.Count, c.Tokens, c.Blocks = q.computed, q.rows, q.ids[q.computed:end:end], q.table.Blocks()
 	c.LogitRows, c.Samples = 0, 0
+	c.Drafts = max(0, end-len(q.ids))
 	c.Decode = q.decoding()
 	c.Final = q.computed < len(r.Prompt) && end >= len(r.Prompt)
 	switch {
@@ -209,8 +230,8 @@ func (s *Scheduler) describe(q *sequence) {
 		return
 	case r.Logits == LogitsAll && r.reported < len(r.Prompt):
 		c.LogitRows = max(0, end-max(q.computed, r.reported))
-	case end == len(q.ids):
-		c.LogitRows = 1
+	case end >= len(q.ids):
+		c.LogitRows = 1 + c.Drafts
 	}
 	switch {
 	case end < len(q.ids) || r.limit == 0:
@@ -233,5 +254,6 @@ func (s *Scheduler) retract(q *sequence) {
 		s.step.seqs[i].chunk = i
 	}
 	s.step.budget += q.rows
+	s.weigh(q, -q.rows)
 	q.rows = 0
 }

@@ -44,6 +44,7 @@ func randomWorld(t testing.TB, src *source) *world {
 		MaxWaiting: 4 + src.below(12), MaxWaitingTokens: src.below(2) * 200, OvertakeLimit: src.below(6),
 		PreemptLimit: src.below(4), MinRunTokens: 1 + src.below(8), WatermarkBlocks: src.below(3) - 1,
 		OutputEstimate: 1 + src.below(24), CapOutput: src.oneIn(3),
+		MaxDrafts: src.below(6), LookupMax: 1 + src.below(3), LookupMin: 1,
 	}
 	block := []int{1, 2, 3, 4, 7, 16}[src.below(6)]
 	w := newWorld(t, cfg, kvcache.Config{
@@ -58,6 +59,7 @@ func randomRequest(w *world, src *source) Request {
 	r := Request{
 		MaxTokens: 1 + src.below(12), N: 1, Class: inference.Class(src.below(inference.NumClasses)),
 		Tenant: "t" + strconv.Itoa(src.below(3)), Weight: src.below(3), NoCache: src.oneIn(8), User: new(int),
+		Speculate: src.oneIn(2),
 	}
 	r.Domain = w.pool.Domain(r.Tenant)
 	for range 1 + src.below(2+src.below(40)) {

@@ -89,7 +89,8 @@ type sequence struct {
 	peak     int // most rows it ever had; below that, rows are computed again
 
 	preemptions int
-	rows        int  // in the plan in the making or out
+	drafts      draftRecord
+	rows        int  // in the plan in the making or out, drafts included
 	chunk       int  // index of these in the plan
 	doomed      bool // ended while its rows are in a plan that is out
 }
@@ -149,6 +150,7 @@ func (s *Scheduler) newSequence(r *request, choice, seats int) *sequence {
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
 	q.preemptions, q.rows, q.doomed = 0, 0, false
+	q.drafts = draftRecord{}
 	r.choices[choice].seq = q
 	return q
 }

@@ -24,10 +24,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler/admission"
+	"weir/scheduler/cost"
 )
 
 // Config limits the scheduler. Zero fields take the defaults named.
@@ -37,6 +39,20 @@ type Config struct {
 	MaxModelLen    int // most tokens of a sequence, prompt and output (--max-model-len); required
 	PrefillChunk   int // most rows of one prompt in one step; default MaxBatchTokens
 	MaxPrefills    int // prompts longer than PrefillChunk that prefill at once; default 2
+
+	// ITLTarget bounds a step while outputs run, by the estimate of how long it
+	// takes: prompts get the rows that fit, and always some (see leastPrompt).
+	// Running outputs wait no longer than that for their next token. 0 is off:
+	// prompts take the whole budget.
+	ITLTarget time.Duration
+	Cost      cost.Prior // of a step, before any was seen
+
+	// Drafts guess the next tokens of outputs by looking up what followed the
+	// last ones earlier in the sequence; the step that computes the next token
+	// verifies them. They concern requests that Speculate.
+	MaxDrafts int // per output and step (--num-speculative-tokens); 0 is off
+	LookupMax int // tokens that are looked up together, at most (--prompt-lookup-max); default 4
+	LookupMin int // and at least (--prompt-lookup-min); default 2, or LookupMax where that is 1
 
 	MaxWaiting       int // requests in the queue; default 1024
 	MaxWaitingTokens int // prompt tokens in the queue; 0 is no limit
@@ -85,6 +101,7 @@ type Request struct {
 	Weight    int            // the tenant's share, 1 to admission.MaxWeight; 0 is 1
 	Class     inference.Class
 	Deadline  int64 // a request still waiting then is ended with ErrExpired; 0 is none
+	Speculate bool  // its outputs are drafted, up to Config.MaxDrafts tokens at a time
 	User      any   // the caller's own; handed back in chunks and ends
 }
 
@@ -109,7 +126,9 @@ type Plan struct {
 	Resumed   []ID           // requests of which a preempted sequence runs again
 	Preempted []ID           // requests of which a sequence was preempted
 	Rows      int            // sum of Chunks[i].Count
-	Decodes   int            // chunks that are one decode row
+	Decodes   int            // chunks that continue an output, each by one row and its drafts
+	Drafts    int            // sum of Chunks[i].Drafts
+	Estimate  time.Duration  // of the step; 0 before any step was timed
 }
 
 // Chunk is a run of consecutive positions of one sequence.
@@ -131,14 +150,19 @@ type Chunk struct {
 	// where a prompt ends that is forked into N choices (token i is choice
 	// i's; those of cancelled choices are ignored).
 	Samples int
-	Decode  bool // a single row that continues an output
-	Final   bool // the last row of the request's prompt is in this chunk
+	// Drafts is how many of the last tokens are guesses. Each of the last
+	// 1+Drafts rows then needs logits. The engine samples from the first of
+	// them, and from each next one while the token sampled before it equals the
+	// guess in it: exactly the tokens that it would sample without drafts.
+	Drafts int
+	Decode bool // a row that continues an output, and its drafts
+	Final  bool // the last row of the request's prompt is in this chunk
 }
 
 // Result is what the engine made of one chunk.
 type Result struct {
-	Tokens []inference.TokenID // [Samples] sampled ids
-	Stop   []bool              // [Samples] the token ends its choice; nil is none
+	Tokens []inference.TokenID // [Samples] sampled ids; with drafts from 1 to 1+Drafts
+	Stop   []bool              // [len(Tokens)] the token ends its choice; nil is none
 	Err    error               // ends the chunk's choices with FinishError
 }
 
@@ -173,6 +197,7 @@ type Scheduler struct {
 	admitted uint64      // requests ever; numbers them in order of admission
 	plans    uint64      // calls of Plan
 
+	cost  *cost.Model
 	step  step // the plan in the making, or out until Commit
 	admit admit
 	ends  []End
@@ -196,7 +221,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	}
 	return &Scheduler{
 		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
-		watermark: cfg.WatermarkBlocks, queue: queue,
+		watermark: cfg.WatermarkBlocks, queue: queue, cost: cost.New(cfg.Cost),
 		admit: admit{slacks: make([]int, pool.BlockTokens())},
 	}, nil
 }
@@ -219,6 +244,9 @@ func (c Config) complete(usable int) (Config, error) {
 		{"PreemptLimit", &c.PreemptLimit, 3},
 		{"MinRunTokens", &c.MinRunTokens, 8},
 		{"OutputEstimate", &c.OutputEstimate, 256},
+		{"MaxDrafts", &c.MaxDrafts, 0},
+		{"LookupMax", &c.LookupMax, 4},
+		{"LookupMin", &c.LookupMin, 0},
 	} {
 		if *f.value < 0 {
 			return c, fmt.Errorf("%s is %d, want 0 (for the default) or more", f.name, *f.value)
@@ -227,10 +255,17 @@ func (c Config) complete(usable int) (Config, error) {
 			*f.value = f.def
 		}
 	}
+	if c.LookupMin == 0 {
+		c.LookupMin = min(2, c.LookupMax)
+	}
 	if c.PrefillChunk == 0 || c.PrefillChunk > c.MaxBatchTokens {
 		c.PrefillChunk = c.MaxBatchTokens
 	}
 	switch {
+	case c.ITLTarget < 0:
+		return c, fmt.Errorf("ITLTarget is %v, want 0 (for none) or more", c.ITLTarget)
+	case c.LookupMin > c.LookupMax:
+		return c, fmt.Errorf("LookupMin is %d, want at most LookupMax (%d)", c.LookupMin, c.LookupMax)
 	case c.MaxModelLen < 1:
 		return c, errors.New("MaxModelLen is missing: it is the model's context in tokens")
 	case c.MaxBatchTokens < c.MaxSeqs:

@@ -24,6 +24,8 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"no context", Config{}, "MaxModelLen"},
 		{"negative", Config{MaxModelLen: 8, PreemptLimit: -1}, "PreemptLimit"},
 		{"budget below seats", Config{MaxModelLen: 8, MaxSeqs: 8, MaxBatchTokens: 4}, "MaxBatchTokens"},
+		{"pace", Config{MaxModelLen: 8, ITLTarget: -1}, "ITLTarget"},
+		{"lookup", Config{MaxModelLen: 8, LookupMax: 2, LookupMin: 3}, "LookupMin"},
 		{"share", Config{MaxModelLen: 8, SharePercent: [inference.NumClasses]int{0, 101, 0}}, "share"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -45,7 +47,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := Config{
 		MaxSeqs: 600, MaxBatchTokens: 600, MaxModelLen: 100, PrefillChunk: 600, MaxPrefills: 2, MaxWaiting: 1024,
 		OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, WatermarkBlocks: 10, OutputEstimate: 256,
-		SharePercent: [inference.NumClasses]int{0, 10, 5},
+		SharePercent: [inference.NumClasses]int{0, 10, 5}, LookupMax: 4, LookupMin: 2,
 	}
 	if got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)

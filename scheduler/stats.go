@@ -32,6 +32,9 @@ type Counters struct {
 	OutputTokens     uint64 // sampled and accepted
 	Steps            uint64 // plans committed
 	Rows             uint64 // rows committed
+	Drafts           uint64 // times that drafts were verified
+	DraftTokens      uint64 // drafts of these
+	AcceptedTokens   uint64 // of these, the ones that were sampled
 }
 
 // Ended is the number of requests that have ended.

@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces' answers into testda
 // change of policy and read the difference. The commands:
 //
 //	config blocks=8 block=4 seqs=4 batch=16 model=64 …   a new scheduler
-//	submit NAME prompt=A8+B4 max=4 [n= class= tenant= weight= logits= nocache deadline=]
+//	submit NAME prompt=A8+B4 max=4 [n= class= tenant= weight= logits= nocache speculate deadline=]
 //	step [N] [stop=NAME,NAME/1] [fault=NAME]             plan, run, commit
 //	plan | commit [stop= fault=] | abandon               the same in parts
 //	cancel NAME[/CHOICE]
@@ -157,11 +157,12 @@ func (tr *trace) config(a args) []string {
 		PrefillChunk: tr.number(a, "chunk", 0), MaxPrefills: tr.number(a, "prefills", 0),
 		MaxWaiting: tr.number(a, "waiting", 0), MaxWaitingTokens: tr.number(a, "waiting-tokens", 0),
 		OvertakeLimit: tr.number(a, "overtake", 0), PreemptLimit: tr.number(a, "preempt", 0), MinRunTokens: tr.number(a, "minrun", 0),
+		MaxDrafts: tr.number(a, "drafts", 0), LookupMax: tr.number(a, "lookup-max", 0), LookupMin: tr.number(a, "lookup-min", 0),
 		WatermarkBlocks: tr.number(a, "watermark", 0), OutputEstimate: tr.number(a, "estimate", 0), CapOutput: tr.number(a, "cap", 0) == 1,
 		SharePercent: [inference.NumClasses]int{0, tr.number(a, "share-default", 0), tr.number(a, "share-bulk", 0)},
 	}
 	tr.w = newWorld(tr.t, cfg, kvcache.Config{Blocks: tr.number(a, "blocks", 16) + 1, BlockTokens: tr.number(a, "block", 4)})
-	tr.w.vocabulary = 1000
+	tr.w.vocabulary = tr.number(a, "vocabulary", 1000)
 	tr.w.stop = func(*job, int, int) bool { return false }
 	clear(tr.names)
 	return nil
@@ -173,6 +174,7 @@ func (tr *trace) submit(a args) []string {
 		Prompt: tr.prompt(a.values["prompt"]), MaxTokens: tr.number(a, "max", 4), N: tr.number(a, "n", 1),
 		Tenant: a.values["tenant"], Weight: tr.number(a, "weight", 0), Deadline: int64(tr.number(a, "deadline", 0)),
 		Class: inference.Default, NoCache: slices.Contains(a.words, "nocache"),
+		Speculate: slices.Contains(a.words, "speculate"),
 	}
 	r.Domain = tr.w.pool.Domain(r.Tenant)
 	switch a.values["class"] {

@@ -29,6 +29,8 @@ type world struct {
 	steps  int
 	pinned []kvcache.BlockID
 
+	accepted int // drafts
+
 	vocabulary int                                     // sampled ids are below it
 	stop       func(j *job, choice, produced int) bool // a sampled token ends the choice
 	fault      func(j *job) error                      // a chunk's result is an error
@@ -269,11 +271,12 @@ func (w *world) run(c *Chunk) Result {
 	w.t.Helper()
 	j := w.jobs[c.Request]
 	ids := append(slices.Clone(j.req.Prompt), j.outputs[c.Choice]...)
-	if c.Start+c.Count > len(ids) || !slices.Equal(ids[c.Start:c.Start+c.Count], c.Tokens) {
-		w.fatalf("%s/%d: chunk [%d,%d) has tokens %v of %v", j.name, c.Choice, c.Start, c.Start+c.Count, c.Tokens, ids)
+	known := c.Count - c.Drafts
+	if c.Start+known > len(ids) || !slices.Equal(ids[c.Start:c.Start+known], c.Tokens[:known]) || c.Drafts > 0 && c.Start+known != len(ids) {
+		w.fatalf("%s/%d: chunk [%d,%d) with %d drafts has tokens %v of %v", j.name, c.Choice, c.Start, c.Start+c.Count, c.Drafts, c.Tokens, ids)
 	}
 	b, h := w.pool.BlockTokens(), uint64(0)
-	for p, id := range ids[:c.Start+c.Count] {
+	for p, id := range slices.Concat(ids[:c.Start], c.Tokens) {
 		h = prefix(h, id)
 		row := &w.arena[c.Blocks[p/b]][p%b]
 		if p >= c.Start {
@@ -288,13 +291,27 @@ func (w *world) run(c *Chunk) Result {
 			return Result{Err: err}
 		}
 	}
-	return w.sample(j, c, ids)
+	return w.verify(j, c, ids)
+}
+
+// verify samples a chunk's last row, or the rows of its drafts as long as these
+// turn out to be what is sampled.
+func (w *world) verify(j *job, c *Chunk, ids []inference.TokenID) Result {
+	var all Result
+	for i := 0; ; i++ {
+		r := w.sample(j, c, ids)
+		all.Tokens, all.Stop = append(all.Tokens, r.Tokens...), append(all.Stop, r.Stop...)
+		if i == c.Drafts || r.Stop[0] || r.Tokens[0] != c.Tokens[c.Count-c.Drafts+i] {
+			return all
+		}
+		ids = append(ids, r.Tokens[0])
+	}
 }
 
 // checkLogits checks what the chunk asks of the output matrix.
 func (w *world) checkLogits(j *job, c *Chunk, ids int) {
 	w.t.Helper()
-	end := c.Start + c.Count
+	end := c.Start + c.Count - c.Drafts
 	rows, samples := 0, 0
 	if end == ids && j.req.Logits != LogitsNone {
 		rows = 1
@@ -312,6 +329,10 @@ func (w *world) checkLogits(j *job, c *Chunk, ids int) {
 		}
 		j.reported = max(j.reported, end)
 	}
+	if c.Drafts > 0 && (!c.Decode || c.Drafts > w.cfg.MaxDrafts || !j.req.Speculate || len(j.outputs[c.Choice])+c.Drafts >= j.req.MaxTokens) {
+		w.fatalf("%s: %d drafts", j.name, c.Drafts)
+	}
+	rows += c.Drafts
 	if c.LogitRows != max(rows, 0) || c.Samples != samples {
 		w.fatalf("%s: chunk [%d,%d) has %d logit rows, %d samples, want %d, %d", j.name, c.Start, end, c.LogitRows, c.Samples, rows, samples)
 	}
@@ -338,6 +359,9 @@ func (w *world) sample(j *job, c *Chunk, ids []inference.TokenID) Result {
 // take appends what a chunk sampled to the outputs of choices that were live.
 func (w *world) take(c *Chunk, r *Result) {
 	j := w.jobs[c.Request]
+	if len(r.Tokens) > 1 && c.Samples == 1 {
+		w.accepted += len(r.Tokens) - 1
+	}
 	for k, id := range r.Tokens {
 		choice := c.Choice
 		if c.Samples > 1 {
@@ -422,7 +446,9 @@ func (w *world) chunk(c *Chunk) string {
 	} else {
 		s += fmt.Sprintf("[%d:%d]", c.Start, c.Start+c.Count)
 	}
-	if c.LogitRows > 1 {
+	if c.Drafts > 0 {
+		s += fmt.Sprintf(" drafts %v", c.Tokens[c.Count-c.Drafts:])
+	} else if c.LogitRows > 1 {
 		s += fmt.Sprintf(" logits %d", c.LogitRows)
 	}
 	if c.Samples > 1 {

@@ -31,6 +31,7 @@ var table = []folder{
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
 	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
+	{path: "scheduler/cost"},
 	{path: "kvcache", own: []string{"internal/invariants"}},
 
 	{path: "internal/inference"},

@@ -1,0 +1,170 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+// draftRecord is how a sequence's drafts have fared.
+type draftRecord struct {
+	accepted, judged float64 // drafts, with fading weight
+	pause            int     // tokens before one is tried again, once they do not pay
+	idle             int     // tokens since it was found that they do not
+}
+
+// A sequence starts with the hope that three drafts in five are accepted. One
+// whose drafts do not pay tries a single one again after a pause, which doubles
+// each time that it is rejected.
+const (
+	draftHope    = 0.6
+	draftFade    = 0.9
+	firstPause   = 8
+	longestPause = 128
+)
+
+// rate is the expected share of accepted drafts.
+func (d *draftRecord) rate() float64 { return (d.accepted + draftHope) / (d.judged + 1) }
+
+// learn takes in that of planned drafts so many were accepted. The first
+// rejected one was judged too; those behind it say nothing.
+func (d *draftRecord) learn(planned, accepted int) {
+	judged := min(accepted+1, planned)
+	d.accepted = d.accepted*draftFade + float64(accepted)
+	d.judged = d.judged*draftFade + float64(judged)
+	d.idle = 0
+	if accepted > 0 {
+		d.pause = firstPause
+	} else {
+		d.pause = min(2*max(d.pause, firstPause), longestPause)
+	}
+}
+
+// drafts gives rows that are still left to guesses of the tokens to come, for
+// outputs that are planned. They take nothing from anybody: no budget that a
+// prompt wants, no block that a running sequence may need next.
+func (s *Scheduler) drafts() {
+	if s.cfg.MaxDrafts == 0 || s.step.pressed || s.step.outputs.Rows == 0 {
+		return
+	}
+	// What a token costs without drafts is what an accepted one saves.
+	token := s.cost.Estimate(s.step.outputs) / time.Duration(s.step.outputs.Rows)
+	for _, q := range s.running {
+		if q.req.Speculate && q.rows == 1 && q.decoding() {
+			s.draft(q, token)
+		}
+	}
+}
+
+// draft extends a planned output by as many drafts as are worth their rows and
+// can be guessed.
+func (s *Scheduler) draft(q *sequence, token time.Duration) {
+	n := s.affordable(q, min(s.cfg.MaxDrafts, s.step.budget, q.req.limit-q.produced-1), token)
+	if n <= 0 {
+		return
+	}
+	n = q.guess(n, s.cfg.LookupMin, s.cfg.LookupMax)
+	if n > 0 && s.coverDrafts(q, n) {
+		s.take(q, n)
+	}
+}
+
+// affordable is how many of n drafts are expected to save more time than they
+// take: draft i saves a token if all up to it are accepted.
+func (s *Scheduler) affordable(q *sequence, n int, token time.Duration) int {
+	if !s.cost.Ready() {
+		return n
+	}
+	without := s.step.load.Sub(q.load(q.rows))
+	before, rate := s.cost.Estimate(s.step.load), q.drafts.rate()
+	saved := float64(token)
+	for i := range n {
+		after := s.cost.Estimate(without.Add(q.load(q.rows + i + 1)))
+		took := float64(after - before)
+		saved *= rate
+		switch {
+		case after > s.step.limit:
+			return i
+		case took <= saved:
+		case i == 0 && took <= float64(token):
+			return q.drafts.retry()
+		default:
+			return i
+		}
+		before = after
+	}
+	return n
+}
+
+// retry counts a token without drafts that a better rate would have had, and
+// allows one when the pause is over.
+func (d *draftRecord) retry() int {
+	if d.idle++; d.idle <= d.pause {
+		return 0
+	}
+	return 1
+}
+
+// coverDrafts gets the blocks for n drafts, but not those that running
+// sequences may need for their next row.
+func (s *Scheduler) coverDrafts(q *sequence, n int) bool {
+	rows := len(q.ids) + n
+	need := s.blocksFor(rows) - len(q.table.Blocks())
+	if need > 0 && s.pool.FreeNow() < need+len(s.running) {
+		return false
+	}
+	return s.pool.Grow(&q.table, rows, kvcache.Hit{}, &s.step.plan.Copies)
+}
+
+// guess writes up to n drafts behind the sequence's ids, into their spare
+// capacity, and returns how many: what followed the most recent of the longest
+// earlier runs, of shortest to longest ids, that equal the last ones. Where
+// less than n ids followed, the guess goes on with itself: text that repeats
+// is guessed as far as wanted.
+func (q *sequence) guess(n, shortest, longest int) int {
+	at := lookup(q.ids, shortest, longest)
+	if at == 0 {
+		return 0
+	}
+	q.ids = slices.Grow(q.ids, n)
+	ids := q.ids[:len(q.ids)+n]
+	for i := range n {
+		ids[len(q.ids)+i] = ids[at+i]
+	}
+	return n
+}
+
+// lookup returns where the continuation of an earlier run begins that equals
+// the last ids; 0 if there is none. It costs a pass over the ids.
+func lookup(ids []inference.TokenID, shortest, longest int) int {
+	best, at := shortest-1, 0
+	last := len(ids) - 1
+	for end := last - 1; end >= shortest-1; end-- {
+		if ids[end] != ids[last] {
+			continue
+		}
+		n := 1
+		for n < longest && n <= end && ids[end-n] == ids[last-n] {
+			n++
+		}
+		if n > best {
+			if best, at = n, end+1; n == longest {
+				break
+			}
+		}
+	}
+	return at
+}
+
+// verified is how many leading drafts of a sequence equal what was sampled.
+func (q *sequence) verified(drafts int, tokens []inference.TokenID) int {
+	guesses := q.ids[len(q.ids) : len(q.ids)+drafts]
+	for i, id := range guesses {
+		if i >= len(tokens) || tokens[i] != id {
+			return i
+		}
+	}
+	return drafts
+}

@@ -1,0 +1,257 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+func TestLookupFindsTheLongestRecentRun(t *testing.T) {
+	for _, c := range []struct {
+		ids               []inference.TokenID
+		shortest, longest int
+		want              int
+	}{
+		{[]int32{1, 2, 3, 9, 1, 2}, 1, 4, 2},
+		{[]int32{1, 2, 3, 9, 1, 2}, 2, 4, 2},
+		{[]int32{1, 2, 3, 9, 1, 2}, 3, 4, 0},
+		{[]int32{5, 2, 7, 1, 2, 8, 1, 2}, 1, 4, 5},          // two ids beat one that is as recent
+		{[]int32{1, 2, 3, 1, 2, 4, 1, 2}, 1, 2, 5},          // the more recent of equals
+		{[]int32{0, 1, 2, 3, 8, 1, 2, 4, 0, 1, 2}, 1, 4, 3}, // the longest, though older
+		{[]int32{0, 1, 2, 3, 8, 1, 2, 4, 0, 1, 2}, 1, 2, 7}, // no longer than asked
+		{[]int32{7, 7, 7, 7}, 2, 3, 3},                      // runs may overlap
+		{[]int32{7, 7}, 1, 3, 1},
+		{[]int32{7}, 1, 3, 0},
+		{[]int32{1, 2, 3, 4}, 1, 3, 0},
+	} {
+		if got := lookup(c.ids, c.shortest, c.longest); got != c.want {
+			t.Errorf("%v, runs of %d to %d: continues at %d, want %d", c.ids, c.shortest, c.longest, got, c.want)
+		}
+	}
+}
+
+// naive is lookup, by its definition.
+func naive(ids []inference.TokenID, shortest, longest int) int {
+	for n := longest; n >= shortest; n-- {
+		for at := len(ids) - 1; at >= n; at-- {
+			if n < len(ids) && slices.Equal(ids[at-n:at], ids[len(ids)-n:]) {
+				return at
+			}
+		}
+	}
+	return 0
+}
+
+func FuzzLookup(f *testing.F) {
+	f.Add([]byte("abcabcab"), uint8(1), uint8(3))
+	f.Fuzz(func(t *testing.T, data []byte, shortest, longest uint8) {
+		lo, hi := 1+int(shortest%5), 1+int(shortest%5)+int(longest%5)
+		if len(data) == 0 || len(data) > 300 {
+			return
+		}
+		ids := make([]inference.TokenID, len(data))
+		for i, c := range data {
+			ids[i] = inference.TokenID(c % 4)
+		}
+		if got, want := lookup(ids, lo, hi), naive(ids, lo, hi); got != want {
+			t.Errorf("%v, runs of %d to %d: continues at %d, want %d", ids, lo, hi, got, want)
+		}
+	})
+}
+
+func TestGuessesGoOnWithThemselves(t *testing.T) {
+	q := &sequence{ids: []inference.TokenID{9, 1, 2, 3, 1, 2}}
+	n := q.guess(7, 1, 4)
+	if got, want := q.ids[len(q.ids):len(q.ids)+n], []inference.TokenID{3, 1, 2, 3, 1, 2, 3}; !slices.Equal(got, want) || len(q.ids) != 6 {
+		t.Errorf("guessed %v behind %v, want %v", got, q.ids, want)
+	}
+}
+
+// outputs of a world whose drafts are on or off.
+func drafted(t *testing.T, seed uint64, drafts int) (outputs string, w *world) {
+	rng := rand.New(rand.NewPCG(seed, 31))
+	blocks, block := 24+rng.IntN(30), 1+rng.IntN(5)
+	w = newWorld(t, Config{
+		MaxSeqs: 4, MaxBatchTokens: 24, MaxModelLen: 64, MaxDrafts: drafts, LookupMin: 1, OutputEstimate: 4, WatermarkBlocks: -1,
+	}, kvcache.Config{Blocks: blocks, BlockTokens: block})
+	w.vocabulary = 2
+	w.stop = func(j *job, choice, produced int) bool {
+		return mix(seed, uint64(j.id), uint64(choice), uint64(produced))%23 == 0
+	}
+	for i := range 10 {
+		r := Request{MaxTokens: 1 + rng.IntN(30), N: max(1, rng.IntN(4)), Class: inference.Default, Domain: w.pool.Domain("a"), Speculate: rng.IntN(5) > 0}
+		for range 1 + rng.IntN(16) {
+			r.Prompt = append(r.Prompt, int32(rng.IntN(2)))
+		}
+		if err := w.sched.Check(len(r.Prompt), r.MaxTokens, r.N); err != nil {
+			continue
+		}
+		if _, err := w.submit("r"+strconv.Itoa(i), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.drain(2000)
+	for _, id := range w.order {
+		outputs += fmt.Sprintf("%s %v %v\n", w.jobs[id].name, w.jobs[id].outputs, w.jobs[id].finish)
+	}
+	return outputs, w
+}
+
+func TestDraftsChangeNoOutput(t *testing.T) {
+	steps, plain, accepted, preemptions := 0, 0, 0, uint64(0)
+	for seed := range uint64(80) {
+		want, w := drafted(t, seed, 0)
+		plain += w.steps
+		for _, drafts := range []int{1, 5} {
+			got, d := drafted(t, seed, drafts)
+			if got != want {
+				t.Fatalf("world %d: with %d drafts\n%s\nwithout\n%s", seed, drafts, got, want)
+			}
+			st := d.sched.Stats()
+			if int(st.AcceptedTokens) != d.accepted || st.DraftTokens < st.AcceptedTokens || st.DraftTokens > uint64(drafts)*st.Drafts {
+				t.Fatalf("world %d: %d drafts were accepted, counted %+v", seed, d.accepted, st.Counters)
+			}
+			accepted += d.accepted
+			preemptions += st.Preemptions
+			if drafts == 5 {
+				steps += d.steps
+			}
+		}
+	}
+	if accepted < 1000 || steps >= plain || preemptions == 0 {
+		t.Errorf("%d drafts accepted, %d steps instead of %d, %d preemptions: too little to show anything", accepted, steps, plain, preemptions)
+	}
+}
+
+// A draft never takes a block that a running sequence needs for its next row.
+func TestDraftsLeaveBlocksToOthers(t *testing.T) {
+	tight := 0
+	explore(t, func(w *world) func() {
+		w.onPlan = func([]runner) {
+			if w.plan.Drafts == 0 {
+				return
+			}
+			if len(w.plan.Preempted) > 0 {
+				t.Errorf("a step that preempts has drafts: %s", w)
+			}
+			for _, c := range w.plan.Chunks {
+				if known := c.Start + c.Count - c.Drafts; c.Drafts > 0 && w.sched.blocksFor(known) < w.sched.blocksFor(known+c.Drafts) {
+					tight++
+				}
+			}
+			if tight > 0 && w.pool.FreeNow() < 0 {
+				t.Errorf("%d blocks are free: %s", w.pool.FreeNow(), w)
+			}
+		}
+		return nil
+	})
+	if tight == 0 {
+		t.Error("no draft ever needed a block")
+	}
+}
+
+func TestResultsThatContradictTheDraftsFail(t *testing.T) {
+	for name, result := range map[string]Result{
+		"no token":              {},
+		"a token after a miss":  {Tokens: []int32{8, 2}},
+		"more than was planned": {Tokens: []int32{2, 1, 2, 1, 2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Config{MaxModelLen: 60, MaxDrafts: 3}, kvcache.Config{Blocks: 33, BlockTokens: 4})
+			j, err := w.submit("a", Request{Prompt: []int32{1, 2, 1, 2, 1}, MaxTokens: 20, Domain: w.pool.Domain("a"), Speculate: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.sched.Plan(0, &w.plan)
+			w.sched.Commit(0, []Result{{Tokens: []int32{2}}})
+			w.sched.Plan(0, &w.plan)
+			if n := w.plan.Chunks[0].Drafts; n != 3 {
+				t.Fatalf("%d drafts, want 3", n)
+			}
+			ends := w.sched.Commit(0, []Result{result})
+			if len(ends) != 1 || ends[0].Finish != inference.FinishError || ends[0].Request != j.id {
+				t.Errorf("ends %+v", ends)
+			}
+			w.check()
+		})
+	}
+}
+
+// decodeAlone runs one request whose every draft has the same chance, on a
+// machine that reads its weights in weights and computes a row in row. It
+// returns the time per token.
+func decodeAlone(t *testing.T, drafts, sequences int, chance float64, weights, row time.Duration) (perToken time.Duration, st Stats) {
+	t.Helper()
+	m := newMachine(t, Config{MaxSeqs: sequences, MaxBatchTokens: 256, MaxModelLen: 2048, MaxDrafts: drafts})
+	m.took = func(p *Plan) time.Duration { return weights + time.Duration(p.Rows)*row }
+	rng := rand.New(rand.NewPCG(1, 1))
+	m.accept = func() bool { return rng.Float64() < chance }
+	for range sequences {
+		m.submit(t, Request{Prompt: slices.Repeat([]int32{1, 2, 3, 4}, 8), MaxTokens: 1500, Speculate: true})
+	}
+	for m.step() {
+	}
+	st = m.s.Stats()
+	return m.now / time.Duration(st.OutputTokens) * time.Duration(sequences), st
+}
+
+func TestDraftsPayOrStop(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		sequences    int
+		chance       float64
+		weights, row time.Duration
+		most, least  float64 // of the time per token without drafts
+	}{
+		{"cheap rows, good guesses", 1, 0.9, 30 * time.Millisecond, time.Millisecond, 0.40, 0},
+		{"cheap rows, bad guesses", 1, 0.02, 30 * time.Millisecond, time.Millisecond, 1.02, 0},
+		{"dear rows, good guesses", 1, 0.9, time.Millisecond, 30 * time.Millisecond, 1.05, 0.8},
+		{"dear rows, bad guesses", 1, 0.02, time.Millisecond, 30 * time.Millisecond, 1.03, 0},
+		{"a full batch, bad guesses", 32, 0.1, 10 * time.Millisecond, 2 * time.Millisecond, 1.03, 0},
+		{"a small batch, good guesses", 4, 0.9, 30 * time.Millisecond, time.Millisecond, 0.60, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plain, _ := decodeAlone(t, 0, c.sequences, c.chance, c.weights, c.row)
+			with, st := decodeAlone(t, 5, c.sequences, c.chance, c.weights, c.row)
+			share := float64(with) / float64(plain)
+			t.Logf("%v per token instead of %v (%.2f); %d of %d drafts accepted", with, plain, share, st.AcceptedTokens, st.DraftTokens)
+			if share > c.most || share < c.least {
+				t.Errorf("the time per token is %.2f of that without drafts, want %.2f to %.2f", share, c.least, c.most)
+			}
+			if st.DraftTokens == 0 && c.chance > 0.5 && c.weights > c.row {
+				t.Error("nothing was drafted")
+			}
+		})
+	}
+}
+
+// Guesses that fail for a while and then come true are taken up again.
+func TestDraftsAreTriedAgain(t *testing.T) {
+	m := newMachine(t, Config{MaxSeqs: 1, MaxBatchTokens: 64, MaxModelLen: 4096, MaxDrafts: 4})
+	m.took = func(p *Plan) time.Duration { return 20*time.Millisecond + time.Duration(p.Rows)*2*time.Millisecond }
+	good := false
+	m.accept = func() bool { return good }
+	m.submit(t, Request{Prompt: slices.Repeat([]int32{1, 2, 3, 4}, 8), MaxTokens: 2000, Speculate: true})
+	for m.s.Stats().OutputTokens < 1000 {
+		m.step()
+	}
+	bad := m.s.Stats()
+	good = true
+	for m.s.Stats().OutputTokens < 1900 {
+		m.step()
+	}
+	st := m.s.Stats()
+	t.Logf("%d drafts while they were rejected, %d accepted afterwards", bad.DraftTokens, st.AcceptedTokens)
+	if bad.DraftTokens > 60 || bad.AcceptedTokens > 0 {
+		t.Errorf("%d of %d drafts accepted while none came true", bad.AcceptedTokens, bad.DraftTokens)
+	}
+	if st.AcceptedTokens < 400 {
+		t.Errorf("%d drafts accepted after they came true, of 900 tokens", st.AcceptedTokens)
+	}
+}

@@ -1,0 +1,288 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+	"weir/scheduler/cost"
+)
+
+// machine runs plans on a clock of its own: took says how long each takes.
+type machine struct {
+	s      *Scheduler
+	pool   *kvcache.Pool
+	plan   Plan
+	now    time.Duration
+	took   func(*Plan) time.Duration
+	accept func() bool // a draft comes true
+	prompt int         // prompt rows of the last step
+
+	results []Result
+	tokens  []inference.TokenID
+	last    map[ID]time.Duration // of the last token
+	gap     time.Duration        // longest wait for a token after the first
+	first   map[ID]time.Duration
+}
+
+func newMachine(t testing.TB, cfg Config) *machine {
+	t.Helper()
+	blocks := 1 + cfg.MaxSeqs*(cfg.MaxModelLen/16+2)
+	pool, err := kvcache.New(kvcache.Config{Blocks: blocks, BlockTokens: 16, ModelDigest: "m", KVType: "f16"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(cfg, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &machine{s: s, pool: pool, last: map[ID]time.Duration{}, first: map[ID]time.Duration{}}
+}
+
+func (m *machine) submit(t testing.TB, r Request) ID {
+	t.Helper()
+	r.Domain = m.pool.Domain("a")
+	id, err := m.s.Submit(int64(m.now), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// step runs one plan; false means that there is nothing to run.
+func (m *machine) step() bool {
+	if !m.s.Plan(int64(m.now), &m.plan) {
+		return false
+	}
+	m.now += m.took(&m.plan)
+	m.results, m.tokens, m.prompt = m.results[:0], m.tokens[:0], 0
+	for i := range m.plan.Chunks {
+		c := &m.plan.Chunks[i]
+		if !c.Decode {
+			m.prompt += c.Count
+		}
+		m.results = append(m.results, m.sample(c))
+	}
+	m.s.Commit(int64(m.now), m.results)
+	return true
+}
+
+// sample accepts drafts as accept says. What follows is the end of a run of
+// four, so that there is something to look up.
+func (m *machine) sample(c *Chunk) Result {
+	if c.Samples == 0 {
+		return Result{}
+	}
+	lo := len(m.tokens)
+	for i := range c.Drafts {
+		if !m.accept() {
+			break
+		}
+		m.tokens = append(m.tokens, c.Tokens[c.Count-c.Drafts+i])
+	}
+	m.tokens = append(m.tokens, inference.TokenID(1+(c.Start+len(m.tokens)-lo)%4))
+	if n := len(m.tokens) - lo; n <= c.Drafts && m.tokens[len(m.tokens)-1] == c.Tokens[c.Count-c.Drafts+n-1] {
+		m.tokens[len(m.tokens)-1] = 5 // rejected means different
+	}
+	if since, ok := m.last[c.Request]; ok {
+		m.gap = max(m.gap, m.now-since)
+	} else {
+		m.first[c.Request] = m.now
+	}
+	m.last[c.Request] = m.now
+	return Result{Tokens: m.tokens[lo:len(m.tokens):len(m.tokens)]}
+}
+
+// speeds are a small machine's: 30 ms to read the weights, during which eight
+// rows come for free, and a price for every position attended to.
+func speeds(p *Plan) time.Duration {
+	rows, attended := 0, 0
+	for i := range p.Chunks {
+		c := &p.Chunks[i]
+		rows += c.Count
+		attended += cost.Attended(c.Start, c.Count)
+	}
+	ns := max(30e6, 30e6/8*float64(rows)) + 250*float64(attended)
+	return time.Duration(ns)
+}
+
+func text(rng *rand.Rand, n int) []inference.TokenID {
+	p := make([]inference.TokenID, n)
+	for i := range p {
+		p[i] = inference.TokenID(rng.IntN(50_000))
+	}
+	return p
+}
+
+const itlTarget = 200 * time.Millisecond
+
+// A long prompt arrives while eight outputs run: whoever decodes never waits
+// longer than the target, and the prompt still takes little more time than the
+// machine needs for it beside them.
+func TestALongPromptDoesNotHoldUpRunningOutputs(t *testing.T) {
+	run := func(target time.Duration) (gap, first time.Duration) {
+		m := newMachine(t, Config{MaxSeqs: 16, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: target})
+		m.took = speeds
+		rng := rand.New(rand.NewPCG(1, 9))
+		for range 8 {
+			m.submit(t, Request{Prompt: text(rng, 100+rng.IntN(400)), MaxTokens: 3000, Class: inference.Default})
+		}
+		for m.s.Stats().OutputTokens < 8*60 {
+			m.step()
+		}
+		m.gap = 0
+		arrived := m.now
+		long := m.submit(t, Request{Prompt: text(rng, 4096), MaxTokens: 8, Class: inference.Default})
+		for m.first[long] == 0 {
+			m.step()
+		}
+		return m.gap, m.first[long] - arrived
+	}
+	gap, first := run(itlTarget)
+	worse, quickest := run(0)
+	t.Logf("longest wait %v, first token after %v; without a target %v and %v", gap, first, worse, quickest)
+	if gap > itlTarget {
+		t.Errorf("an output waited %v for a token, target %v", gap, itlTarget)
+	}
+	if worse < 2*itlTarget {
+		t.Errorf("without a target outputs waited %v: the machine is too fast to show anything", worse)
+	}
+	if first > 2*quickest {
+		t.Errorf("the prompt took %v, and %v without a target", first, quickest)
+	}
+}
+
+// Random load on a machine: steps keep the target by their estimate unless
+// they have only the least of prompts, prompts get at least that, and cut
+// chunks end on a panel.
+func TestStepsKeepTheTarget(t *testing.T) {
+	paced, floored, cut := 0, 0, 0
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 10))
+		target := time.Duration(60+rng.IntN(300)) * time.Millisecond
+		m := newMachine(t, Config{MaxSeqs: 12, MaxBatchTokens: 256, MaxModelLen: 4096, ITLTarget: target, MaxDrafts: rng.IntN(2) * 4})
+		m.took = func(p *Plan) time.Duration {
+			d := speeds(p)
+			if rng.IntN(30) == 0 {
+				d *= time.Duration(2 + rng.IntN(8)) // the machine was busy elsewhere
+			}
+			return d + time.Duration(rng.IntN(int(d)/10))
+		}
+		m.accept = func() bool { return rng.IntN(2) == 0 }
+		for range 600 {
+			if rng.IntN(12) == 0 && m.s.Stats().Waiting < 4 {
+				m.submit(t, Request{Prompt: text(rng, 1+rng.IntN(2000)), MaxTokens: 1 + rng.IntN(100), Class: inference.Default, Speculate: true})
+			}
+			ready := m.s.cost.Ready()
+			estimated := m.s.cost.Error()
+			if !m.step() {
+				continue
+			}
+			p := &m.plan
+			if err := m.s.CheckInvariants(); err != nil {
+				t.Fatal(err)
+			}
+			prompts := m.promptsLeft()
+			if p.Decodes == 0 || !ready {
+				continue
+			}
+			paced++
+			limit := time.Duration(float64(target) / (1 + estimated))
+			if p.Estimate > limit && m.prompt > leastPrompt {
+				t.Fatalf("world %d: a step of %d prompt rows is to take %v, limit %v", seed, m.prompt, p.Estimate, limit)
+			}
+			if p.Estimate > limit && p.Drafts > 0 {
+				t.Fatalf("world %d: %d drafts in a step that is to take %v, limit %v", seed, p.Drafts, p.Estimate, limit)
+			}
+			if p.Estimate > limit {
+				floored++
+			}
+			if prompts > 0 && m.prompt < leastPrompt {
+				t.Fatalf("world %d: %d prompt rows in a step while %d prompts wait for theirs", seed, m.prompt, prompts)
+			}
+			if prompts > 0 && p.Rows < m.s.cfg.MaxBatchTokens {
+				cut++
+			}
+		}
+	}
+	t.Logf("%d steps with outputs, %d above the target by their floor, %d cut", paced, floored, cut)
+	if paced < 2000 || floored < 20 || cut < 100 {
+		t.Error("too few steps to show anything")
+	}
+}
+
+// promptsLeft is how many prompts the last step began and did not finish.
+func (m *machine) promptsLeft() int {
+	n := 0
+	for _, q := range m.s.running {
+		if q.produced == 0 && q.computed > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestCutChunksEndOnAPanel(t *testing.T) {
+	m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget})
+	m.took = speeds
+	rng := rand.New(rand.NewPCG(1, 12))
+	for range 3 {
+		m.submit(t, Request{Prompt: text(rng, 77), MaxTokens: 2000, Class: inference.Default})
+	}
+	for range 50 {
+		m.step()
+	}
+	m.submit(t, Request{Prompt: text(rng, 3001), MaxTokens: 1, Class: inference.Default})
+	chunks := 0
+	for m.step() && m.s.Stats().Length == 0 {
+		for i := range m.plan.Chunks {
+			if c := &m.plan.Chunks[i]; !c.Decode && !c.Final {
+				chunks++
+				if c.Count%panel != 0 {
+					t.Errorf("a chunk of %d rows", c.Count)
+				}
+			}
+		}
+	}
+	if chunks < 20 {
+		t.Errorf("only %d chunks", chunks)
+	}
+}
+
+// With nothing decoding a prompt takes the whole budget, whatever the target.
+func TestPromptsAloneAreNotPaced(t *testing.T) {
+	m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: time.Millisecond})
+	m.took = speeds
+	m.submit(t, Request{Prompt: text(rand.New(rand.NewPCG(1, 13)), 4096), MaxTokens: 1, Class: inference.Default})
+	for range 8 {
+		if m.step(); m.plan.Rows != 512 {
+			t.Errorf("%d rows, want the whole budget of 512", m.plan.Rows)
+		}
+	}
+}
+
+// The same times give the same plans.
+func TestPacedPlansAreDeterministic(t *testing.T) {
+	run := func() (rows []int) {
+		rng := rand.New(rand.NewPCG(3, 14))
+		m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 256, MaxModelLen: 4096, ITLTarget: itlTarget, MaxDrafts: 3})
+		m.took = func(p *Plan) time.Duration { return speeds(p) + time.Duration(rng.IntN(5_000_000)) }
+		m.accept = func() bool { return rng.IntN(2) == 0 }
+		for range 300 {
+			if rng.IntN(9) == 0 {
+				m.submit(t, Request{Prompt: text(rng, 1+rng.IntN(900)), MaxTokens: 1 + rng.IntN(60), Class: inference.Default, Speculate: true})
+			}
+			m.step()
+			rows = append(rows, m.plan.Rows, m.plan.Drafts, int(m.plan.Estimate))
+		}
+		return rows
+	}
+	a, b := run(), run()
+	for i := range a {
+		if a[i] != b[i] {
+			t.Fatalf("value %d is %d, then %d", i, a[i], b[i])
+		}
+	}
+}
