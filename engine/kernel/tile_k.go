@@ -118,28 +118,31 @@ func expandQ5K(codes, tile []byte) {
 // those of k-quad 4s+i at bits 2s; scales [16][16]; d [16].
 func packQ6K(tile, src []byte, stride int) {
 	for r := range tileLanes {
-		block := src[r*stride:]
-		for g := range 4 {
-			var codes [16]uint32
-			for q := range codes {
-				codes[q] = codes6(block, 16*g+q)
-			}
-			for q := range 8 {
-				putQuad(tile, 512*g+64*q+4*r, codes[q]&low4|codes[q+8]&low4<<4)
-			}
-			for i := range 4 {
-				v := uint32(0)
-				for s := range 4 {
-					v |= codes[4*s+i] >> 4 & low2 << (2 * s)
-				}
-				putQuad(tile, 2048+256*g+64*i+4*r, v)
-			}
+		block := src[r*stride:][:q6kBytes]
+		for half := range 2 {
+			packHalfQ6K(tile[1024*half+4*r:], tile[2048+512*half+4*r:], block[64*half:], block[128+32*half:])
 		}
 		for j, scale := range block[192:208] {
 			tile[3072+16*j+r] = scale
 		}
 	}
 	lanes(tile[3328:], src, stride, 208)
+}
+
+// packHalfQ6K lays out 128 values of one row: of runs of 32 values, in the file,
+// nibbles of the first and third share 32 bytes, those of the second and fourth
+// share 32 more, and all four share 32 bytes of high bits.
+func packHalfQ6K(codes, bits, nibbles, high []byte) {
+	for q := range 8 {
+		a, b := quad(nibbles, 4*q), quad(nibbles, 32+4*q)
+		putQuad(codes, 64*q, a&low4|b&low4<<4)
+		putQuad(codes, 512+64*q, a>>4&low4|b&^low4)
+	}
+	for i := range 4 {
+		a, b := quad(high, 4*i), quad(high, 16+4*i)
+		putQuad(bits, 64*i, a&low2|b&low2<<2|a>>2&low2<<4|b>>2&low2<<6)
+		putQuad(bits, 256+64*i, a>>4&low2|b>>4&low2<<2|a>>6&low2<<4|b>>6&low2<<6)
+	}
 }
 
 func unpackQ6K(block, tile []byte, lane int) {
@@ -168,16 +171,7 @@ func tileCodes6(tile []byte, q, lane int) uint32 {
 	return nibbles | quad(tile, 2048+256*g+64*i+4*lane)>>(2*s)&low2<<4
 }
 
-// codes6 reads k-quad q of 64 from a row's superblock; of each half of 128
-// values, 32 bytes hold nibbles of the first and third 32 values, 32 more those
-// of the second and fourth, and 32 of high bits two for each.
-func codes6(block []byte, q int) uint32 {
-	half, run, at := q/32, q%32/8, 4*(q%8)
-	nibbles := quad(block, 64*half+32*(run%2)+at) >> (4 * (run / 2)) & low4
-	return nibbles | quad(block, 128+32*half+at)>>(2*run)&low2<<4
-}
-
-// putCodes6 adds k-quad q to a cleared superblock.
+// putCodes6 adds k-quad q of 64 to a row's superblock, cleared before.
 func putCodes6(block []byte, q int, codes uint32) {
 	half, run, at := q/32, q%32/8, 4*(q%8)
 	low, high := 64*half+32*(run%2)+at, 128+32*half+at

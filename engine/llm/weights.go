@@ -5,9 +5,11 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/internal/cpu"
 )
 
 // linear is a weight matrix and its bias, nil where the model has none.
@@ -42,7 +44,6 @@ type loader struct {
 	f       *gguf.File
 	wants   []want
 	claimed map[string]bool
-	chunk   []byte // of the file, on its way into a layout
 	err     error
 }
 
@@ -52,6 +53,7 @@ type want struct {
 	rows, cols int
 	matrix     **kernel.Matrix // or
 	vector     *[]float32
+	memory     []byte // in the arena
 }
 
 func (l *loader) fail(format string, args ...any) {
@@ -181,10 +183,11 @@ func (w *want) bytes() (int, error) {
 	return n, nil
 }
 
-// readChunk is how much is read between two calls of progress.
-const readChunk = 4 << 20
+// readChunk is how much a worker reads at a time.
+const readChunk = 1 << 20
 
-// load reads every wanted tensor into one arena.
+// load reads every wanted tensor into one arena, on as many goroutines as there
+// are threads: laying rows out costs as much as reading them.
 func (l *loader) load(w *weights, progress func(done, total int64)) error {
 	total, err := l.arenaBytes()
 	if err != nil {
@@ -194,14 +197,33 @@ func (l *loader) load(w *weights, progress func(done, total int64)) error {
 		return fmt.Errorf("reserve %d bytes for weights: %w", total, err)
 	}
 	w.bytes = total
-	done := int64(0)
 	for i := range l.wants {
-		if err := l.read(&l.wants[i], w.arena, func(n int) {
-			done += int64(n)
-			progress(min(done, total), total)
-		}); err != nil {
+		if err := l.wants[i].reserve(w.arena); err != nil {
 			return err
 		}
+	}
+	var next atomic.Int64
+	workers := min(cpu.Threads(), len(l.wants))
+	news, failed := make(chan int, 64), make(chan error, workers)
+	for range workers {
+		go func() { failed <- l.work(&next, news) }()
+	}
+	done := int64(0)
+	for workers > 0 {
+		select {
+		case n := <-news:
+			done += int64(n)
+			progress(min(done, total), total)
+		case e := <-failed:
+			workers--
+			if err == nil && e != nil {
+				err = e
+				next.Store(int64(len(l.wants)))
+			}
+		}
+	}
+	if err != nil {
+		return err
 	}
 	progress(total, total)
 	if w.output == nil {
@@ -210,36 +232,45 @@ func (l *loader) load(w *weights, progress func(done, total int64)) error {
 	return nil
 }
 
-func (l *loader) read(w *want, arena *gguf.Arena, advance func(int)) error {
+// work reads tensors until none is left, telling the bytes it has read.
+func (l *loader) work(next *atomic.Int64, news chan<- int) error {
+	chunk := make([]byte, 0, readChunk)
+	for {
+		i := int(next.Add(1)) - 1
+		if i >= len(l.wants) {
+			return nil
+		}
+		if err := l.read(&l.wants[i], &chunk, func(n int) { news <- n }); err != nil {
+			return err
+		}
+	}
+}
+
+// reserve takes the tensor's memory.
+func (w *want) reserve(arena *gguf.Arena) error {
 	n, err := w.bytes()
 	if err != nil {
 		return err
 	}
-	mem, err := arena.Alloc(n, arenaAlign)
-	if err != nil {
+	if w.memory, err = arena.Alloc(n, arenaAlign); err != nil {
 		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
-	if w.vector != nil {
-		defer advance(n)
-		return l.readVector(w, kernel.Floats(mem))
-	}
-	p, err := kernel.NewPacker(w.tensor.Type, w.rows, w.cols, mem)
-	if err != nil {
-		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
-	}
-	if err := l.pack(w, p, advance); err != nil {
-		return err
-	}
-	*w.matrix, err = p.Matrix()
-	return err
+	return nil
 }
 
-// pack reads a tensor and lays it out, some rows at a time.
-func (l *loader) pack(w *want, p *kernel.Packer, advance func(int)) error {
+func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
+	if w.vector != nil {
+		defer advance(len(w.memory))
+		return l.readVector(w, kernel.Floats(w.memory))
+	}
+	p, err := kernel.NewPacker(w.tensor.Type, w.rows, w.cols, w.memory)
+	if err != nil {
+		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
+	}
 	rows := max(readChunk/p.RowBytes()/kernel.PackRows, 1) * kernel.PackRows
-	l.chunk = slices.Grow(l.chunk[:0], rows*p.RowBytes())
+	*chunk = slices.Grow((*chunk)[:0], rows*p.RowBytes())
 	for r := 0; r < w.rows; r += rows {
-		part := l.chunk[:min(rows, w.rows-r)*p.RowBytes()]
+		part := (*chunk)[:min(rows, w.rows-r)*p.RowBytes()]
 		if err := l.f.ReadTensorAt(w.tensor, part, int64(r*p.RowBytes())); err != nil {
 			return err
 		}
@@ -248,7 +279,8 @@ func (l *loader) pack(w *want, p *kernel.Packer, advance func(int)) error {
 		}
 		advance(len(part))
 	}
-	return nil
+	*w.matrix, err = p.Matrix()
+	return err
 }
 
 func (l *loader) readVector(w *want, dst []float32) error {
