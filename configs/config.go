@@ -59,7 +59,7 @@ type Model struct {
 type Engine struct {
 	Threads       int    // 0 takes every core the process may use, less a fraction of a quota
 	CPULevel      string // one of CPULevels
-	BlockTokens   int    // tokens per KV block
+	BlockTokens   int    // tokens per KV block, a multiple of 16
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of what is free
 	CheckTensors  bool   // refuse weights that are not finite
@@ -164,7 +164,7 @@ func settings(c *Config) []Setting {
 		{Key: "engine.cpu_level", Flag: "cpu-level", Usage: "instructions to compute with; auto is the best of the machine",
 			binding: bindChoice(&c.Engine.CPULevel, CPULevels)},
 		{Key: "engine.block_size", Flag: "block-size", Usage: "tokens per block of the KV cache",
-			binding: bindInt(&c.Engine.BlockTokens, 1, 256, "")},
+			binding: bindMultiple(&c.Engine.BlockTokens, 16, 256)},
 		{Key: "engine.kv_cache_dtype", Flag: "kv-cache-dtype", Usage: "type of the KV cache; auto is f16",
 			binding: bindChoice(&c.Engine.KVType, KVTypes)},
 		{Key: "engine.kv_cache_memory_bytes", Flag: "kv-cache-memory-bytes", Usage: "memory of the KV cache; 0 derives it from what is free",

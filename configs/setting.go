@@ -116,6 +116,20 @@ func bindInt(p *int, low, high int, note string) binding {
 	}
 }
 
+// bindMultiple takes multiples of step, itself included.
+func bindMultiple(p *int, step, high int) binding {
+	b := bindInt(p, step, high, "")
+	set := b.set
+	b.accepts = fmt.Sprintf("a multiple of %d from %d to %d", step, step, high)
+	b.set = func(s string) error {
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil && n%int64(step) != 0 {
+			return refused(fmt.Sprintf("is not a multiple of %d", step))
+		}
+		return set(s)
+	}
+	return b
+}
+
 func bindBool(p *bool) binding {
 	return binding{
 		kind: boolean, accepts: "true or false",

@@ -1,11 +1,31 @@
 package kernel
 
-import "weir/kvcache"
+import (
+	"math"
 
-// tileRows is how many query rows share one pass over the keys: enough to
-// spread the cost of decoding a key, few enough that the scores of a long
-// context stay in the second-level cache.
-const tileRows = 8
+	"weir/kvcache"
+)
+
+const (
+	// segmentTokens is how many positions are weighed together. Segments begin
+	// at its multiples, whatever the batch, so that a row's result depends on
+	// its position alone; each is computed by itself and then merged in order.
+	// Sums of q8_0 codes over a segment fit 32 bits; see [weightCodes].
+	segmentTokens = 512
+
+	// scoreStride is the distance between lanes of scores, in floats: a little
+	// more than a segment, so that lanes do not compete for the same sets of
+	// the first-level cache.
+	scoreStride = segmentTokens + 16
+
+	// attendLanes is how many query vectors share one pass over keys and values,
+	// where there are as many rows: the scores of a segment stay in the
+	// second-level cache.
+	attendLanes = 32
+
+	// laneStep is how many query vectors a kernel works on at a time.
+	laneStep = 4
+)
 
 // Span is a run of query rows of one sequence: rows [Row, Row+Count) of the
 // batch stand at positions [Start, Start+Count), and Blocks covers positions
@@ -18,102 +38,145 @@ type Span struct {
 	Blocks []kvcache.BlockID
 }
 
+// end is the number of positions that the span sees.
+func (s Span) end() int { return s.Start + s.Count }
+
+func (s Span) segments() int { return (s.end() + segmentTokens - 1) / segmentTokens }
+
 // Attention computes causal grouped-query attention over the paged store for
 // every row of every span: out[r][h] = softmax(q[r][h].K * scale) V. q and out
 // are [rows][heads*HeadDim]. The work of a span grows with its own length
-// only. Each row's sums run over positions in ascending order.
+// only. A row's sums run over segments of fixed positions in ascending order,
+// whoever computes them.
 func (c *CPU) Attention(out, q []float32, kv *KV, layer, heads int, spans []Span, scale float32) {
 	j := &c.attend
-	j.cpu, j.out, j.q, j.kv, j.layer, j.heads, j.scale = c, out, q, kv, layer, heads, scale
-	j.tiles = j.tiles[:0]
-	longest := 0
-	for _, s := range spans {
-		longest = max(longest, s.Start+s.Count)
-		for lo := 0; lo < s.Count; lo += tileRows {
-			n := min(tileRows, s.Count-lo)
-			j.tiles = append(j.tiles, Span{Row: s.Row + lo, Count: n, Start: s.Start + lo, Blocks: s.Blocks})
-		}
+	j.level, j.out, j.q, j.kv, j.layer, j.scale = c.level, out, q, kv, layer, scale
+	j.heads, j.group = heads, heads/kv.KVHeads
+	j.plan(spans, c.pool.Workers())
+	if len(j.work) < c.pool.Workers() {
+		j.work = make([]attendWork, c.pool.Workers())
 	}
-	group := heads / kv.KVHeads
-	c.reserve(kv.HeadDim + tileRows*group*longest)
-	c.pool.Run(j, len(j.tiles)*kv.KVHeads, 1)
+	for i := range j.work {
+		j.work[i].reserve(j.lanes, kv.HeadDim)
+	}
+	c.pool.Run(j, len(j.parts)*kv.KVHeads, 1)
+	if j.splits > 0 {
+		j.gather.attendJob = j
+		c.pool.Run(&j.gather, len(j.parts)*kv.KVHeads, 1)
+	}
 }
 
 type attendJob struct {
-	cpu    *CPU
+	level  Level
 	out, q []float32
 	kv     *KV
 	layer  int
 	heads  int
+	group  int // query heads per key head
 	scale  float32
-	tiles  []Span
+
+	tiles   []Span       // runs of rows that share passes
+	parts   []attendPart // of tiles, in order
+	work    []attendWork // per worker
+	partial []float32    // results of segments of tiles that are split
+	splits  int          // segments in partial
+	lanes   int          // the most of a tile
+	gather  gatherJob
 }
 
-// Do handles one tile of rows and one key/value head, with all query heads
-// that share it.
+// attendPart is what one worker does for one key head: segments [from, to) of
+// a tile of rows. Where a tile has one part, saved is -1; where it is split its
+// segments' results are kept in partial from segment saved on.
+type attendPart struct {
+	tile     int
+	from, to int
+	saved    int
+}
+
+// plan cuts the spans into tiles and the tiles into parts. Long tiles are split
+// only where workers would idle.
+func (j *attendJob) plan(spans []Span, workers int) {
+	j.tiles, j.parts, j.splits, j.lanes = j.tiles[:0], j.parts[:0], 0, 0
+	rows, total := max(1, attendLanes/j.group), 0
+	for _, s := range spans {
+		for lo := 0; lo < s.Count; lo += rows {
+			t := Span{Row: s.Row + lo, Count: min(rows, s.Count-lo), Start: s.Start + lo, Blocks: s.Blocks}
+			j.tiles = append(j.tiles, t)
+			total += t.segments()
+			j.lanes = max(j.lanes, t.Count*j.group)
+		}
+	}
+	most := max(1, total*j.kv.KVHeads/(4*workers)) // segments of a part
+	if workers == 1 {
+		most = math.MaxInt
+	}
+	for i, t := range j.tiles {
+		n := t.segments()
+		if n <= most {
+			j.parts = append(j.parts, attendPart{tile: i, to: n, saved: -1})
+			continue
+		}
+		for lo := 0; lo < n; lo += most {
+			j.parts = append(j.parts, attendPart{tile: i, from: lo, to: min(lo+most, n), saved: j.splits + lo})
+		}
+		j.splits += n
+	}
+	if n := j.splits * j.kv.KVHeads * j.savedFloats(); n > len(j.partial) {
+		j.partial = make([]float32, max(n, 2*len(j.partial)))
+	}
+}
+
+// savedFloats is the size of one segment's result: per lane its top score, its
+// sum and its mixed values.
+func (j *attendJob) savedFloats() int { return j.lanes * (2 + j.kv.HeadDim) }
+
+// saved is the place of a segment's result in partial.
+func (j *attendJob) saved(segment, head int) []float32 {
+	n := j.savedFloats()
+	o := (segment*j.kv.KVHeads + head) * n
+	return j.partial[o : o+n]
+}
+
+// Do computes one part for one key head, with all query heads that share it.
 func (j *attendJob) Do(worker, item int) {
-	kv := j.kv
-	t, head := j.tiles[item/kv.KVHeads], item%kv.KVHeads
-	vec := j.cpu.scratch[worker][:kv.HeadDim]
-	scores := j.cpu.scratch[worker][kv.HeadDim:]
-	length := t.Start + t.Count
-	j.score(t, head, vec, scores, length)
-	j.mix(t, head, vec, scores, length)
+	p, head := j.parts[item/j.kv.KVHeads], item%j.kv.KVHeads
+	w := &j.work[worker]
+	w.begin(j, j.tiles[p.tile], head)
+	for s := p.from; s < p.to; s++ {
+		w.segment(s)
+		if p.saved >= 0 {
+			w.save(j.saved(p.saved+s-p.from, head))
+		} else {
+			w.merge(s * segmentTokens)
+		}
+	}
+	if p.saved < 0 {
+		w.finish()
+	}
 }
 
-// query returns the place of row r's query head h of the group of head, in q
-// or out.
-func (j *attendJob) query(x []float32, t Span, r, head, h int) []float32 {
-	d, group := j.kv.HeadDim, j.heads/j.kv.KVHeads
-	o := ((t.Row+r)*j.heads + head*group + h) * d
+// gatherJob merges the segments of split tiles, in order.
+type gatherJob struct{ *attendJob }
+
+// Do merges one tile and key head; the item of the tile's first part does it.
+func (j *gatherJob) Do(worker, item int) {
+	p, head := j.parts[item/j.kv.KVHeads], item%j.kv.KVHeads
+	if p.saved < 0 || p.from > 0 {
+		return
+	}
+	w, t := &j.work[worker], j.tiles[p.tile]
+	w.aim(j.attendJob, t, head)
+	for s := range t.segments() {
+		w.restore(j.saved(p.saved+s, head))
+		w.merge(s * segmentTokens)
+	}
+	w.finish()
+}
+
+// vector returns the place of a lane's query head, in q or out: lanes are
+// rows by the query heads of the group of head.
+func (j *attendJob) vector(x []float32, t Span, head, lane int) []float32 {
+	d := j.kv.HeadDim
+	o := ((t.Row+lane/j.group)*j.heads + head*j.group + lane%j.group) * d
 	return x[o : o+d]
-}
-
-// score fills scores, [row][group][length], with scaled products up to each
-// row's own position.
-func (j *attendJob) score(t Span, head int, vec, scores []float32, length int) {
-	group := j.heads / j.kv.KVHeads
-	for pos := range length {
-		k := j.kv.head(j.kv.keys, j.layer, t.Blocks, pos, head, vec)
-		for r := max(0, pos-t.Start); r < t.Count; r++ {
-			for h := range group {
-				scores[(r*group+h)*length+pos] = dot(k, j.query(j.q, t, r, head, h)) * j.scale
-			}
-		}
-	}
-}
-
-// mix turns each row's scores into weights and adds up the values.
-func (j *attendJob) mix(t Span, head int, vec, scores []float32, length int) {
-	group := j.heads / j.kv.KVHeads
-	for r := range t.Count {
-		for h := range group {
-			s := scores[(r*group+h)*length:][:t.Start+r+1]
-			inv := 1 / softmax(s)
-			for i := range s {
-				s[i] *= inv
-			}
-			clear(j.query(j.out, t, r, head, h))
-		}
-	}
-	for pos := range length {
-		v := j.kv.head(j.kv.vals, j.layer, t.Blocks, pos, head, vec)
-		for r := max(0, pos-t.Start); r < t.Count; r++ {
-			for h := range group {
-				axpy(j.query(j.out, t, r, head, h), scores[(r*group+h)*length+pos], v)
-			}
-		}
-	}
-}
-
-// head returns one head's vector at a position, decoded into vec where it is
-// not stored as floats.
-func (kv *KV) head(data []byte, layer int, blocks []kvcache.BlockID, pos, head int, vec []float32) []float32 {
-	o := kv.at(layer, blocks[pos/kv.BlockTokens], pos%kv.BlockTokens) + head*kv.headBytes
-	raw := data[o : o+kv.headBytes]
-	if kv.Type == KVF32 {
-		return Floats(raw)
-	}
-	Decode(kv.Type.weightType(), vec, raw)
-	return vec
 }

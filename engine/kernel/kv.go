@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -44,17 +45,12 @@ func ParseKVType(s string) (KVType, error) {
 	return 0, fmt.Errorf("kv cache type %q is not known; use auto, f16, q8_0 or f32", s)
 }
 
-// weightType is the row format, shared with weights.
-func (t KVType) weightType() gguf.Type {
-	switch t {
-	case KVQ8:
-		return gguf.TypeQ8_0
-	case KVF32:
-		return gguf.TypeF32
-	default:
-		return gguf.TypeF16
-	}
-}
+// tileTokens is how many tokens of one head lie together: the lanes of a wide
+// register, each lane one token's score.
+const tileTokens = 16
+
+// ErrKVShape is wrapped by errors about stores that cannot be laid out.
+var ErrKVShape = errors.New("bad kv cache shape")
 
 // KVShape fixes the size of a KV store.
 type KVShape struct {
@@ -62,37 +58,59 @@ type KVShape struct {
 	Layers      int
 	KVHeads     int
 	HeadDim     int // of keys and of values
-	BlockTokens int
+	BlockTokens int // a multiple of 16
 	Blocks      int // ids in [0, Blocks); 0 is kvcache's null block
 }
 
-// rowBytes is the memory of one token's keys (or values) in one layer.
-func (s KVShape) rowBytes() int {
-	elems, size, _ := s.Type.weightType().Block()
-	return s.KVHeads * s.HeadDim / elems * size
+// tileBytes is the memory of sixteen tokens' keys and values of one head.
+func (s KVShape) tileBytes() int {
+	switch s.Type {
+	case KVQ8:
+		return 2 * tileTokens * (s.HeadDim + 2*s.HeadDim/blockValues)
+	case KVF32:
+		return 2 * tileTokens * s.HeadDim * 4
+	default:
+		return 2 * tileTokens * s.HeadDim * 2
+	}
 }
 
 // TokenBytes is the memory of one token: keys and values of all layers.
-func (s KVShape) TokenBytes() int { return 2 * s.Layers * s.rowBytes() }
+func (s KVShape) TokenBytes() int { return s.Layers * s.KVHeads * s.tileBytes() / tileTokens }
 
-// Check says whether heads of this size can be stored in this type.
+// Check says whether heads of this size can be stored in this type, in blocks
+// of this size.
 func (s KVShape) Check() error {
-	if elems, _, _ := s.Type.weightType().Block(); s.HeadDim%elems != 0 {
-		return fmt.Errorf("kv cache type %v stores blocks of %d values and the model's heads have %d; use f16", s.Type, elems, s.HeadDim)
+	if s.Type == KVQ8 && s.HeadDim%blockValues != 0 {
+		return fmt.Errorf("%w: type %v stores blocks of %d values and the model's heads have %d; use f16", ErrKVShape, s.Type, blockValues, s.HeadDim)
+	}
+	if s.BlockTokens < tileTokens || s.BlockTokens%tileTokens != 0 {
+		return fmt.Errorf("%w: blocks of %d tokens; --block-size must be a multiple of %d", ErrKVShape, s.BlockTokens, tileTokens)
 	}
 	return nil
 }
 
 // KV holds the keys and values of every layer by block. Which block belongs
-// to whom is kvcache's business; here a block is a place. Within a layer a
-// block's tokens lie together, each token's heads one after another.
+// to whom is kvcache's business; here a block is a place. Within a layer and a
+// block each head has its tiles of sixteen tokens, laid out as the attention
+// kernels read them (see [KV.tile]):
+//
+//	f32, f16  keys [headDim][16], values [16][headDim]
+//	q8_0      keys [headDim/4][16][4], values [headDim/32][4][32][4],
+//	          key scales [headDim/32][16], value scales [headDim/32][16]
+//
+// In keys the tokens are neighbours, so that one register holds a product's
+// terms of sixteen scores. Codes of q8_0 are kept plus 128, as VPDPBUSD takes
+// one unsigned operand, in groups of the four that it adds up: of keys four
+// values of a token, of values four tokens. Scales are float16, one for 32
+// values of a token. What lies at tokens that were never stored is arbitrary
+// and never enters a result.
 type KV struct {
 	KVShape
 
-	row        int // bytes
-	headBytes  int
-	keys, vals []byte // [layer][block][token][head]
-	arena      *gguf.Arena
+	tileSize  int    // bytes
+	blockSize int    // bytes: the tiles of all heads of a block in a layer
+	data      []byte // [layer][block][head][tile]
+	arena     *gguf.Arena
 }
 
 // NewKV reserves the store; pages that are never written cost nothing where
@@ -101,78 +119,58 @@ func NewKV(s KVShape) (*KV, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	half := s.Layers * s.Blocks * s.BlockTokens * s.rowBytes()
-	arena, err := gguf.NewArena(int64(2*half) + 128)
-	if err != nil {
-		return nil, fmt.Errorf("reserve kv cache of %d bytes: %w", 2*half, err)
+	kv := &KV{KVShape: s, tileSize: s.tileBytes()}
+	kv.blockSize = s.KVHeads * (s.BlockTokens / tileTokens) * kv.tileSize
+	size := s.Layers * s.Blocks * kv.blockSize
+	var err error
+	if kv.arena, err = gguf.NewArena(int64(size) + 64); err != nil {
+		return nil, fmt.Errorf("reserve kv cache of %d bytes: %w", size, err)
 	}
-	kv := &KV{KVShape: s, row: s.rowBytes(), headBytes: s.rowBytes() / s.KVHeads, arena: arena}
-	if kv.keys, err = arena.Alloc(half, 64); err == nil {
-		kv.vals, err = arena.Alloc(half, 64)
-	}
-	if err != nil {
+	if kv.data, err = kv.arena.Alloc(size, 64); err != nil {
 		return nil, fmt.Errorf("reserve kv cache: %w", err)
 	}
 	return kv, nil
 }
 
 // Bytes is the reserved memory.
-func (kv *KV) Bytes() int { return len(kv.keys) + len(kv.vals) }
+func (kv *KV) Bytes() int { return len(kv.data) }
 
 // Close releases the memory; no use may follow.
 func (kv *KV) Close() error { return kv.arena.Release() }
 
-// at is the offset of a token's row.
-func (kv *KV) at(layer int, block kvcache.BlockID, token int) int {
-	return ((layer*kv.Blocks+int(block))*kv.BlockTokens + token) * kv.row
+// block is the offset of a block's tiles of all heads.
+func (kv *KV) block(layer int, block kvcache.BlockID) int {
+	return (layer*kv.Blocks + int(block)) * kv.blockSize
 }
 
-// Place is where one token's key and value are stored.
-type Place struct {
-	Block kvcache.BlockID
-	Token int // within the block
+// tile is the offset of the tile that holds a token of a block.
+func (kv *KV) tile(layer int, block kvcache.BlockID, head, token int) int {
+	return kv.block(layer, block) + (head*(kv.BlockTokens/tileTokens)+token/tileTokens)*kv.tileSize
 }
 
-// StoreKV writes keys and values, each [len(places)][KVHeads*HeadDim], of a
-// layer to their places, no two of which are the same.
-func (c *CPU) StoreKV(kv *KV, layer int, k, v []float32, places []Place) {
-	c.store = storeJob{kv: kv, layer: layer, k: k, v: v, places: places}
-	c.pool.Run(&c.store, len(places), grainMACs/(8*kv.KVHeads*kv.HeadDim)+1)
-}
-
-type storeJob struct {
-	kv     *KV
-	layer  int
-	k, v   []float32
-	places []Place
-}
-
-func (j *storeJob) Do(_, row int) {
-	kv, n := j.kv, j.kv.KVHeads*j.kv.HeadDim
-	o := kv.at(j.layer, j.places[row].Block, j.places[row].Token)
-	encode(kv.Type, kv.keys[o:o+kv.row], j.k[row*n:(row+1)*n])
-	encode(kv.Type, kv.vals[o:o+kv.row], j.v[row*n:(row+1)*n])
-}
-
-// CopyRows copies the first rows tokens of block src to dst in every layer.
-func (kv *KV) CopyRows(src, dst kvcache.BlockID, rows int) {
-	for l := range kv.Layers {
-		s, d, n := kv.at(l, src, 0), kv.at(l, dst, 0), rows*kv.row
-		copy(kv.keys[d:d+n], kv.keys[s:s+n])
-		copy(kv.vals[d:d+n], kv.vals[s:s+n])
+// Offsets of a tile's parts from its beginning, in bytes. Keys come first.
+func (kv *KV) valuesAt() int {
+	switch kv.Type {
+	case KVQ8:
+		return tileTokens * kv.HeadDim
+	case KVF32:
+		return tileTokens * kv.HeadDim * 4
+	default:
+		return tileTokens * kv.HeadDim * 2
 	}
 }
 
-func encode(t KVType, dst []byte, src []float32) {
-	switch t {
-	case KVF16:
-		for i, v := range src {
-			h := F32ToF16(v)
-			dst[2*i], dst[2*i+1] = byte(h), byte(h>>8)
+func (kv *KV) keyScalesAt() int   { return 2 * tileTokens * kv.HeadDim }
+func (kv *KV) valueScalesAt() int { return 2*tileTokens*kv.HeadDim + kv.HeadDim }
+
+// CopyRows copies the first rows tokens of block src to dst in every layer;
+// what dst holds at later tokens is arbitrary after that.
+func (kv *KV) CopyRows(src, dst kvcache.BlockID, rows int) {
+	tiles := (rows + tileTokens - 1) / tileTokens
+	for l := range kv.Layers {
+		for h := range kv.KVHeads {
+			s, d, n := kv.tile(l, src, h, 0), kv.tile(l, dst, h, 0), tiles*kv.tileSize
+			copy(kv.data[d:d+n], kv.data[s:s+n])
 		}
-	case KVQ8:
-		QuantizeQ8_0(dst, src)
-	case KVF32:
-		copy(Floats(dst), src)
 	}
 }

@@ -95,6 +95,3 @@ func pieces(n int) int { return (n + pieceElems - 1) / pieceElems }
 func piece(x []float32, i int) []float32 {
 	return x[i*pieceElems : min((i+1)*pieceElems, len(x))]
 }
-
-// softmax is softmaxRow at the level that runs everywhere.
-func softmax(s []float32) float32 { return softmaxRow(Portable, s) }

@@ -180,8 +180,8 @@ func TestAnswersDoNotDependOnHowTheEngineIsRun(t *testing.T) {
 		{BlockTokens: 16},
 		{BlockTokens: 64, KVBlocks: 40},
 		{BlockTokens: 16, Scheduler: scheduler.Config{PrefillChunk: 16}},
-		{BlockTokens: 4, Threads: 5, Scheduler: scheduler.Config{MaxBatchTokens: 17, MaxSeqs: 9}},
-		{BlockTokens: 8, KVBlocks: 33, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1}},
+		{BlockTokens: 48, Threads: 5, Scheduler: scheduler.Config{MaxBatchTokens: 17, MaxSeqs: 9}},
+		{BlockTokens: 16, KVBlocks: 17, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1}},
 	} {
 		t.Run(fmt.Sprintf("block=%d,chunk=%d,blocks=%d", o.BlockTokens, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
 			e := start(t, f, o)
@@ -301,7 +301,7 @@ func TestPoolingLeavesTheSamePass(t *testing.T) {
 			mean[k] += hidden[i*m.width+k] / float32(len(p))
 		}
 	}
-	e := start(t, f, Options{BlockTokens: 4, KVBlocks: 64, Scheduler: scheduler.Config{PrefillChunk: 5}})
+	e := start(t, f, Options{BlockTokens: 16, KVBlocks: 64, Scheduler: scheduler.Config{PrefillChunk: 5}})
 	for pooling, want := range map[inference.Pooling][]float32{
 		inference.PoolingMean: mean,
 		inference.PoolingCLS:  hidden[:m.width],
@@ -320,13 +320,14 @@ func TestPoolingLeavesTheSamePass(t *testing.T) {
 }
 
 func hiddenStates(t *testing.T, m *model, c *kernel.CPU, p []int32) []float32 {
-	kv, err := kernel.NewKV(kernel.KVShape{Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: len(p), Blocks: 2})
+	blockTokens := (len(p) + 15) &^ 15
+	kv, err := kernel.NewKV(kernel.KVShape{Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer kv.Close()
 	var b batch
-	b.add(p, 0, []kvcache.BlockID{1}, len(p))
+	b.add(p, 0, []kvcache.BlockID{1}, blockTokens)
 	for i := range p {
 		b.output = append(b.output, i)
 	}

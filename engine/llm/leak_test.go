@@ -20,7 +20,7 @@ func TestRandomCancelsLeakNothing(t *testing.T) {
 		requests = 200
 	}
 	before := runtime.NumGoroutine()
-	e := start(t, families[1], Options{BlockTokens: 8, KVBlocks: 60, MaxModelLen: 200,
+	e := start(t, families[1], Options{BlockTokens: 16, KVBlocks: 30, MaxModelLen: 200,
 		Scheduler: scheduler.Config{MaxSeqs: 12, MaxBatchTokens: 48, PrefillChunk: 16, OutputEstimate: 4, MaxWaiting: 4096}})
 	var wg sync.WaitGroup
 	for worker := range 16 {

@@ -17,7 +17,7 @@ type Options struct {
 	KVType      kernel.KVType // of the cache
 	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int           // blocks for the cache, null block included; overrides KVBytes
-	BlockTokens int           // tokens per block; 0 is 16
+	BlockTokens int           // tokens per block, a multiple of 16; 0 is 16
 	MaxModelLen int           // longest sequence; 0 is the model's context, less where the cache is smaller; above it positions are extrapolated
 	Secret      []byte        // makes prefix hashes unpredictable; share it among replicas
 

@@ -27,6 +27,7 @@ var families = []family{
 	{"engine/kernel", "kernel", "block_product_avx2", blockProductsAVX2},
 	{"engine/kernel", "kernel", "quantize", quantizers},
 	{"engine/kernel", "kernel", "vector", vectors},
+	{"engine/kernel", "kernel", "attention", attentions},
 	{"engine/kernel", "kernel", "pause", pauses},
 	{"internal/roofline", "roofline", "limit", rooflines},
 }

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Shapes that engine/kernel's attention fixes, in bytes.
+const (
+	laneStep    = 4              // query vectors at a time
+	scoreStride = (512 + 16) * 4 // between lanes of scores
+	queryBlock  = 40 * 4         // four lanes' codes, scales and corrections of 32 values
+	queryScales = 32 * 4         // in it
+	queryBias   = 36 * 4         // in it
+	keyBlock    = 512            // key or value codes of 32 values in a tile
+	scaleBlock  = 32             // their scales
+	codeLane    = 2 * 512        // weightCodes: between lanes
+	codeLow     = 512            // the lower halves
+	codeStep    = 4 * codeLane   // the steps
+	codeBias    = codeStep + 4*4 // the corrections
+	tileFloats  = 16 * 4         // sixteen scores
+	weightMax   = float32(1<<14 - 1)
+)
+
+// attentions writes the kernels of attention over tiles of sixteen tokens,
+// which engine/kernel/kv.go lays out and attend_tile.go explains.
+func attentions(ctx *build.Context) {
+	data := make(map[string]bool)
+	for _, wide := range []bool{true, false} {
+		a := &attention{&lanes{Context: ctx, wide: wide, family: "attention", data: data}}
+		a.quantize()
+		a.scoreQ8()
+		a.quantizeWeights()
+		a.mixQ8()
+		for _, half := range []bool{true, false} {
+			a.scoreFloats(half)
+			a.mixFloats(half)
+		}
+		a.blend()
+	}
+}
+
+type attention struct{ *lanes }
+
+func (a *attention) param(name string) reg.GPVirtual {
+	r := a.GP64()
+	a.Load(a.Param(name), r)
+	return r
+}
+
+func (a *attention) copyOf(r reg.Register) reg.GPVirtual {
+	c := a.GP64()
+	a.MOVQ(r, c)
+	return c
+}
+
+// times runs body count times; count is at least one and is used up.
+func (a *attention) times(label string, count reg.Register, by int, body func()) {
+	a.Label(label)
+	body()
+	a.SUBQ(operand.I32(int32(by)), count)
+	a.JNZ(operand.LabelRef(label))
+}
+
+// next is the address of the tile that tiles points at, n places on.
+func (a *attention) next(data, tiles reg.Register, n int) reg.GPVirtual {
+	t := a.GP64()
+	a.MOVQ(at(tiles, 8*n), t)
+	a.ADDQ(data, t)
+	return t
+}
+
+func (a *attention) loadFloats(m operand.Mem, half bool) reg.VecVirtual {
+	v := a.vec()
+	if half {
+		a.VCVTPH2PS(m, v)
+	} else {
+		a.VMOVUPS(m, v)
+	}
+	return v
+}
+
+func (a *attention) words(bits uint32) reg.VecVirtual {
+	v := a.vec()
+	a.VBROADCASTSS(a.static(hex(bits), repeat(bits)...), v)
+	return v
+}
+
+func kind(half bool) (suffix string, size int) {
+	if half {
+		return "F16", 2
+	}
+	return "F32", 4
+}
+
+// scoreFloats takes two tiles at a time, or one in two narrow registers, and
+// four lanes: eight sums in flight hide the latency of the additions.
+func (a *attention) scoreFloats(half bool) {
+	suffix, size := kind(half)
+	a.function("score"+suffix, "(dst *float32, query *uint32, lanes, headDim int, data *byte, tiles *int, count int)",
+		"%s computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].")
+	dst, data, tiles, left := a.param("dst"), a.param("data"), a.param("tiles"), a.param("count")
+	step := 1
+	if a.wide {
+		step = 2
+	}
+	a.times("tiles", left, step, func() {
+		first, second, shift := a.next(data, tiles, 0), reg.Register(nil), 0
+		if a.wide {
+			second = a.next(data, tiles, 1)
+		} else {
+			second, shift = first, 8*size
+		}
+		q, out, n := a.param("query"), a.copyOf(dst), a.param("lanes")
+		a.times("lanes", n, laneStep, func() {
+			sums := a.zeros(2 * laneStep)
+			offset, d := a.GP64(), a.param("headDim")
+			a.XORQ(offset, offset)
+			a.times("dims", d, 1, func() {
+				k0 := a.loadFloats(operand.Mem{Base: first, Index: offset, Scale: 1}, half)
+				k1 := a.loadFloats(operand.Mem{Base: second, Index: offset, Scale: 1, Disp: shift}, half)
+				for l := range laneStep {
+					f := a.vec()
+					a.VBROADCASTSS(at(q, 4*l), f)
+					a.VFMADD231PS(f, k0, sums[2*l])
+					a.VFMADD231PS(f, k1, sums[2*l+1])
+				}
+				a.ADDQ(operand.U8(16*size), offset)
+				a.ADDQ(operand.U8(4*laneStep), q)
+			})
+			for l := range laneStep {
+				a.VMOVUPS(sums[2*l], at(out, l*scoreStride))
+				a.VMOVUPS(sums[2*l+1], at(out, l*scoreStride+4*a.floats()))
+			}
+			a.ADDQ(operand.I32(laneStep*scoreStride), out)
+		})
+		a.ADDQ(operand.U8(8*step), tiles)
+		a.ADDQ(operand.I32(int32(step*tileFloats)), dst)
+	})
+	a.end()
+}
+
+// mixFloats keeps four lanes' sums over a run of elements in registers while it
+// walks the positions: all of the run's additions come in order of position.
+func (a *attention) mixFloats(half bool) {
+	suffix, size := kind(half)
+	a.function("mix"+suffix, "(out, weights *float32, headDim int, data *byte, tiles *int, n int)",
+		"%s computes out[lane][d] += weights[lane][i]*value[i][d] for n positions i; n > 0.")
+	out, weights, dim := a.param("out"), a.param("weights"), a.param("headDim")
+	data := a.param("data")
+	left, most := a.copyOf(dim), 2
+	if a.wide {
+		most = 4
+	}
+	stride := a.copyOf(dim) // between positions, in bytes of 2 or 4 an element
+	a.SHLQ(operand.U8(uint8(size/2)), stride)
+	for run := most; run > 0; run /= 2 {
+		begin, after := "run"+string(rune('0'+run)), "after"+string(rune('0'+run))
+		a.Label(begin)
+		a.CMPQ(left, operand.I32(int32(run*a.floats())))
+		a.JL(operand.LabelRef(after))
+		a.mixRun(begin, run, half, out, weights, dim, data, stride)
+		a.ADDQ(operand.I32(int32(run*a.floats()*4)), out)
+		a.ADDQ(operand.I32(int32(run*a.floats()*size)), data)
+		a.SUBQ(operand.I32(int32(run*a.floats())), left)
+		a.JMP(operand.LabelRef(begin))
+		a.Label(after)
+	}
+	a.end()
+}
+
+func (a *attention) mixRun(label string, run int, half bool, out, weights, dim, data, stride reg.Register) {
+	_, size := kind(half)
+	sums, row := make([]reg.VecVirtual, run*laneStep), a.copyOf(out)
+	for i := range sums {
+		sums[i] = a.vec()
+		a.VMOVUPS(at(row, i%run*4*a.floats()), sums[i])
+		if i%run == run-1 {
+			a.LEAQ(operand.Mem{Base: row, Index: dim, Scale: 4}, row)
+		}
+	}
+	p, tiles, n := a.copyOf(weights), a.param("tiles"), a.param("n")
+	a.Label(label + "tiles")
+	v, turns := a.next(data, tiles, 0), a.GP64()
+	a.MOVQ(operand.I32(16), turns)
+	a.CMPQ(n, turns)
+	a.CMOVQLT(n, turns)
+	a.SUBQ(turns, n)
+	a.times(label+"positions", turns, 1, func() {
+		values := make([]reg.VecVirtual, run)
+		for i := range values {
+			values[i] = a.loadFloats(at(v, i*a.floats()*size), half)
+		}
+		for l := range laneStep {
+			f := a.vec()
+			a.VBROADCASTSS(at(p, l*scoreStride), f)
+			for i, x := range values {
+				a.VFMADD231PS(f, x, sums[l*run+i])
+			}
+		}
+		a.ADDQ(stride, v)
+		a.ADDQ(operand.U8(4), p)
+	})
+	a.ADDQ(operand.U8(8), tiles)
+	a.TESTQ(n, n)
+	a.JNZ(operand.LabelRef(label + "tiles"))
+	row = a.copyOf(out)
+	for i, s := range sums {
+		a.VMOVUPS(s, at(row, i%run*4*a.floats()))
+		if i%run == run-1 {
+			a.LEAQ(operand.Mem{Base: row, Index: dim, Scale: 4}, row)
+		}
+	}
+}
+
+func (a *attention) blend() {
+	a.function("blend", "(acc, x []float32, a, b float32)", "%s computes acc[i] = acc[i]*a + x[i]*b over acc.")
+	acc, n, x := a.base("acc"), a.len("acc"), a.base("x")
+	f, g := a.broadcast("a"), a.broadcast("b")
+	a.walk(n, 1, false, func(p place) {
+		v, t := a.load(acc, p), a.load(x, p)
+		a.VMULPS(g, t, t)
+		a.VFMADD213PS(t, f, v)
+		a.store(v, acc, p)
+	})
+	a.end()
+}
+
+// quantize rounds 32 values to the nearest codes, ties to even.
+func (a *attention) quantize() {
+	a.function("quantize", "(codes *int8, x *float32, inverse float32)",
+		"%s computes codes[i] = round(x[i]*inverse) for 32 values, within [-127,127].")
+	codes, x, f := a.param("codes"), a.param("x"), a.broadcast("inverse")
+	var v []reg.VecVirtual
+	for i := 0; i < 32; i += a.floats() {
+		r := a.vec()
+		a.VMULPS(at(x, 4*i), f, r)
+		a.VCVTPS2DQ(r, r)
+		v = append(v, r)
+	}
+	if a.wide {
+		low := a.words(minus(127))
+		for i, r := range v {
+			a.VPMAXSD(low, r, r)
+			a.VPMOVSDB(r, at(codes, 16*i))
+		}
+	} else {
+		a.VPACKSSDW(v[1], v[0], v[0])
+		a.VPACKSSDW(v[3], v[2], v[2])
+		a.VPACKSSWB(v[2], v[0], v[0])
+		a.VPMAXSB(a.words(0x81818181), v[0], v[0])
+		a.VPERMD(v[0], a.loadFloats(a.static("unpack", 0, 4, 1, 5, 2, 6, 3, 7), false), v[0])
+		a.VMOVDQU(v[0], at(codes, 0))
+	}
+	a.end()
+}
+
+func minus(n int32) uint32 { return uint32(-n) }

@@ -1,0 +1,106 @@
+//go:build amd64 && !purego && !noasm
+
+package kernel
+
+import "unsafe"
+
+func quantizeBy(level Level, codes *[blockValues]int8, x *[blockValues]float32, inverse float32) {
+	switch level {
+	case AVX512:
+		quantizeAVX512(&codes[0], &x[0], inverse)
+	case AVX2:
+		quantizeAVX2(&codes[0], &x[0], inverse)
+	default:
+		quantizePortable(codes, x, inverse)
+	}
+}
+
+func scoreQ8(level Level, dst []float32, query []uint32, lanes, blocks int, data []byte, tiles []int) {
+	switch level {
+	case AVX512:
+		scoreQ8AVX512(&dst[0], &query[0], lanes, blocks, &data[0], &tiles[0], len(tiles))
+	case AVX2:
+		scoreQ8AVX2(&dst[0], &query[0], lanes, blocks, &data[0], &tiles[0], len(tiles))
+	default:
+		scoreQ8Portable(dst, query, lanes, blocks, data, tiles)
+	}
+}
+
+func scoreF16(level Level, dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
+	switch level {
+	case AVX512:
+		scoreF16AVX512(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+	case AVX2:
+		scoreF16AVX2(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+	default:
+		scoreF16Portable(dst, query, lanes, headDim, data, tiles)
+	}
+}
+
+func scoreF32(level Level, dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
+	switch level {
+	case AVX512:
+		scoreF32AVX512(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+	case AVX2:
+		scoreF32AVX2(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+	default:
+		scoreF32Portable(dst, query, lanes, headDim, data, tiles)
+	}
+}
+
+func quantizeWeights(level Level, w *weightCodes, p []float32, data []byte, at int, tiles []int) {
+	switch level {
+	case AVX512:
+		quantizeWeightsAVX512((*byte)(unsafe.Pointer(w)), &p[0], &data[at], &tiles[0], len(tiles))
+	case AVX2:
+		quantizeWeightsAVX2((*byte)(unsafe.Pointer(w)), &p[0], &data[at], &tiles[0], len(tiles))
+	default:
+		quantizeWeightsPortable(w, p, data, at, tiles)
+	}
+}
+
+func mixQ8(level Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int) {
+	switch level {
+	case AVX512:
+		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles))
+	case AVX2:
+		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles))
+	default:
+		mixQ8Portable(out, stride, w, data, at, tiles)
+	}
+}
+
+func mixF16(level Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+	switch {
+	case n == 0:
+	case level == AVX512 && headDim%16 == 0:
+		mixF16AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+	case level >= AVX2 && headDim%8 == 0:
+		mixF16AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+	default:
+		mixF16Portable(out, weights, headDim, data, at, tiles, n)
+	}
+}
+
+func mixF32(level Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+	switch {
+	case n == 0:
+	case level == AVX512 && headDim%16 == 0:
+		mixF32AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+	case level >= AVX2 && headDim%8 == 0:
+		mixF32AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+	default:
+		mixF32Portable(out, weights, headDim, data, at, tiles, n)
+	}
+}
+
+func blend(level Level, acc, x []float32, a, b float32) {
+	switch level {
+	case AVX512:
+		blendAVX512(acc, x, a, b)
+	case AVX2:
+		blendAVX2(acc, x, a, b)
+	default:
+		blendPortable(acc, x, a, b)
+	}
+}

@@ -1,0 +1,37 @@
+//go:build !amd64 || purego || noasm
+
+package kernel
+
+func quantizeBy(_ Level, codes *[blockValues]int8, x *[blockValues]float32, inverse float32) {
+	quantizePortable(codes, x, inverse)
+}
+
+func scoreQ8(_ Level, dst []float32, query []uint32, lanes, blocks int, data []byte, tiles []int) {
+	scoreQ8Portable(dst, query, lanes, blocks, data, tiles)
+}
+
+func scoreF16(_ Level, dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
+	scoreF16Portable(dst, query, lanes, headDim, data, tiles)
+}
+
+func scoreF32(_ Level, dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
+	scoreF32Portable(dst, query, lanes, headDim, data, tiles)
+}
+
+func quantizeWeights(_ Level, w *weightCodes, p []float32, data []byte, at int, tiles []int) {
+	quantizeWeightsPortable(w, p, data, at, tiles)
+}
+
+func mixQ8(_ Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int) {
+	mixQ8Portable(out, stride, w, data, at, tiles)
+}
+
+func mixF16(_ Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+	mixF16Portable(out, weights, headDim, data, at, tiles, n)
+}
+
+func mixF32(_ Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+	mixF32Portable(out, weights, headDim, data, at, tiles, n)
+}
+
+func blend(_ Level, acc, x []float32, a, b float32) { blendPortable(acc, x, a, b) }
