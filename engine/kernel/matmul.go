@@ -132,7 +132,7 @@ func (c *CPU) prepare(x []float32, rows int, norm Norm) {
 	if j.raw = j.raw && norm.Weight != nil; j.raw && len(j.floats) < rows*j.cols {
 		j.floats = make([]float32, rows*j.cols)
 	}
-	c.reserve(3 * j.cols)
+	c.reserve(max(3*j.cols, panelRows*tileLanes))
 	if j.want != [kinds]bool{} || j.raw {
 		c.pool.Run(j, rows, grainMACs/(4*j.cols)+1)
 	}
@@ -224,19 +224,19 @@ func (j *productJob) Do(worker, item int) {
 	case j.up.W != nil:
 		j.gated(worker, p, lo, min(lo+j.group[i], p.W.tiles()))
 	default:
-		j.tiled(p, j.fast[i], lo, min(lo+j.group[i], p.W.tiles()))
+		j.tiled(worker, p, j.fast[i], lo, min(lo+j.group[i], p.W.tiles()))
 	}
 }
 
 // tiled multiplies tiles lo to hi.
-func (j *productJob) tiled(p *Product, fast *productFuncs, lo, hi int) {
+func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi int) {
 	in, m := &j.cpu.input, p.W
 	full := min(hi, m.Rows/tileLanes)
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
 		m.span(fast, p.Dst[first*m.Rows+lo*tileLanes:], m.Rows, lo, full, in.panel(m, first), rows, p.Bias, p.Add)
 		if full < hi {
-			j.ragged(p, fast, full, first, rows)
+			j.ragged(p, fast, full, first, rows, j.cpu.scratch[worker][:panelRows*tileLanes])
 		}
 	}
 }
@@ -257,10 +257,9 @@ func (m *Matrix) span(fast *productFuncs, dst []float32, stride, lo, hi int, pan
 }
 
 // ragged multiplies the last tile of a matrix whose rows do not fill it.
-func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int) {
-	var sums [panelRows * tileLanes]float32
+func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int, sums []float32) {
 	m := p.W
-	m.span(fast, sums[:], tileLanes, t, t+1, j.cpu.input.panel(m, first), rows, nil, false)
+	m.span(fast, sums, tileLanes, t, t+1, j.cpu.input.panel(m, first), rows, nil, false)
 	for r := range rows {
 		for o := t * tileLanes; o < m.Rows; o++ {
 			v := sums[r*tileLanes+o%tileLanes]

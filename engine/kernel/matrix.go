@@ -162,7 +162,7 @@ func (m *Matrix) DecodeRow(dst []float32, r int) {
 	var block [superBlockValues]byte // holds the block of any format
 	tile := m.tile(r / tileLanes)
 	for b := range m.Cols / f.values {
-		f.unpack(block[:f.rowBytes], tile[b*f.tileBytes:(b+1)*f.tileBytes], r%tileLanes)
+		unpackBlock(m.Type, block[:f.rowBytes], tile[b*f.tileBytes:(b+1)*f.tileBytes], r%tileLanes)
 		Decode(m.Type, dst[b*f.values:(b+1)*f.values], block[:f.rowBytes])
 	}
 }

@@ -95,7 +95,7 @@ func dotQuads(sum *[tileLanes]int32, codes, acts []byte, m, n int) {
 // superProduct adds one superblock of the formats with two levels of scales.
 func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var codes [superBlockValues * tileLanes]byte
-	f.expand(codes[:], tile)
+	expandBlock(t, codes[:], tile)
 	scales, factors := tile[f.tileBytes-320:], tile[f.tileBytes-64:]
 	if t == gguf.TypeQ6K {
 		scales, factors = tile[3072:], tile[3328:]
@@ -135,7 +135,7 @@ func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, 
 // blockProduct adds one block of the formats with one scale for 32 values.
 func blockProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var codes [blockValues * tileLanes]byte
-	f.expand(codes[:], tile)
+	expandBlock(t, codes[:], tile)
 	factors := tile[f.tileBytes-2*tileLanes:]
 	for r := range m {
 		sum := filled(panelInt(panel, 8*m+r) >> offsetShift(t))

@@ -76,14 +76,19 @@ func productsFor(level Level, t gguf.Type) *productFuncs {
 }
 
 func quantizeRowFast(level Level, k kind, dst, x []float32) bool {
-	switch {
-	case level != AVX512:
+	if level == Portable {
 		return false
-	case k == kindSuper:
-		quantizeSuperAVX512(&dst[0], &x[0], len(x)/superBlockValues)
-	default:
-		quantizeBlockAVX512(&dst[0], &x[0], len(x)/blockValues)
 	}
+	size, run := superBlockValues, quantizeSuperAVX512
+	switch {
+	case k == kindSuper && level == AVX2:
+		run = quantizeSuperAVX2
+	case k == kindBlock && level == AVX2:
+		size, run = blockValues, quantizeBlockAVX2
+	case k == kindBlock:
+		size, run = blockValues, quantizeBlockAVX512
+	}
+	run(&dst[0], &x[0], len(x)/size)
 	return true
 }
 

@@ -37,10 +37,10 @@ func randomRows(rng *rand.Rand, t gguf.Type, rows, cols int) []byte {
 		src[i] = byte(rng.Uint32())
 	}
 	for b := 0; b < len(src); b += f.rowBytes {
-		switch t {
-		case gguf.TypeF32:
+		if t == gguf.TypeF32 {
 			putQuad(src, b, math.Float32bits(rng.Float32()-0.5))
-		case gguf.TypeBF16:
+		}
+		if t == gguf.TypeBF16 {
 			binary.LittleEndian.PutUint16(src[b:], uint16(math.Float32bits(rng.Float32()-0.5)>>16))
 		}
 		for _, at := range factorsAt[t] {
@@ -68,7 +68,7 @@ func TestTilesKeepEveryBit(t *testing.T) {
 			tile, block := make([]byte, f.tileBytes), make([]byte, f.rowBytes)
 			f.pack(tile, src, f.rowBytes)
 			for lane := range tileLanes {
-				f.unpack(block, tile, lane)
+				unpackBlock(typ, block, tile, lane)
 				if want := src[lane*f.rowBytes : (lane+1)*f.rowBytes]; !bytes.Equal(block, want) {
 					t.Fatalf("%v lane %d: packed and unpacked\n%x, want\n%x", typ, lane, block, want)
 				}
@@ -287,4 +287,29 @@ func benchProduct(b *testing.B, c *CPU, typ gguf.Type, rows, cols, n int) {
 	seconds := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(2*float64(rows*cols*n)/seconds/1e9, "Gop/s")
 	b.ReportMetric(float64(len(m.data))/seconds/1e9, "GB/s")
+}
+
+// TestProductsAllocateNothing: after the first call of a size, whatever the
+// shape.
+func TestProductsAllocateNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, level := range Levels() {
+		c := NewCPU(2, level)
+		for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ8_0, gguf.TypeF16} {
+			rows, cols, n := 41, 512, 9
+			m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, weight, dst, row := randomFloats(rng, n*cols), randomFloats(rng, cols), make([]float32, n*rows), make([]float32, cols)
+			if allocs := testing.AllocsPerRun(20, func() {
+				c.Products(x, n, Norm{Weight: weight}, Product{Dst: dst, W: m}, Product{Dst: dst, W: m, Add: true})
+				c.Gated(dst, x, n, Norm{}, Product{W: m}, Product{W: m})
+				m.DecodeRow(row, 40)
+			}); allocs != 0 {
+				t.Errorf("%v %v: %v allocations", level, typ, allocs)
+			}
+		}
+		c.Close()
+	}
 }

@@ -30,29 +30,68 @@ type format struct {
 	rowBytes  int // a row's block in the file
 	tileBytes int // a tile's block
 
-	// pack interleaves tileLanes row blocks, stride bytes apart in src; unpack
-	// restores the block of one lane.
-	pack   func(tile, src []byte, stride int)
-	unpack func(block, tile []byte, lane int)
-
-	// expand writes the codes of a tile's block, as [k-quad][lane][4] unsigned
-	// bytes, for the portable products.
-	expand func(codes, tile []byte)
+	// pack interleaves tileLanes row blocks, stride bytes apart in src;
+	// unpackBlock is its inverse.
+	pack func(tile, src []byte, stride int)
 }
 
 // formats are the types that have products of their own; the others are
 // decoded row by row.
 var formats = map[gguf.Type]*format{
-	gguf.TypeQ4K:   {kindSuper, superBlockValues, q4kBytes, q4kTileBytes, packQ4K, unpackQ4K, expandQ4K},
-	gguf.TypeQ5K:   {kindSuper, superBlockValues, q5kBytes, q5kTileBytes, packQ5K, unpackQ5K, expandQ5K},
-	gguf.TypeQ6K:   {kindSuper, superBlockValues, q6kBytes, q6kTileBytes, packQ6K, unpackQ6K, expandQ6K},
-	gguf.TypeQ8_0:  {kindBlock, blockValues, q80Bytes, tileLanes * q80Bytes, packQ80, unpackQ80, expandQ80},
-	gguf.TypeQ4_0:  {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40, unpackQ40, expandQ40},
-	gguf.TypeQ5_0:  {kindBlock, blockValues, q50Bytes, tileLanes * q50Bytes, packQ50, unpackQ50, expandQ50},
-	gguf.TypeIQ4NL: {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40, unpackQ40, expandIQ4NL},
-	gguf.TypeF32:   {kindFloat, 1, 4, tileLanes * 4, packF32, unpackF32, nil},
-	gguf.TypeF16:   {kindFloat, 1, 2, tileLanes * 2, packF16, unpackF16, nil},
-	gguf.TypeBF16:  {kindFloat, 1, 2, tileLanes * 2, packF16, unpackF16, nil},
+	gguf.TypeQ4K:   {kindSuper, superBlockValues, q4kBytes, q4kTileBytes, packQ4K},
+	gguf.TypeQ5K:   {kindSuper, superBlockValues, q5kBytes, q5kTileBytes, packQ5K},
+	gguf.TypeQ6K:   {kindSuper, superBlockValues, q6kBytes, q6kTileBytes, packQ6K},
+	gguf.TypeQ8_0:  {kindBlock, blockValues, q80Bytes, tileLanes * q80Bytes, packQ80},
+	gguf.TypeQ4_0:  {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
+	gguf.TypeQ5_0:  {kindBlock, blockValues, q50Bytes, tileLanes * q50Bytes, packQ50},
+	gguf.TypeIQ4NL: {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
+	gguf.TypeF32:   {kindFloat, 1, 4, tileLanes * 4, packF32},
+	gguf.TypeF16:   {kindFloat, 1, 2, tileLanes * 2, packF16},
+	gguf.TypeBF16:  {kindFloat, 1, 2, tileLanes * 2, packF16},
+}
+
+// unpackBlock restores the file's block of one lane from a tile's block. (A
+// switch, since what passes through function values escapes to the heap.)
+func unpackBlock(t gguf.Type, block, tile []byte, lane int) {
+	switch t {
+	case gguf.TypeQ4K:
+		unpackQ4K(block, tile, lane)
+	case gguf.TypeQ5K:
+		unpackQ5K(block, tile, lane)
+	case gguf.TypeQ6K:
+		unpackQ6K(block, tile, lane)
+	case gguf.TypeQ8_0:
+		unpackQ80(block, tile, lane)
+	case gguf.TypeQ4_0, gguf.TypeIQ4NL:
+		unpackQ40(block, tile, lane)
+	case gguf.TypeQ5_0:
+		unpackQ50(block, tile, lane)
+	case gguf.TypeF32:
+		unpackF32(block, tile, lane)
+	default: // F16 and BF16
+		unpackF16(block, tile, lane)
+	}
+}
+
+// expandBlock writes the codes of a tile's block, as [k-quad][lane][4] unsigned
+// bytes, for the portable products.
+func expandBlock(t gguf.Type, codes, tile []byte) {
+	switch t {
+	case gguf.TypeQ4K:
+		expandQ4K(codes, tile)
+	case gguf.TypeQ5K:
+		expandQ5K(codes, tile)
+	case gguf.TypeQ6K:
+		expandQ6K(codes, tile)
+	case gguf.TypeQ8_0:
+		expandQ80(codes, tile)
+	case gguf.TypeQ4_0:
+		expandQ40(codes, tile)
+	case gguf.TypeQ5_0:
+		expandQ50(codes, tile)
+	default: // IQ4_NL; floats have no codes
+		expandIQ4NL(codes, tile)
+	}
 }
 
 // quad returns four bytes of b at offset i.

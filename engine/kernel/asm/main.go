@@ -26,6 +26,7 @@ var families = []family{
 	{"engine/kernel", "kernel", "block_product", blockProducts},
 	{"engine/kernel", "kernel", "block_product_avx2", blockProductsAVX2},
 	{"engine/kernel", "kernel", "quantize", quantizers},
+	{"engine/kernel", "kernel", "quantize_avx2", quantizersAVX2},
 	{"engine/kernel", "kernel", "vector", vectors},
 	{"engine/kernel", "kernel", "attention", attentions},
 	{"engine/kernel", "kernel", "pause", pauses},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -12,7 +11,7 @@ import (
 func quantizers(ctx *build.Context) {
 	placeWords(ctx)
 	ctx.StaticGlobal(transpose)
-	ctx.DataAttributes(attr.RODATA | attr.NOPTR)
+	ctx.DataAttributes(rodata)
 	for i := range 16 {
 		ctx.AddDatum(4*i, operand.U32(uint32(4*(i%4)+i/4)))
 	}
