@@ -14,7 +14,6 @@ type CPU struct {
 	norm    normJob
 	rotate  rotateJob
 	gate    gateJob
-	sum     addJob
 	store   storeJob
 	attend  attendJob
 }

@@ -72,23 +72,6 @@ func (j *gateJob) Do(_, i int) {
 	swigluRow(j.level, gate, gate, piece(j.up, i))
 }
 
-// Add computes x += y over rows*width elements.
-func (c *CPU) Add(x, y []float32, rows, width int) {
-	n := rows * width
-	c.sum = addJob{level: c.level, x: x[:n], y: y[:n]}
-	c.pool.Run(&c.sum, pieces(n), 4)
-}
-
-type addJob struct {
-	level Level
-	x, y  []float32
-}
-
-func (j *addJob) Do(_, i int) { addRow(j.level, piece(j.x, i), piece(j.y, i)) }
-
-// Add computes x += y on the caller alone.
-func Add(x, y []float32) { addRow(BestLevel(), x, y) }
-
 // pieces is how many pieces n elements make.
 func pieces(n int) int { return (n + pieceElems - 1) / pieceElems }
 

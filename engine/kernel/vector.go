@@ -20,15 +20,6 @@ func swigluRow(level Level, dst, gate, up []float32) {
 	swiglu(level, dst, gate[:len(dst)], up[:len(dst)])
 }
 
-// addRow computes x += y; y is at least as long as x.
-func addRow(level Level, x, y []float32) { add(level, x, y[:len(x)]) }
-
-// softmaxRow turns scores into weights that are not yet normalised, exp(s-max),
-// and returns their sum. A NaN among the scores makes the sum one.
-func softmaxRow(level Level, s []float32) float32 {
-	return expSum(level, s, maximum(level, s))
-}
-
 // ropeRow rotates one row of heads in place; cos and sin have a value for each
 // pair.
 func ropeRow(level Level, x, cos, sin []float32, heads, headDim int, style RopeStyle) {
@@ -64,12 +55,6 @@ func sumSquaresPortable(x []float32) float32 {
 func scaleByPortable(dst, x, w []float32, f float32) {
 	for i := range dst {
 		dst[i] = x[i] * f * w[i]
-	}
-}
-
-func addPortable(x, y []float32) {
-	for i := range x {
-		x[i] += y[i]
 	}
 }
 

@@ -14,11 +14,6 @@ func sumSquaresAVX512(x []float32) float32
 //go:noescape
 func scaleByAVX512(dst []float32, x []float32, w []float32, f float32)
 
-// addAVX512 computes x[i] += y[i] over x.
-//
-//go:noescape
-func addAVX512(x []float32, y []float32)
-
 // absMaxAVX512 returns the largest |x[i]|, 0 of none, NaN if one is NaN.
 //
 //go:noescape
@@ -58,11 +53,6 @@ func sumSquaresAVX2(x []float32) float32
 //
 //go:noescape
 func scaleByAVX2(dst []float32, x []float32, w []float32, f float32)
-
-// addAVX2 computes x[i] += y[i] over x.
-//
-//go:noescape
-func addAVX2(x []float32, y []float32)
 
 // absMaxAVX2 returns the largest |x[i]|, 0 of none, NaN if one is NaN.
 //

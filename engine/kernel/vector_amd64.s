@@ -130,63 +130,6 @@ done1:
 	VZEROUPPER
 	RET
 
-// func addAVX512(x []float32, y []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·addAVX512(SB), NOSPLIT, $0-48
-	MOVQ x_base+0(FP), AX
-	MOVQ x_len+8(FP), CX
-	MOVQ y_base+24(FP), DX
-	XORQ BX, BX
-
-many1:
-	LEAQ    64(BX), SI
-	CMPQ    SI, CX
-	JG      one1
-	VMOVUPS (AX)(BX*4), Z0
-	VMOVUPS (DX)(BX*4), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(BX*4)
-	VMOVUPS 64(AX)(BX*4), Z0
-	VMOVUPS 64(DX)(BX*4), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, 64(AX)(BX*4)
-	VMOVUPS 128(AX)(BX*4), Z0
-	VMOVUPS 128(DX)(BX*4), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, 128(AX)(BX*4)
-	VMOVUPS 192(AX)(BX*4), Z0
-	VMOVUPS 192(DX)(BX*4), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, 192(AX)(BX*4)
-	MOVQ    SI, BX
-	JMP     many1
-
-one1:
-	LEAQ    16(BX), SI
-	CMPQ    SI, CX
-	JG      rest1
-	VMOVUPS (AX)(BX*4), Z0
-	VMOVUPS (DX)(BX*4), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(BX*4)
-	MOVQ    SI, BX
-	JMP     one1
-
-rest1:
-	SUBQ      BX, CX
-	JZ        done1
-	MOVQ      $-1, SI
-	BZHIQ     CX, SI, SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (AX)(BX*4), K1, Z0
-	VMOVUPS.Z (DX)(BX*4), K1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(BX*4)
-
-done1:
-	VZEROUPPER
-	RET
-
 // func absMaxAVX512(x []float32) float32
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, BMI2, SSE
 TEXT ·absMaxAVX512(SB), NOSPLIT, $0-28
@@ -997,63 +940,6 @@ rest1:
 	VMASKMOVPS (BX)(SI*4), Y1, Y0
 	VMULPS     Y0, Y2, Y2
 	VMASKMOVPS Y2, Y1, (AX)(SI*4)
-
-done1:
-	VZEROUPPER
-	RET
-
-// func addAVX2(x []float32, y []float32)
-// Requires: AVX
-TEXT ·addAVX2(SB), NOSPLIT, $0-48
-	MOVQ x_base+0(FP), AX
-	MOVQ x_len+8(FP), CX
-	MOVQ y_base+24(FP), DX
-	XORQ BX, BX
-
-many1:
-	LEAQ    32(BX), SI
-	CMPQ    SI, CX
-	JG      one1
-	VMOVUPS (AX)(BX*4), Y0
-	VMOVUPS (DX)(BX*4), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (AX)(BX*4)
-	VMOVUPS 32(AX)(BX*4), Y0
-	VMOVUPS 32(DX)(BX*4), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 32(AX)(BX*4)
-	VMOVUPS 64(AX)(BX*4), Y0
-	VMOVUPS 64(DX)(BX*4), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 64(AX)(BX*4)
-	VMOVUPS 96(AX)(BX*4), Y0
-	VMOVUPS 96(DX)(BX*4), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 96(AX)(BX*4)
-	MOVQ    SI, BX
-	JMP     many1
-
-one1:
-	LEAQ    8(BX), SI
-	CMPQ    SI, CX
-	JG      rest1
-	VMOVUPS (AX)(BX*4), Y0
-	VMOVUPS (DX)(BX*4), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (AX)(BX*4)
-	MOVQ    SI, BX
-	JMP     one1
-
-rest1:
-	SUBQ       BX, CX
-	JZ         done1
-	LEAQ       vector_mask<>+0(SB), SI
-	NEGQ       CX
-	VMOVUPS    32(SI)(CX*4), Y0
-	VMASKMOVPS (AX)(BX*4), Y0, Y1
-	VMASKMOVPS (DX)(BX*4), Y0, Y2
-	VADDPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(BX*4)
 
 done1:
 	VZEROUPPER

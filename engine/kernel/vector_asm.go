@@ -24,17 +24,6 @@ func scaleBy(level Level, dst, x, w []float32, f float32) {
 	}
 }
 
-func add(level Level, x, y []float32) {
-	switch level {
-	case AVX512:
-		addAVX512(x, y)
-	case AVX2:
-		addAVX2(x, y)
-	default:
-		addPortable(x, y)
-	}
-}
-
 // absMax is the largest magnitude in x, 0 of none, NaN if one is NaN.
 func absMax(level Level, x []float32) float32 {
 	switch level {
@@ -47,6 +36,7 @@ func absMax(level Level, x []float32) float32 {
 	}
 }
 
+// maximum is the largest element, -Inf of none; a NaN may be passed over.
 func maximum(level Level, x []float32) float32 {
 	switch level {
 	case AVX512:
@@ -69,6 +59,7 @@ func swiglu(level Level, dst, gate, up []float32) {
 	}
 }
 
+// expSum replaces x by exp(x-top) and returns the sum, which is NaN if one is.
 func expSum(level Level, x []float32, top float32) float32 {
 	switch level {
 	case AVX512:

@@ -16,7 +16,6 @@ func vectors(ctx *build.Context) {
 		l := &lanes{Context: ctx, wide: wide, family: "vector", data: data}
 		l.sumSquares()
 		l.scaleBy()
-		l.add()
 		l.absMax()
 		l.maximum()
 		l.swiglu()
@@ -50,17 +49,6 @@ func (l *lanes) scaleBy() {
 		l.VMULPS(f, v, v)
 		l.VMULPS(l.load(w, p), v, v)
 		l.store(v, dst, p)
-	})
-	l.end()
-}
-
-func (l *lanes) add() {
-	l.function("add", "(x, y []float32)", "%s computes x[i] += y[i] over x.")
-	x, n, y := l.base("x"), l.len("x"), l.base("y")
-	l.walk(n, accumulators, false, func(p place) {
-		v := l.load(x, p)
-		l.VADDPS(l.load(y, p), v, v)
-		l.store(v, x, p)
 	})
 	l.end()
 }
