@@ -15,20 +15,20 @@ import (
 // Processor is what the system tells about the machine's processors. Fields
 // that it does not tell are zero.
 type Processor struct {
-	Name       string `json:"name"`            // as it calls itself: "AMD EPYC 9654"
-	Kind       string `json:"kind"`            // vendor, family and model as numbers, where the name may be anything
-	CPUs       int    `json:"cpus"`            // that the system schedules on
-	Cores      int    `json:"cores"`           // with units of their own; CPUs of one core share them
-	Usable     int    `json:"usable"`          // CPUs that this process may run on
-	Nodes      int    `json:"numa_nodes"`      // memories; reading another node's is slower
-	CacheBytes int64  `json:"cache_bytes"`     // of the last level that the first CPU shares
-	Governor   string `json:"governor"`        // of the clock, where it can be seen
-	Flags      string `json:"flags,omitempty"` // Features, joined
+	Name       string   `json:"name"`               // as it calls itself: "AMD EPYC 9654"
+	Kind       string   `json:"kind"`               // vendor, family and model as numbers, where the name may be anything
+	CPUs       int      `json:"cpus"`               // that the system schedules on
+	Cores      int      `json:"cores"`              // with units of their own; CPUs of one core share them
+	Usable     int      `json:"usable"`             // CPUs that this process may run on
+	Nodes      int      `json:"numa_nodes"`         // memories; reading another node's is slower
+	CacheBytes int64    `json:"cache_bytes"`        // of the last level that the first CPU shares
+	Governor   string   `json:"governor,omitempty"` // of the clock, where it can be seen
+	Features   []string `json:"features"`
 }
 
 // Identify asks the system.
 func Identify() Processor {
-	p := Processor{CPUs: runtime.NumCPU(), Usable: runtime.NumCPU(), Name: runtime.GOARCH}
+	p := Processor{CPUs: runtime.NumCPU(), Usable: runtime.NumCPU(), Name: runtime.GOARCH, Features: Features()}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		p.read(f)
 		f.Close()
@@ -38,7 +38,6 @@ func Identify() Processor {
 	p.Governor = firstLine(filepath.Join(cpu0, "cpufreq/scaling_governor"))
 	nodes, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*") // the pattern is right
 	p.Nodes = max(1, len(nodes))
-	p.Flags = strings.Join(Features(), " ")
 	return p
 }
 

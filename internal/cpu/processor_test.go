@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,12 +26,12 @@ core id		: 7
 
 `, 2)))
 	want := Processor{Name: "AMD EPYC 9B45 64-Core Processor", Kind: "AuthenticAMD family 26 model 2", CPUs: 4, Cores: 2}
-	if p != want {
+	if !reflect.DeepEqual(p, want) {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
 	p = Processor{Name: "arm64"}
 	p.read(strings.NewReader("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n\nnonsense\n"))
-	if want := (Processor{Name: "arm64", Kind: "implementer 0x41 part 0xd40", CPUs: 1}); p != want {
+	if want := (Processor{Name: "arm64", Kind: "implementer 0x41 part 0xd40", CPUs: 1}); !reflect.DeepEqual(p, want) {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
 }

@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/engine/llm"
+	"weir/internal/roofline"
+)
+
+// Cost is what a model's forward pass cannot do without, by its shape alone.
+type Cost struct {
+	layers roofline.Work // of one row through every layer's matrices
+	output roofline.Work // of one row through the output matrix
+
+	kvBytes   float64 // read per position of a sequence's context
+	attention float64 // operations per row and position
+}
+
+// NewCost adds up a file's matrices as they lie in memory. The embedding counts
+// where it is the output matrix, too: a row of it is all that a token reads.
+func NewCost(f *gguf.File, info llm.Info) (Cost, error) {
+	c := Cost{
+		kvBytes:   float64(info.KVBytesPerToken),
+		attention: 4 * float64(info.Layers*info.Heads*info.HeadDim), // a product with the key, one with the value
+	}
+	_, untied := f.Tensor("output.weight")
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		if len(t.Dims) != 2 || t.Name == "token_embd.weight" && untied {
+			continue
+		}
+		w, err := matrixWork(t)
+		if err != nil {
+			return Cost{}, err
+		}
+		if strings.HasPrefix(t.Name, "blk.") {
+			c.layers = c.layers.Add(w)
+		} else {
+			c.output = c.output.Add(w)
+		}
+	}
+	return c, nil
+}
+
+// matrixWork is one row times a matrix: all of its bytes, and a multiply-add
+// for each of its values.
+func matrixWork(t *gguf.Tensor) (roofline.Work, error) {
+	bytes, err := kernel.MatrixBytes(t.Type, int(t.Dims[1]), int(t.Dims[0]))
+	if err != nil {
+		return roofline.Work{}, fmt.Errorf("tensor %s: %w", t.Name, err)
+	}
+	w := roofline.Work{Bytes: float64(bytes)}
+	ops := 2 * float64(t.Dims[0]) * float64(t.Dims[1])
+	if isFloat(t.Type) {
+		w.FloatOps = ops
+	} else {
+		w.Int8Ops = ops
+	}
+	return w, nil
+}
+
+// isFloat tells the types that are multiplied as floats.
+func isFloat(t gguf.Type) bool {
+	return t == gguf.TypeF32 || t == gguf.TypeF16 || t == gguf.TypeBF16
+}
+
+// rows is the work of so many rows: the matrices are read once.
+func rowsOf(w roofline.Work, n int) roofline.Work {
+	return roofline.Work{Bytes: w.Bytes, Int8Ops: w.Int8Ops * float64(n), FloatOps: w.FloatOps * float64(n)}
+}
+
+// Decode is one step that gives each of the sequences a token, after a context
+// of so many.
+func (c Cost) Decode(sequences, context int) roofline.Work {
+	positions := float64(sequences) * float64(context)
+	return rowsOf(c.layers, sequences).Add(rowsOf(c.output, sequences)).
+		Add(roofline.Work{Bytes: positions * c.kvBytes, FloatOps: positions * c.attention})
+}
+
+// Prefill is a prompt of n tokens in steps of at most batch rows. Only its last
+// row needs the output matrix.
+func (c Cost) Prefill(n, batch int) roofline.Work {
+	steps := (n + batch - 1) / batch
+	w := rowsOf(c.layers, n).Add(rowsOf(c.output, 1))
+	w.Bytes += float64(steps-1) * c.layers.Bytes
+	w.FloatOps += float64(n) * float64(n+1) / 2 * c.attention
+	return w
+}
+
+// Shares of the limits that the engine's kernels reach, for expectations:
+// what one sequence decodes reads memory nearly as fast as can be, wide
+// products keep about half of the multipliers busy.
+const (
+	memoryShare  = 0.8
+	computeShare = 0.5
+)
+
+// Forecast is how fast a model could run on a machine, in tokens per second.
+type Forecast struct {
+	Name     string  `json:"name"`
+	Limit    float64 `json:"limit_tokens_per_s"`    // that no kernel passes
+	Expected float64 `json:"expected_tokens_per_s"` // with the shares that ours reach
+	Bound    string  `json:"bound"`                 // what limits it
+}
+
+// Forecasts are for a prompt of 512 tokens and for 1, 8 and 32 sequences that
+// decode after 512 tokens each; those that the model's length allows.
+func (c Cost) Forecasts(r roofline.Rates, maxLength int) []Forecast {
+	length := min(512, maxLength)
+	out := []Forecast{forecast(fmt.Sprintf("prefill of %d tokens", length), length, r, c.Prefill(length, 512))}
+	for _, n := range []int{1, 8, 32} {
+		name := "decode, 1 sequence"
+		if n > 1 {
+			name = fmt.Sprintf("decode, %d sequences", n)
+		}
+		out = append(out, forecast(name, n, r, c.Decode(n, length)))
+	}
+	return out
+}
+
+func forecast(name string, tokens int, r roofline.Rates, w roofline.Work) Forecast {
+	limit, bound := r.Seconds(w)
+	slower := roofline.Rates{ReadBytes: r.ReadBytes * memoryShare, Int8Ops: r.Int8Ops * computeShare, FloatOps: r.FloatOps * computeShare}
+	expected, _ := slower.Seconds(w)
+	return Forecast{Name: name, Limit: float64(tokens) / limit, Expected: float64(tokens) / expected, Bound: bound.String()}
+}

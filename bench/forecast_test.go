@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/engine/llm"
+	"weir/internal/defaultmodel"
+	"weir/internal/roofline"
+)
+
+// small is a model of one matrix per layer, in numbers that are easy to check.
+var small = Cost{
+	layers:  roofline.Work{Bytes: 600, Int8Ops: 1000},
+	output:  roofline.Work{Bytes: 400, Int8Ops: 500},
+	kvBytes: 2, attention: 3,
+}
+
+func TestCostOfDecode(t *testing.T) {
+	for _, c := range []struct {
+		sequences, context int
+		want               roofline.Work
+	}{
+		{1, 0, roofline.Work{Bytes: 1000, Int8Ops: 1500}},
+		{1, 10, roofline.Work{Bytes: 1020, Int8Ops: 1500, FloatOps: 30}},
+		{4, 10, roofline.Work{Bytes: 1080, Int8Ops: 6000, FloatOps: 120}}, // weights are read once for all
+	} {
+		if got := small.Decode(c.sequences, c.context); got != c.want {
+			t.Errorf("%d sequences after %d tokens: %+v, want %+v", c.sequences, c.context, got, c.want)
+		}
+	}
+}
+
+func TestCostOfPrefill(t *testing.T) {
+	for _, c := range []struct {
+		n, batch int
+		want     roofline.Work
+	}{
+		{4, 8, roofline.Work{Bytes: 1000, Int8Ops: 4500, FloatOps: 30}},
+		{4, 2, roofline.Work{Bytes: 1600, Int8Ops: 4500, FloatOps: 30}},
+		{5, 2, roofline.Work{Bytes: 2200, Int8Ops: 5500, FloatOps: 45}},
+	} {
+		if got := small.Prefill(c.n, c.batch); got != c.want {
+			t.Errorf("%d tokens in steps of %d: %+v, want %+v", c.n, c.batch, got, c.want)
+		}
+	}
+}
+
+func TestForecasts(t *testing.T) {
+	r := roofline.Rates{ReadBytes: 1000, Int8Ops: 1e5, FloatOps: 1e9}
+	all := small.Forecasts(r, 10)
+	if len(all) != 4 || all[0].Name != "prefill of 10 tokens" {
+		t.Fatalf("forecasts %+v", all)
+	}
+	one := all[1] // 1020 bytes at 1000 a second; 1500 operations hardly count
+	if one.Bound != "memory" || math.Abs(one.Limit-1000.0/1020) > 1e-9 || math.Abs(one.Expected-memoryShare*one.Limit) > 1e-9 {
+		t.Errorf("one sequence: %+v", one)
+	}
+	if many := all[3]; many.Limit <= 8*one.Limit || many.Limit >= 32*one.Limit {
+		t.Errorf("32 sequences: %+v against one: %+v", many, one)
+	}
+}
+
+func TestCostOfTheEmbeddedModel(t *testing.T) {
+	data := defaultmodel.GGUF()
+	f, err := gguf.Parse(strings.NewReader(string(data)), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := llm.Describe(f, llm.Options{KVBlocks: 64, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCost(f, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.Decode(1, 0)
+	if ops := w.Int8Ops + w.FloatOps; ops < float64(info.Params) || ops > 2*float64(info.Params) {
+		t.Errorf("%v operations per token for %d parameters", ops, info.Params)
+	}
+	if w.Bytes < 0.5*float64(info.FileBytes) || w.Bytes > 1.2*float64(info.FileBytes) {
+		t.Errorf("%v bytes per token for a file of %d", w.Bytes, info.FileBytes)
+	}
+}

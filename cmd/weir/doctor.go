@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"weir/bench"
+	"weir/configs"
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/engine/llm"
+	"weir/internal/cpu"
+	"weir/internal/roofline"
+)
+
+func newDoctor() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor [MODEL.gguf]",
+		Short: "Measure this machine, and say how a model would run on it",
+		Long: "Look at processor, memory and limits, measure how fast memory is read and numbers are\n" +
+			"multiplied (about three seconds, best on an idle machine), and tell what stands in the\n" +
+			"way. With a model: what the engine would choose for it, whether it fits, and how many\n" +
+			"tokens per second this machine allows. Flags are those of serve. The exit status is 1\n" +
+			"only if the model cannot run.",
+		Example: "  weir doctor\n  weir doctor model.gguf --threads 4\n  weir doctor model.gguf --quick --json",
+		Args:    atMost(1),
+	}
+	opts := addOptions(cmd, engineSections)
+	quick := cmd.Flags().Bool("quick", false, "measure nothing")
+	asJSON := cmd.Flags().Bool("json", false, "print one JSON object")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, warnings, err := opts.config()
+		if err != nil {
+			return err
+		}
+		warn(cmd.ErrOrStderr(), warnings)
+		if err := choosePath(&c, args); err != nil {
+			return err
+		}
+		ctx, stop := interruptible(cmd)
+		defer stop()
+		d, err := diagnose(ctx, c, *quick, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			err = d.printJSON(cmd.OutOrStdout())
+		} else {
+			err = d.print(cmd.OutOrStdout())
+		}
+		if err != nil {
+			return err
+		}
+		return d.verdict()
+	}
+	return cmd
+}
+
+// diagnosis is what doctor knows.
+type diagnosis struct {
+	Machine  machine      `json:"machine"`
+	Limits   *limits      `json:"limits,omitempty"`
+	Model    *modelHealth `json:"model,omitempty"`
+	Findings []finding    `json:"findings"`
+}
+
+// machine is what the system tells.
+type machine struct {
+	Processor   cpu.Processor `json:"processor"`
+	Memory      cpu.Memory    `json:"memory"`
+	HugePages   string        `json:"huge_pages"`
+	Quota       float64       `json:"cpu_quota,omitempty"` // CPUs; 0 is none
+	Load        float64       `json:"load_average,omitempty"`
+	Threads     int           `json:"threads"`
+	Level       string        `json:"cpu_level"`
+	LevelReason string        `json:"cpu_level_reason"`
+}
+
+// limits are what was measured, per second.
+type limits struct {
+	Threads int     `json:"threads"`
+	ClockHz float64 `json:"clock_hz,omitempty"`
+	One     rates   `json:"one_thread"`
+	All     rates   `json:"all_threads"`
+}
+
+type rates struct {
+	ReadBytes float64 `json:"read_bytes"`
+	Int8Ops   float64 `json:"int8_ops"`
+	FloatOps  float64 `json:"float32_ops"`
+}
+
+// modelHealth is how a model would run.
+type modelHealth struct {
+	Name          string           `json:"name"`
+	Path          string           `json:"path"`
+	Runs          bool             `json:"runs"`
+	WhyNot        string           `json:"why_not,omitempty"`
+	Engine        *engineReport    `json:"engine,omitempty"`
+	BytesPerToken float64          `json:"bytes_per_token,omitempty"` // read from memory for one sequence's next token
+	Forecasts     []bench.Forecast `json:"forecasts,omitempty"`
+}
+
+// diagnose looks at the machine and, if one is named, at the model.
+func diagnose(ctx context.Context, c configs.Config, quick bool, errs io.Writer) (*diagnosis, error) {
+	o, err := engineOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	d := &diagnosis{Machine: examine(o), Findings: []finding{}}
+	d.checkMachine()
+	var measured roofline.Limits
+	if !quick {
+		if measured, err = measure(ctx, d.Machine, errs); err != nil {
+			return nil, err
+		}
+		d.Limits = &limits{measured.Threads, measured.ClockHz, rates(measured.One), rates(measured.All)}
+	}
+	if c.Model.Path == "" {
+		return d, nil
+	}
+	f, err := openModel(c.Model.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d.Model = &modelHealth{Name: modelName(c.Model), Path: c.Model.Path}
+	d.checkModel(f, o, measured)
+	return d, nil
+}
+
+// examine asks the system, and what the engine would choose.
+func examine(o llm.Options) machine {
+	m := machine{
+		Processor: cpu.Identify(), Memory: cpu.MachineMemory(), HugePages: cpu.HugePages(), Threads: o.Threads,
+	}
+	m.Quota, _ = cpu.Quota()
+	m.Load, _ = cpu.LoadAverage()
+	if m.Threads == 0 {
+		m.Threads = cpu.Threads()
+	}
+	level := o.Level
+	if level == kernel.AutoLevel {
+		level = kernel.BestLevel()
+	}
+	m.Level, m.LevelReason = level.String(), levelReason(level)
+	return m
+}
+
+// What the levels need, under Linux's names; kernel.BestLevel decides.
+var (
+	needsAVX2   = []string{"avx2", "fma"}
+	needsAVX512 = []string{"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vbmi", "avx512_vnni"}
+)
+
+func levelReason(l kernel.Level) string {
+	best := kernel.BestLevel()
+	switch {
+	case l < best:
+		return fmt.Sprintf("asked for; the machine could run %s", best)
+	case l == kernel.AVX512:
+		return "the processor has AVX-512 with VNNI"
+	}
+	next, missing := kernel.AVX512, cpu.Missing(needsAVX512...)
+	if l == kernel.Portable {
+		next, missing = kernel.AVX2, cpu.Missing(needsAVX2...)
+	}
+	if len(missing) == 0 {
+		return "this build has no assembly for it"
+	}
+	return fmt.Sprintf("%s needs %s, which the processor has not", next, strings.Join(missing, ", "))
+}
+
+// measure finds the machine's limits at the level and with the threads that
+// the engine would use.
+func measure(ctx context.Context, m machine, errs io.Writer) (roofline.Limits, error) {
+	level, err := roofline.ParseLevel(m.Level)
+	if err != nil {
+		return roofline.Limits{}, err
+	}
+	shown := newSteps(errs)
+	defer shown.end()
+	l, err := roofline.Measure(ctx, roofline.Options{
+		Level: level, Threads: m.Threads,
+		Progress: func(done, total int) { shown.update("measuring", done, total) },
+	})
+	if err != nil {
+		return l, fmt.Errorf("measure the machine: %w", err)
+	}
+	return l, nil
+}
+
+// checkModel says whether and how fast the model would run.
+func (d *diagnosis) checkModel(f *gguf.File, o llm.Options, measured roofline.Limits) {
+	m := d.Model
+	info, err := llm.Describe(f, o)
+	if err != nil {
+		m.WhyNot = err.Error()
+		return
+	}
+	m.Runs, m.Engine = true, newEngineReport(info)
+	d.checkFit(info)
+	d.checkWeights(f)
+	d.checkText(f)
+	cost, err := bench.NewCost(f, info)
+	if err != nil {
+		return // Describe has read the same sizes
+	}
+	m.BytesPerToken = cost.Decode(1, 0).Bytes
+	if measured.Threads > 0 {
+		m.Forecasts = cost.Forecasts(measured.All, info.MaxModelLen)
+	}
+}
+
+// verdict is an error if the model cannot run.
+func (d *diagnosis) verdict() error {
+	if d.Model == nil || d.Model.Runs {
+		return nil
+	}
+	return fmt.Errorf("%s cannot run: %s", printable(d.Model.Name), printable(d.Model.WhyNot))
+}
+
+func (d *diagnosis) printJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(d); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	return nil
+}
+
+func (d *diagnosis) print(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintln(table, "  "+strings.Join(cells, "\t")) }
+	fmt.Fprintln(table, "machine")
+	d.Machine.print(row)
+	if d.Limits != nil {
+		d.Limits.print(row)
+	}
+	if d.Model != nil {
+		fmt.Fprintf(table, "\n%s\n", printable(d.Model.Name))
+		d.Model.print(row)
+	}
+	fmt.Fprintln(table, "\nfindings")
+	for _, f := range d.Findings {
+		row(f.Severity, printable(f.Text))
+		if f.Remedy != "" {
+			row("", printable(f.Remedy))
+		}
+	}
+	if len(d.Findings) == 0 {
+		row("none: nothing stands in the way")
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	return nil
+}
+
+func (m machine) print(row func(...string)) {
+	p := m.Processor
+	name := p.Name
+	if p.Kind != "" {
+		name += " (" + p.Kind + ")"
+	}
+	row("processor", printable(name))
+	cores := fmt.Sprintf("%d CPUs usable", p.Usable)
+	if p.Cores > 0 {
+		cores += fmt.Sprintf(" of %d on %d cores", p.CPUs, p.Cores)
+	}
+	if p.CacheBytes > 0 {
+		cores += ", " + showSize(p.CacheBytes) + " of last-level cache"
+	}
+	row("cores", cores)
+	row("features", strings.Join(p.Features, " "))
+	row("kernels", m.Level+": "+m.LevelReason)
+	quota := "no quota"
+	if m.Quota > 0 {
+		quota = fmt.Sprintf("quota of %.3g CPUs", m.Quota)
+	}
+	row("threads", fmt.Sprintf("%d, %s, load average %.1f", m.Threads, quota, m.Load))
+	memory := showSize(m.Memory.Available) + " available"
+	if m.Memory.Total > 0 {
+		memory += " of " + showSize(m.Memory.Total)
+	}
+	if m.Memory.Swap == 0 {
+		memory += ", no swap"
+	} else {
+		memory += fmt.Sprintf(", %s of %s swap used", showSize(m.Memory.SwapUsed), showSize(m.Memory.Swap))
+	}
+	row("memory", memory)
+	if m.HugePages != "" {
+		row("huge pages", m.HugePages)
+	}
+}
+
+func (l *limits) print(row func(...string)) {
+	both := func(one, all float64, unit string) string {
+		if l.Threads == 1 {
+			return fmt.Sprintf("%.4g %s", one/1e9, unit)
+		}
+		return fmt.Sprintf("%.4g %s with %d threads, %.4g with one", all/1e9, unit, l.Threads, one/1e9)
+	}
+	row("read", both(l.One.ReadBytes, l.All.ReadBytes, "GB/s"))
+	row("int8", both(l.One.Int8Ops, l.All.Int8Ops, "Gop/s"))
+	row("float32", both(l.One.FloatOps, l.All.FloatOps, "Gop/s"))
+	if l.ClockHz > 0 {
+		row("clock", fmt.Sprintf("%.2f GHz", l.ClockHz/1e9))
+	}
+}
+
+func (m *modelHealth) print(row func(...string)) {
+	if !m.Runs {
+		row("runs", "no: "+printable(m.WhyNot))
+		return
+	}
+	e := m.Engine
+	row("runs", "yes, as "+e.Architecture)
+	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", showSize(e.WeightBytes), m.BytesPerToken/1e9))
+	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%d B per token): %s", e.KVType, e.KVBlocks, e.BlockTokens,
+		showSize(e.KVBytes), e.KVBytesPerToken, sequences(e.Sequences, e.MaxModelLen)))
+	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
+	for _, f := range m.Forecasts {
+		row(f.Name, fmt.Sprintf("about %.3g tokens/s; %.3g at most, by %s", f.Expected, f.Limit, f.Bound))
+	}
+}

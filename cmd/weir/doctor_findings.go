@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/engine/llm"
+	"weir/internal/cpu"
+	"weir/tokenizer"
+)
+
+// finding is something that stands in the way.
+type finding struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Remedy   string `json:"remedy,omitempty"`
+}
+
+// Severities.
+const (
+	warning = "warning" // costs much
+	note    = "note"    // costs little, or may be meant
+)
+
+func (d *diagnosis) add(severity, remedy, format string, args ...any) {
+	d.Findings = append(d.Findings, finding{severity, fmt.Sprintf(format, args...), remedy})
+}
+
+// busyShare of the CPUs that other programs may use before figures suffer.
+const busyShare = 0.25
+
+// checkMachine finds what slows every model down.
+func (d *diagnosis) checkMachine() {
+	m := &d.Machine
+	if text := cpu.Excess(m.Threads); text != "" {
+		d.add(warning, "", "%s", text)
+	}
+	p := m.Processor
+	if p.Cores > 0 && p.Cores < p.CPUs && m.Threads > p.Cores {
+		d.add(note, fmt.Sprintf("compare with --threads %d: weir bench engine -t %d", p.Cores, p.Cores),
+			"%d threads on %d cores: CPUs of one core share its multipliers", m.Threads, p.Cores)
+	}
+	if p.Nodes > 1 {
+		d.add(note, "bind one server to each node, as numactl --cpunodebind=0 --membind=0 does",
+			"the machine has %d memory nodes; weights lie where they were first written, and reading from afar is slower", p.Nodes)
+	}
+	if m.HugePages == "never" {
+		d.add(warning, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+			"huge pages are switched off: weights take a page table entry for every 4 KiB, and reading them is slower")
+	}
+	if m.Memory.SwapUsed > m.Memory.Total/50 {
+		d.add(warning, "stop what fills the memory, or switch swap off",
+			"%s of swap are in use: a weight that was swapped out stops a step for milliseconds", showSize(m.Memory.SwapUsed))
+	}
+	if p.Governor == "powersave" {
+		d.add(note, "cpupower frequency-set -g performance", "the clock's governor is powersave: short requests run before the clock is up")
+	}
+	if m.Load > busyShare*float64(p.Usable) {
+		d.add(note, "measure again when it is idle",
+			"other programs compute (load average %.1f on %d CPUs): figures are too low", m.Load, p.Usable)
+	}
+	if best := kernel.BestLevel(); m.Level != best.String() {
+		d.add(warning, "leave --cpu-level at auto", "kernels are held at %s and the machine can run %s", m.Level, best)
+	} else if best == kernel.Portable {
+		d.add(warning, "use a machine with AVX2 or AVX-512 for more than tests", "there are no kernels for this machine but plain Go: %s", m.LevelReason)
+	}
+}
+
+// checkFit compares what the model takes with what is free.
+func (d *diagnosis) checkFit(i llm.Info) {
+	free := d.Machine.Memory.Available
+	switch total := i.WeightBytes + i.KVBytes; {
+	case i.WeightBytes > free:
+		d.Model.Runs = false
+		d.Model.WhyNot = fmt.Sprintf("its weights take %s and %s of memory are available; use a smaller quantisation or free memory",
+			showSize(i.WeightBytes), showSize(free))
+	case total > free:
+		d.add(warning, "lower --kv-cache-memory-bytes",
+			"weights and KV cache take %s and %s are available: the system would swap or end the process", showSize(total), showSize(free))
+	case i.FileBytes+total > d.Machine.Memory.Total && d.Machine.Memory.Total > 0:
+		d.add(note, "", "the file does not stay in the page cache beside the model: the next start reads the disk again")
+	}
+	if i.MaxModelLen < i.ContextLength {
+		d.add(note, "raise --kv-cache-memory-bytes, or take --kv-cache-dtype q8_0",
+			"sequences of %d tokens would be served; the model could do %d", i.MaxModelLen, i.ContextLength)
+	}
+	if n := fullSequences(i); n < 2 && i.MaxModelLen == i.ContextLength {
+		d.add(note, "lower --max-model-len if requests are short: it costs nothing but refuses longer ones",
+			"the KV cache holds %d sequence of full length; more of them take turns", n)
+	}
+}
+
+// slowShare of the weights in types without kernels is worth a finding.
+const slowShare = 0.01
+
+// checkWeights finds types that are decoded row by row.
+func (d *diagnosis) checkWeights(f *gguf.File) {
+	level, err := kernel.ParseLevel(d.Machine.Level)
+	if err != nil {
+		return // it came from a Level
+	}
+	bytes, all := make(map[string]int64), int64(0)
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		if len(t.Dims) != 2 {
+			continue
+		}
+		all += t.Bytes
+		if !kernel.HasProduct(level, t.Type) {
+			bytes[t.Type.String()] += t.Bytes
+		}
+	}
+	var slow []string
+	for _, name := range slices.Sorted(maps.Keys(bytes)) {
+		if float64(bytes[name]) > slowShare*float64(all) {
+			slow = append(slow, fmt.Sprintf("%s (%s)", name, showSize(bytes[name])))
+		}
+	}
+	if len(slow) > 0 {
+		d.add(warning, "take a file with "+fastTypes(level),
+			"weights of %s have no kernel of their own at level %s: they are decoded row by row, and forecasts are too high",
+			strings.Join(slow, ", "), level)
+	}
+}
+
+// fastTypes lists what has kernels at a level.
+func fastTypes(l kernel.Level) string {
+	var names []string
+	for _, t := range gguf.SupportedTypes() {
+		if kernel.HasProduct(l, t) {
+			names = append(names, t.String())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkText finds what a server could not offer.
+func (d *diagnosis) checkText(f *gguf.File) {
+	if _, err := tokenizer.New(f.Value); err != nil {
+		d.Model.Runs, d.Model.WhyNot = false, err.Error()
+		return
+	}
+	if _, err := readTemplate(f); err != nil {
+		d.add(note, "/v1/completions works without one", "the model cannot chat: %v", err)
+	}
+}
