@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 )
 
 // CompareOptions say what counts as a difference.
@@ -153,7 +153,7 @@ func (c *CompareCell) judge(base, row *Row, threshold float64) {
 		c.Ratio = row.Value / base.Value
 	}
 	wants := betterWhen(row.Unit)
-	if wants == neither || strings.HasPrefix(row.Name, "std_") || c.Ratio == 0 {
+	if wants == neither || row.Name == "duration" || strings.HasPrefix(row.Name, "std_") || c.Ratio == 0 {
 		return
 	}
 	if len(base.Samples) >= leastSamples && len(row.Samples) >= leastSamples {
@@ -206,10 +206,17 @@ func differences(results []*Result, names []string) []string {
 			out = append(out, fmt.Sprintf("%s: %g requests failed; their absence may flatter the others", names[i], failed.Value))
 		}
 		for _, note := range r.Notes {
-			out = append(out, names[i]+": "+note)
+			if !shared(results, note) {
+				out = append(out, names[i]+": "+note)
+			}
 		}
 	}
 	return out
+}
+
+// shared reports whether all results have the note.
+func shared(results []*Result, note string) bool {
+	return !slices.ContainsFunc(results, func(r *Result) bool { return !slices.Contains(r.Notes, note) })
 }
 
 // flagNames are the flags that matter, of results that record flags.
@@ -239,27 +246,49 @@ func (c *Comparison) Print(w io.Writer) error {
 		fmt.Fprintf(&b, "warning: %s\n", warning)
 	}
 	b.WriteString("\n")
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "figure\tunit\t%s\t", strings.Join(c.Names, "\t"))
+	header := append([]string{"figure", "unit"}, c.Names...)
 	for _, name := range c.Names[1:] {
-		fmt.Fprintf(table, "%s/%s\t\t", name, c.Names[0])
+		header = append(header, name+"/"+c.Names[0], "")
 	}
-	fmt.Fprintln(table)
+	table := [][]string{header}
 	for _, line := range c.Lines {
-		fmt.Fprintf(table, "%s\t%s\t", line.Name, line.Unit)
-		for _, cell := range line.Cells {
-			fmt.Fprintf(table, "%s\t", cell.value())
+		row := []string{line.Name, line.Unit}
+		for i := range line.Cells {
+			row = append(row, line.Cells[i].value())
 		}
-		for _, cell := range line.Cells[1:] {
-			fmt.Fprintf(table, "%s\t%s\t", cell.ratio(), cell.verdict())
+		for i := range line.Cells[1:] {
+			row = append(row, line.Cells[i+1].ratio(), line.Cells[i+1].verdict())
 		}
-		fmt.Fprintln(table)
+		table = append(table, row)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	writeTable(&b, table, func(column int) bool {
+		return column < 2 || column > len(c.Names)+2 && (column-len(c.Names))%2 == 1
+	})
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeTable lines columns up, two spaces apart; left tells which begin on the
+// left.
+func writeTable(b *strings.Builder, table [][]string, left func(column int) bool) {
+	widths := make([]int, len(table[0]))
+	for _, row := range table {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range table {
+		var line strings.Builder
+		for i, cell := range row {
+			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if left(i) {
+				line.WriteString(cell + space + "  ")
+			} else {
+				line.WriteString(space + cell + "  ")
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
 }
 
 // origin says in a line where a result comes from.
@@ -281,7 +310,17 @@ func (c *CompareCell) value() string {
 	if !c.There {
 		return "–"
 	}
-	return short(c.Value)
+	return figure(c.Value)
+}
+
+// figure prints a value with four digits, and never fewer than it has before
+// the point.
+func figure(v float64) string {
+	switch {
+	case v == math.Trunc(v) && math.Abs(v) < 1e9, math.Abs(v) >= 1000 && math.Abs(v) < 1e9:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
 func (c *CompareCell) ratio() string {

@@ -103,9 +103,19 @@ func (t *Target) exchange(ctx context.Context, r *Request, began time.Time, keep
 	s := streamed{out: &out, start: start, keepText: keepText}
 	if kind, err := s.read(resp.Body); err != nil {
 		out.fail(kindOf(ctx, err, kind), err)
+	} else {
+		drain(resp.Body, cancel)
 	}
 	s.count()
 	return out
+}
+
+// drain reads what follows [DONE], the stream's end, so that the connection can
+// be used again. A server that leaves it open is not waited for.
+func drain(body io.Reader, cancel func()) {
+	const most, patience = 64 << 10, time.Second
+	defer time.AfterFunc(patience, cancel).Stop()
+	_, _ = io.Copy(io.Discard, io.LimitReader(body, most)) // the answer is complete whatever comes
 }
 
 // kindOf prefers a reason of our own to what it broke.

@@ -20,7 +20,8 @@ var panels = []struct{ key, title, share string }{
 const (
 	panelWidth, panelHeight = 430.0, 300.0
 	panelLeft, panelRight   = 58.0, 18.0
-	panelTop, panelBottom   = 30.0, 44.0
+	panelTop, panelBottom   = 28.0, 44.0
+	figureLine              = 15.0 // of each result, under a panel's title
 	titleHeight             = 40.0
 	legendLine              = 18.0
 )
@@ -57,7 +58,8 @@ func Plot(w io.Writer, results []*Result, names []string) error {
 
 func plotLatencies(w io.Writer, results []*Result, names []string) error {
 	legend := legendLine * float64(len(results))
-	d := newDrawing(2*panelWidth, titleHeight+legend+2*panelHeight, "Distributions of latencies")
+	height := panelHeight + figureLine*float64(len(results))
+	d := newDrawing(2*panelWidth, titleHeight+legend+2*height, "Distributions of latencies")
 	d.text(panelLeft, 26, start, "title", "Latency: share of requests at or below")
 	for i, r := range results {
 		y := titleHeight + legendLine*float64(i) + 6
@@ -65,8 +67,8 @@ func plotLatencies(w io.Writer, results []*Result, names []string) error {
 		d.text(panelLeft+26, y, start, "", legendText(r, names[i]))
 	}
 	for i, p := range panels {
-		left, top := panelWidth*float64(i%2), titleHeight+legend+panelHeight*float64(i/2)
-		d.distribution(left, top, p.key, p.title, p.share, results)
+		left, top := panelWidth*float64(i%2), titleHeight+legend+height*float64(i/2)
+		d.distribution(left, top, height, p.key, p.title, p.share, results)
 	}
 	return d.writeTo(w)
 }
@@ -83,18 +85,17 @@ func legendText(r *Result, name string) string {
 	return name + ": " + r.Model.Name
 }
 
-// distribution draws one panel.
-func (d *drawing) distribution(left, top float64, key, title, share string, results []*Result) {
+// distribution draws one panel. Its scale begins at the 5th percentile: gaps
+// between tokens that came in one packet are next to nothing.
+func (d *drawing) distribution(left, top, height float64, key, title, share string, results []*Result) {
 	low, high := math.Inf(1), 0.0
 	for _, r := range results {
-		for _, v := range r.distributions()[key] {
-			if v > 0 {
-				low, high = min(low, v), max(high, v)
-			}
+		if p := r.distributions()[key]; len(p) == 101 && p[100] > 0 {
+			low, high = min(low, p[5]), max(high, p[100])
 		}
 	}
 	x0, x1 := left+panelLeft, left+panelWidth-panelRight
-	y0, y1 := top+panelHeight-panelBottom, top+panelTop
+	y0, y1 := top+height-panelBottom, top+panelTop+figureLine*float64(len(results))
 	d.text(x0, top+18, start, "head", title)
 	if high == 0 {
 		d.text((x0+x1)/2, (y0+y1)/2, middle, "faint", "not measured")
@@ -114,16 +115,16 @@ func (d *drawing) distribution(left, top float64, key, title, share string, resu
 	d.text((x0+x1)/2, y0+34, middle, "faint", "milliseconds, logarithmic")
 	d.upright(left+16, (y0+y1)/2, "faint", "share of "+share)
 	for i, r := range results {
-		d.cumulative(r.distributions()[key], x, y, i, x1)
+		if p := r.distributions()[key]; len(p) == 101 {
+			d.cumulative(p, x, y, i)
+			d.text(x0, top+18+figureLine*float64(i+1), start, series(i), fmt.Sprintf("p50 %s · p99 %s ms", short(p[50]), short(p[99])))
+		}
 	}
 }
 
 // cumulative draws a curve through the percentiles, with the median and the
 // 99th marked.
-func (d *drawing) cumulative(percentiles []float64, x logScale, y func(float64) float64, i int, right float64) {
-	if len(percentiles) != 101 {
-		return
-	}
+func (d *drawing) cumulative(percentiles []float64, x logScale, y func(float64) float64, i int) {
 	points := make([]float64, 0, 2*len(percentiles))
 	for p, v := range percentiles {
 		points = append(points, x.at(v), y(float64(p)))
@@ -132,8 +133,6 @@ func (d *drawing) cumulative(percentiles []float64, x logScale, y func(float64) 
 	for _, p := range []int{50, 99} {
 		d.dot(x.at(percentiles[p]), y(float64(p)), series(i))
 	}
-	d.text(right, y(0)-10-14*float64(i), end, series(i),
-		fmt.Sprintf("p50 %s · p99 %s ms", short(percentiles[50]), short(percentiles[99])))
 }
 
 // Sizes of the plot of ratios.

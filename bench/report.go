@@ -23,6 +23,7 @@ type Report struct {
 	Label       string
 	Metadata    [][2]string // further members of the result file
 	Detailed    bool        // the result file has every request
+	Unique      bool        // no two prompts begin alike, so that a prefix cache should not help
 }
 
 // ParseMetrics reads "ttft,tpot,itl".
@@ -79,18 +80,22 @@ func (p *Report) stats(key string) (average, median, deviation float64, percenti
 	return 1000 * mean(values), 1000 * Percentile(values, 50), 1000 * Deviation(values), percentiles
 }
 
-// shows reports whether the queue of the client has a section, which it has
-// where there is a limit.
-func (p *Report) shows(key string) bool {
+// exists reports whether a latency means something in this run: requests wait
+// for a free sender only where there is a limit, and their wait is part of a
+// latency only where they arrive on their own.
+func (p *Report) exists(key string) bool {
 	limited := p.Options.MaxConcurrency > 0
 	switch key {
 	case "client_queue_time":
-		return limited && slices.Contains(p.Shown, key)
+		return limited
 	case "e2el_including_client_queue":
-		return limited && !math.IsInf(p.Options.Rate, 1) && slices.Contains(p.Shown, key)
+		return limited && p.open()
 	}
-	return slices.Contains(p.Shown, key)
+	return true
 }
+
+// open reports whether requests arrive on their own.
+func (p *Report) open() bool { return p.Options.SelfTimed || !math.IsInf(p.Options.Rate, 1) }
 
 // Print writes the table that `vllm bench serve` prints.
 func (p *Report) Print(w io.Writer) error {
@@ -125,7 +130,7 @@ func (p *Report) Print(w io.Writer) error {
 	value("Peak concurrent requests:", float64(f.PeakConcurrent))
 	value("Total token throughput (tok/s):", f.TotalThroughput)
 	for _, m := range Metrics {
-		if !p.shows(m.Key) {
+		if !p.exists(m.Key) || !slices.Contains(p.Shown, m.Key) {
 			continue
 		}
 		average, median, _, percentiles := p.stats(m.Key)
@@ -161,6 +166,10 @@ func (p *Report) Notes() []string {
 	if f.ChunksPerToken > 0 && (f.ChunksPerToken < 0.9 || f.ChunksPerToken > 1.1) {
 		notes = append(notes, fmt.Sprintf(
 			"a token came in %.2f chunks on average: ITL is per chunk, TPOT per token", f.ChunksPerToken))
+	}
+	if share := float64(f.CachedTokens) / float64(max(f.InputTokens, 1)); p.Unique && share > 0.02 {
+		notes = append(notes, fmt.Sprintf("%.0f %% of the prompt tokens came from the server's prefix cache: "+
+			"it has seen prompts of this seed; choose another --seed to measure whole prefills", 100*share))
 	}
 	if f.Failed > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests failed and are in no figure but this: %s",

@@ -1,6 +1,9 @@
 package bench
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // Fill adds everything to a result: the members of vLLM's file under its
 // names, rows for Compare, and the distributions for plots.
@@ -21,6 +24,15 @@ func (p *Report) Fill(r *Result) {
 	}
 	p.latencies(r)
 	p.distributions(r)
+}
+
+// tidy rounds to nine digits, which no clock exceeds.
+func tidy(v float64) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 9, 64), 64)
+	if err != nil {
+		return v
+	}
+	return rounded
 }
 
 // setup are the members that say what was run.
@@ -66,6 +78,7 @@ func orNull(s string) any {
 func (p *Report) totals(r *Result) {
 	f := p.Figures
 	both := func(name string, value float64) {
+		value = tidy(value)
 		r.set(name, value)
 		r.AddValue(name, serveUnits[name], value)
 	}
@@ -86,16 +99,22 @@ func (p *Report) totals(r *Result) {
 	both("total_token_throughput", f.TotalThroughput)
 	both("max_output_tokens_per_s", f.PeakOutputPerS)
 	both("max_concurrent_requests", float64(f.PeakConcurrent))
-	r.set("chunks_per_token", f.ChunksPerToken)
+	r.set("chunks_per_token", tidy(f.ChunksPerToken))
 }
 
 // latencies are the statistics in milliseconds.
 func (p *Report) latencies(r *Result) {
 	for _, m := range Metrics {
+		if !p.exists(m.Key) {
+			continue
+		}
 		average, median, deviation, percentiles := p.stats(m.Key)
 		row := func(name string, value float64) {
+			value = tidy(value)
 			r.set(name+"_"+m.Key+"_ms", value)
-			r.AddValue(name+"_"+m.Key+"_ms", "ms", value)
+			if m.Key != "client_queue_time" || p.open() { // in a closed loop it says how many requests there were
+				r.AddValue(name+"_"+m.Key+"_ms", "ms", value)
+			}
 		}
 		row("mean", average)
 		row("median", median)
@@ -104,7 +123,7 @@ func (p *Report) latencies(r *Result) {
 			if q != 50 { // the median has it
 				row("p"+percentileName(q), percentiles[i])
 			} else {
-				r.set("p50_"+m.Key+"_ms", percentiles[i])
+				r.set("p50_"+m.Key+"_ms", tidy(percentiles[i]))
 			}
 		}
 	}
@@ -121,7 +140,7 @@ func (p *Report) distributions(r *Result) {
 		}
 		points := make([]float64, 101)
 		for i := range points {
-			points[i] = 1000 * Percentile(values, float64(i))
+			points[i] = tidy(1000 * Percentile(values, float64(i)))
 		}
 		all[m.Key] = points
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -125,11 +126,15 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &r.extra)
 }
 
-// numberLists are arrays of numbers over several lines; a string of JSON has no
-// line ends.
-var numberLists = regexp.MustCompile(`\[\n[-+0-9.eE,\s]+\]`)
+// What indentation spreads over several lines although it is read as one:
+// arrays of numbers, and rows. A string of JSON has no line ends.
+var (
+	numberLists = regexp.MustCompile(`\[\n[-+0-9.eE,\s]+\]`)
+	rowObjects  = regexp.MustCompile(`\{\n *"name": .*\n *"unit": .*\n *"value": .*(?:\n *"samples": .*)?\n *\}`)
+)
 
-// Write prints the result as indented JSON, lists of numbers in a line.
+// Write prints the result as indented JSON, lists of numbers and rows in a line
+// each.
 func (r *Result) Write(w io.Writer) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -141,6 +146,14 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	text := numberLists.ReplaceAllFunc(out.Bytes(), func(list []byte) []byte {
 		return bytes.ReplaceAll(bytes.Join(bytes.Fields(list), nil), []byte(","), []byte(", "))
+	})
+	text = rowObjects.ReplaceAllFunc(text, func(row []byte) []byte {
+		lines := bytes.Split(row, []byte("\n"))
+		for i := range lines {
+			lines[i] = bytes.TrimSpace(lines[i])
+		}
+		inner := bytes.Join(lines[1:len(lines)-1], []byte(" "))
+		return slices.Concat([]byte("{"), inner, []byte("}"))
 	})
 	_, err = w.Write(append(text, '\n'))
 	return err

@@ -164,7 +164,7 @@ func (w *Workload) random() ([]Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.RangeRatio < 0 || o.RangeRatio >= 1 {
+	if !(o.RangeRatio >= 0 && o.RangeRatio < 1) {
 		return nil, fmt.Errorf("range ratio is %g, must be 0 to below 1", o.RangeRatio)
 	}
 	prefix := ""

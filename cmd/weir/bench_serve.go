@@ -185,7 +185,10 @@ func metricKeys() string {
 
 // run measures and reports.
 func (b *serveBench) run(ctx context.Context, cmd *cobra.Command) error {
-	report := &bench.Report{Target: &b.target, Options: &b.options, Label: b.label, Detailed: b.detailed}
+	report := &bench.Report{
+		Target: &b.target, Options: &b.options, Label: b.label, Detailed: b.detailed,
+		Unique: b.workload.Name == "random" && b.workload.Random.PrefixLen == 0,
+	}
 	if err := b.parse(cmd, report); err != nil {
 		return &usageError{err, "run weir bench serve --help for the flags"}
 	}
@@ -293,9 +296,6 @@ func (b *serveBench) meet(ctx context.Context, errs io.Writer, result *bench.Res
 			return err
 		}
 		b.target.Model = models[0].ID
-		if limit := models[0].MaxModelLen; limit > 0 {
-			result.Notes = append(result.Notes, fmt.Sprintf("the server's max_model_len is %d", limit))
-		}
 	}
 	if b.ready > 0 {
 		probe := bench.Request{Prompt: "once upon a time", OutputTokens: 1}
