@@ -80,6 +80,7 @@ func (j *job) request(i int) *inference.Request {
 		IgnoreEOS:      p.ignoreEOS,
 		PromptLogprobs: j.promptLogprobs,
 		Sampling:       p.sampling,
+		Speculation:    p.speculation,
 		Arrived:        j.arrived,
 	}
 }

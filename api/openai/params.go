@@ -32,6 +32,7 @@ type params struct {
 	returnTokenIDs bool
 	logprobs       bool
 	sampling       inference.Sampling
+	speculation    inference.Toggle
 
 	warnings []string // names of ignored parameters, in lenient mode
 }
@@ -50,9 +51,22 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.stops = readStops(o, fault)
 	p.stopTokens = readStopTokens(o, m, c, fault)
 	p.sampling = readSampling(o, m, fault)
+	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.readStreamOptions(o, fault)
 	readHarmless(o, fault)
 	return p
+}
+
+// readToggle reads a flag that the server decides where it is absent.
+func readToggle(o *object, name string, fault **api.Error) inference.Toggle {
+	on, ok := o.boolean(name, fault)
+	switch {
+	case !ok:
+		return inference.ToggleUnset
+	case on:
+		return inference.ToggleOn
+	}
+	return inference.ToggleOff
 }
 
 const maxInt32 = 1<<31 - 1

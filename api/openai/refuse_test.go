@@ -291,7 +291,7 @@ func TestParametersReachTheBackend(t *testing.T) {
 	defer r.close()
 	status, body := r.post(routeChat, chatWith(`"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.05,"typical_p":0.8,
 		"repetition_penalty":1.1,"presence_penalty":0.5,"frequency_penalty":-0.5,"seed":-7,"n":2,"max_tokens":9,"min_tokens":3,
-		"ignore_eos":true,"stop_token_ids":[7,8],"logit_bias":{"5":-100,"6":1.5},"logprobs":true,"top_logprobs":4`))
+		"ignore_eos":true,"stop_token_ids":[7,8],"logit_bias":{"5":-100,"6":1.5},"logprobs":true,"top_logprobs":4,"speculative_ngram":false`))
 	if status != 200 {
 		t.Fatal(status, body)
 	}
@@ -304,7 +304,7 @@ func TestParametersReachTheBackend(t *testing.T) {
 	if len(s.LogitBias) != 2 || s.LogitBias[0] != (inference.TokenBias{ID: 5, Bias: -100}) || s.LogitBias[1] != (inference.TokenBias{ID: 6, Bias: 1.5}) {
 		t.Errorf("bias %v", s.LogitBias)
 	}
-	if got.N != 2 || got.MaxTokens != 9 || got.MinTokens != 3 || !got.IgnoreEOS || len(got.StopTokens) != 2 || got.PromptLogprobs != -1 || got.Arrived.IsZero() {
+	if got.N != 2 || got.MaxTokens != 9 || got.MinTokens != 3 || !got.IgnoreEOS || len(got.StopTokens) != 2 || got.PromptLogprobs != -1 || got.Arrived.IsZero() || got.Speculation != inference.ToggleOff {
 		t.Errorf("request %+v", got)
 	}
 }

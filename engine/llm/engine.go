@@ -98,6 +98,7 @@ func (e *Engine) open(f *gguf.File) error {
 		return err
 	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
+	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
 	if e.opts.Scheduler.MaxWaiting == 0 {
 		e.opts.Scheduler.MaxWaiting = defaultMaxWaiting
 	}

@@ -123,11 +123,12 @@ func (j *job) embedding() []float32 {
 }
 
 // request is the scheduler's view.
-func (j *job) request() scheduler.Request {
+func (j *job) request(speculate bool) scheduler.Request {
 	r := j.req
 	q := scheduler.Request{
 		Prompt: r.Prompt, MaxTokens: r.MaxTokens, N: r.N,
 		Domain: j.domain, Tenant: r.Tenant, Class: r.Class, User: j,
+		Speculate: r.Speculation.Or(speculate),
 	}
 	switch {
 	case r.Pooling != inference.PoolingNone:

@@ -144,7 +144,7 @@ func (l *loop) settle() {
 }
 
 func (l *loop) submit(now time.Time, j *job) {
-	id, err := l.e.sched.Submit(now.UnixNano(), j.request())
+	id, err := l.e.sched.Submit(now.UnixNano(), j.request(l.e.opts.Speculate))
 	if err != nil {
 		j.stream.Close(err)
 		return
@@ -266,7 +266,7 @@ func (l *loop) gather() {
 		}
 		for r := c.Count - c.LogitRows; r < c.Count; r++ {
 			b.output = append(b.output, row+r)
-			l.out.add(i, c.Start+r, r == c.Count-1)
+			l.out.add(i, c.Start+r, r-(c.Count-1-c.Drafts))
 		}
 	}
 	for i := range l.plan.Chunks {
@@ -320,9 +320,9 @@ func (l *loop) report(start, planned time.Time) {
 		return
 	}
 	l.e.opts.OnStep(StepStats{
-		PrefillTokens: l.plan.Rows - l.plan.Decodes, DecodeTokens: l.plan.Decodes,
+		PrefillTokens: l.plan.Rows - l.plan.Decodes - l.plan.Drafts, DecodeTokens: l.plan.Decodes, DraftTokens: l.plan.Drafts,
 		Sequences: len(l.plan.Chunks), Preempted: len(l.plan.Preempted),
-		PlanTime: planned.Sub(start), StepTime: time.Since(start),
+		PlanTime: planned.Sub(start), StepTime: time.Since(start), Estimate: l.plan.Estimate,
 	})
 }
 

@@ -25,8 +25,12 @@ type Options struct {
 	// tokenizer's; the engine knows no text.
 	EndTokens []inference.TokenID
 
-	// Scheduler's MaxModelLen is set by Load.
+	// Scheduler's MaxModelLen and Cost are set by Load.
 	Scheduler scheduler.Config
+
+	// Speculate drafts the outputs of requests that do not say whether to, as
+	// far as Scheduler.MaxDrafts allows.
+	Speculate bool
 
 	// CheckTensors decodes every weight once and refuses values that are not
 	// finite. It costs about as much as one forward pass.
@@ -46,16 +50,20 @@ type Options struct {
 	// OnCancel, if set, is called likewise after a cancel freed its blocks, with
 	// the time since the cancel was asked for.
 	OnCancel func(time.Duration)
+
+	logitRows int // logitTile, or less in tests
 }
 
 // StepStats describes one step.
 type StepStats struct {
 	PrefillTokens int
-	DecodeTokens  int
+	DecodeTokens  int // rows that continue outputs, without drafts
+	DraftTokens   int // rows of drafts
 	Sequences     int
 	Preempted     int
 	PlanTime      time.Duration // scheduling, before the forward pass
 	StepTime      time.Duration // from plan to commit
+	Estimate      time.Duration // of StepTime, before the step; 0 for the first
 }
 
 // Phases are where a request's time in the engine went, as vLLM divides it: a

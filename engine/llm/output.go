@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -16,13 +17,15 @@ const logitTile = 64
 
 // outputs turns the hidden states of a step into logits, tokens, logprobs and
 // pooled vectors. Rows of a tile are sampled in parallel, each with its own
-// sampler, so the order in which workers take them does not matter.
+// sampler, so the order in which workers take them does not matter; rows of
+// drafts, which share one, are left to the worker that has the first of them.
 type outputs struct {
 	e      *Engine
 	rows   []outputRow
 	pooled []pooledRow
 	logits []float32 // [logitTile][vocab]
 	tile   int       // first row of the tile in work
+	end    int       // of that tile
 	raw    [][]float32
 	work   []sample.Scratch
 	plan   *scheduler.Plan
@@ -36,7 +39,7 @@ type outputs struct {
 type outputRow struct {
 	chunk   int
 	pos     int
-	last    bool // of its chunk: sampled from, where the chunk samples
+	draft   int // which draft of its chunk it holds, from 1; 0 is the row before them; negative: no row to sample from
 	prompt  inference.Event
 	samples []inference.Event
 	err     error
@@ -59,7 +62,7 @@ func (o *outputs) reset() {
 }
 
 // add notes a row; its slot keeps the memory of earlier steps.
-func (o *outputs) add(chunk, pos int, last bool) {
+func (o *outputs) add(chunk, pos, draft int) {
 	n := len(o.rows)
 	if n < cap(o.rows) {
 		o.rows = o.rows[:n+1]
@@ -67,16 +70,18 @@ func (o *outputs) add(chunk, pos int, last bool) {
 		o.rows = append(o.rows, outputRow{})
 	}
 	r := &o.rows[n]
-	*r = outputRow{chunk: chunk, pos: pos, last: last, samples: r.samples[:0]}
+	*r = outputRow{chunk: chunk, pos: pos, draft: draft, samples: r.samples[:0]}
 }
 
 // run computes logits tile by tile, samples, and pools.
 func (o *outputs) run(l *loop) {
 	m, b := o.e.model, &l.batch
 	o.plan = &l.plan
-	grow(&o.logits, min(len(o.rows), logitTile)*m.vocab)
-	for o.tile = 0; o.tile < len(o.rows); o.tile += logitTile {
-		n := min(logitTile, len(o.rows)-o.tile)
+	tile := cmp.Or(o.e.opts.logitRows, logitTile)
+	grow(&o.logits, min(len(o.rows), tile)*m.vocab)
+	for o.tile = 0; o.tile < len(o.rows); o.tile += tile {
+		n := min(tile, len(o.rows)-o.tile)
+		o.end = o.tile + n
 		m.logits(o.e.cpu, o.logits, b.hidden[o.tile*m.width:], n)
 		o.e.cpu.Run(o, n, 1)
 	}
@@ -85,12 +90,37 @@ func (o *outputs) run(l *loop) {
 	}
 }
 
-// Do handles one row of the tile.
+// Do handles one row of the tile. The first row of a chunk's drafts brings
+// the others along, as far as they turn out to be right.
 func (o *outputs) Do(worker, item int) {
-	r := &o.rows[o.tile+item]
+	i := o.tile + item
+	if o.rows[i].draft > 0 && (item > 0 || !o.right(i)) {
+		return
+	}
+	o.row(worker, i)
+	for i++; i < o.end && o.rows[i].draft > 0 && o.right(i); i++ {
+		o.row(worker, i)
+	}
+}
+
+// right tells whether the draft in row i is the token that was sampled from
+// the row before, and not the last one of its choice.
+func (o *outputs) right(i int) bool {
+	before, r := &o.rows[i-1], &o.rows[i]
+	if before.err != nil || len(before.samples) == 0 {
+		return false
+	}
+	c := &o.plan.Chunks[r.chunk]
+	id := before.samples[0].Token
+	return id == c.Tokens[r.pos-c.Start] && !c.User.(*job).stops(id)
+}
+
+// row handles the logits of row i.
+func (o *outputs) row(worker, i int) {
+	r := &o.rows[i]
 	c := &o.plan.Chunks[r.chunk]
 	j := c.User.(*job)
-	logits := o.logits[item*o.e.model.vocab:][:o.e.model.vocab]
+	logits := o.logits[(i-o.tile)*o.e.model.vocab:][:o.e.model.vocab]
 	if !sample.Finite(logits) {
 		r.err = fmt.Errorf("%w: the model gave no finite logit at position %d", inference.ErrInternal, r.pos)
 		return
@@ -100,7 +130,7 @@ func (o *outputs) Do(worker, item int) {
 		lp, top := sample.Logprob(logits, id, j.req.PromptLogprobs)
 		r.prompt = inference.Event{Kind: inference.EventPrompt, Token: id, Logprob: lp, Top: top}
 	}
-	if r.last && c.Samples > 0 {
+	if r.draft >= 0 && c.Samples > 0 {
 		o.sample(worker, r, c, logits)
 	}
 }
@@ -118,7 +148,10 @@ func (o *outputs) sample(worker int, r *outputRow, c *scheduler.Chunk, logits []
 		if keep {
 			copy(row, logits)
 		}
-		choice := c.Choice + i
+		choice := i
+		if c.Samples == 1 {
+			choice = c.Choice
+		}
 		ev := inference.Event{Kind: inference.EventToken, Choice: choice}
 		ev.Token = j.samplers[choice].Sample(row, &o.work[worker])
 		if j.req.Sampling.Logprobs >= 0 {
@@ -135,7 +168,7 @@ func (l *loop) emit(now time.Time) {
 	total := 0
 	for i := range l.plan.Chunks {
 		l.results = append(l.results, scheduler.Result{})
-		total += l.plan.Chunks[i].Samples
+		total += l.plan.Chunks[i].Samples + l.plan.Chunks[i].Drafts
 	}
 	o.tokens, o.stop = o.tokens[:0], o.stop[:0]
 	if cap(o.tokens) < total {
@@ -166,7 +199,7 @@ func (l *loop) emitRow(r *outputRow, now time.Time) {
 	if j.last = now; j.first.IsZero() {
 		j.first = now
 	}
-	lo := len(o.tokens)
+	lo := len(o.tokens) - len(res.Tokens) // the rows of a chunk are neighbours
 	for i := range r.samples {
 		ev := &r.samples[i]
 		o.tokens = append(o.tokens, ev.Token)

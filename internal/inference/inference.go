@@ -33,6 +33,19 @@ const (
 	PoolingLast Pooling = 3
 )
 
+// Toggle is a request's say in what the server decides where it has none.
+type Toggle uint8
+
+// The zero value leaves it to the server.
+const (
+	ToggleUnset Toggle = iota
+	ToggleOn
+	ToggleOff
+)
+
+// Or is whether the toggle is on, or else what the server decided.
+func (t Toggle) Or(server bool) bool { return t == ToggleOn || t == ToggleUnset && server }
+
 // TokenBias is added to one token's logit before sampling.
 type TokenBias struct {
 	ID   TokenID
@@ -76,6 +89,7 @@ type Request struct {
 	PromptLogprobs int       // alternatives per prompt token; -1 is none. Disables prefix reuse
 	Pooling        Pooling
 	Sampling       Sampling
+	Speculation    Toggle // guesses of tokens to come; they change no answer, only its pace
 
 	Arrived time.Time // when the front end accepted it; TTFT counts from here
 }
