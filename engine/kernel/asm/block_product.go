@@ -157,6 +157,21 @@ func (p *product) loop(counter reg.Register, body func()) {
 	p.JNZ(operand.LabelRef(label))
 }
 
+// prefetchBytes is how far ahead of a single tile's products weights are asked
+// for. Few rows wait for memory: this is worth 5 to 10 % of decode.
+const prefetchBytes = 4736
+
+// over is the loop over blocks.
+func (p *product) over(body func()) {
+	ahead := (prefetchBytes + p.tileBytes - 1) / p.tileBytes * p.tileBytes
+	p.loop(p.blocks, func() {
+		for i := 0; p.tiles == 1 && i < p.tileBytes; i += 64 {
+			p.PREFETCHT0(at(p.tile, ahead+i))
+		}
+		body()
+	})
+}
+
 // constant is a register of 16 equal dwords.
 func (p *product) constant(v uint32) reg.VecVirtual {
 	g, z := p.GP32(), p.ZMM()
@@ -329,7 +344,7 @@ func (p *product) q4k() {
 	low, high := p.constant(0x0f0f0f0f), p.constant(0xf0f0f0f0)
 	p.sum, p.isum = p.zmms(), p.zmms()
 	sixteenth := p.constant(0x3d800000)
-	p.loop(p.blocks, func() {
+	p.over(func() {
 		p.zero(p.isum)
 		group := p.GP64()
 		codes, factors, acts := p.GP64(), p.GP64(), p.GP64()
@@ -375,7 +390,7 @@ func (p *product) q5k() {
 	_, sums32, da, panelSize := p.superblock()
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
 	p.sum, p.isum = p.zmms(), p.zmms()
-	p.loop(p.blocks, func() {
+	p.over(func() {
 		p.zero(p.isum)
 		group := p.GP64()
 		codes, bits, factors, acts := p.GP64(), p.GP64(), p.GP64(), p.GP64()
@@ -450,7 +465,7 @@ func (p *product) q6k() {
 	bias16, _, da, panelSize := p.superblock()
 	low, pair := p.constant(0x0f0f0f0f), p.constant(0x30303030)
 	p.sum, p.isum = p.zmms(), p.zmms()
-	p.loop(p.blocks, func() {
+	p.over(func() {
 		p.zero(p.isum)
 		group := p.GP64()
 		codes, bits, factors, acts, biases := p.GP64(), p.GP64(), p.GP64(), p.GP64(), p.GP64()
@@ -508,7 +523,7 @@ func (p *product) factor(d, da int, sums [][]reg.VecVirtual) {
 // the activations' sum, to fit the codes' offset.
 func (p *product) block32(codes, shift int, body func()) {
 	p.sum = p.zmms()
-	p.loop(p.blocks, func() {
+	p.over(func() {
 		p.offset(p.panel, 32*p.rows, shift)
 		body()
 		p.factor(codes, 36*p.rows, p.sum)
@@ -578,7 +593,7 @@ func (p *product) floats(bytes int, load func(m operand.Mem, w reg.VecVirtual)) 
 		p.total = p.zmms()
 		p.zero(p.total)
 	}
-	p.loop(p.blocks, func() {
+	p.over(func() {
 		for t, w := range p.w {
 			load(p.weight(p.tile, 0, t), w)
 		}
