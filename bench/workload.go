@@ -105,18 +105,30 @@ func (w *Workload) Generated() bool {
 	return err == nil && (!k.file || k.timed)
 }
 
-// Requests makes or reads them.
-func (w *Workload) Requests() ([]Request, error) {
+// Check refuses what can be refused before anything is made or read.
+func (w *Workload) Check() error {
 	k, err := w.kind()
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case k.file && w.Path == "":
-		return nil, fmt.Errorf("dataset %s needs a file: give --dataset-path", w.Name)
+		return fmt.Errorf("dataset %s needs a file: give --dataset-path", w.Name)
 	case !k.file && w.Path != "":
-		return nil, fmt.Errorf("dataset %s is generated and reads no file; leave --dataset-path out, or choose one that does", w.Name)
+		return fmt.Errorf("dataset %s is generated and reads no file; leave --dataset-path out, or choose one that does", w.Name)
 	case w.Count < 1 || w.Count > maxRequests:
-		return nil, fmt.Errorf("%d prompts, must be 1 to %d", w.Count, maxRequests)
+		return fmt.Errorf("%d prompts, must be 1 to %d", w.Count, maxRequests)
+	}
+	return nil
+}
+
+// Requests makes or reads them.
+func (w *Workload) Requests() ([]Request, error) {
+	if err := w.Check(); err != nil {
+		return nil, err
+	}
+	k, err := w.kind()
+	if err != nil {
+		return nil, err
 	}
 	requests, err := k.build(w)
 	if err != nil {

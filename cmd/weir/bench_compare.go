@@ -80,7 +80,7 @@ func parseObject(flag, s string) (map[string]any, error) {
 	}
 	var out map[string]any
 	if err := json.Unmarshal([]byte(s), &out); err != nil {
-		return nil, &usageError{fmt.Errorf("--%s %q: %w", flag, s, err), `it takes a JSON object: '{"top_p":0.9}'`}
+		return nil, fmt.Errorf(`--%s %q: %w; it takes a JSON object, as in '{"top_p":0.9}'`, flag, s, err)
 	}
 	return out, nil
 }

@@ -248,6 +248,9 @@ func (b *serveBench) parse(cmd *cobra.Command, report *bench.Report) error {
 	if b.options.SelfTimed && !b.workload.Timed() {
 		return fmt.Errorf("--self-timed needs a dataset with arrival times, trace or timed_trace; it is %s", b.workload.Name)
 	}
+	if err := b.workload.Check(); err != nil {
+		return err
+	}
 	return b.parseTarget(cmd)
 }
 
