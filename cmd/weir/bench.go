@@ -20,7 +20,7 @@ func newBench() *cobra.Command {
 	cmd.AddCommand(
 		newBenchServe(),
 		newBenchCompare(),
-		newBenchEngine(), newBenchBatched(),
+		newBenchEngine(), newBenchBatched(), newBenchMicro(),
 		newBenchSoak(),
 	)
 	return cmd

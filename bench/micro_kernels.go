@@ -1,0 +1,233 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/internal/roofline"
+	"weir/kvcache"
+)
+
+// products are matrix products with weights of one type, by rows.
+func (m *micro) products(t gguf.Type) microGroup {
+	return microGroup{len(m.o.Rows), func() ([]microCase, func() error, error) {
+		matrices, arena, err := m.matrices(t)
+		if err != nil {
+			return nil, nil, fmt.Errorf("prepare products of %s: %w", t, err)
+		}
+		most := 0
+		for _, n := range m.o.Rows {
+			most = max(most, n)
+		}
+		x, dst := m.floats(most*m.o.Inputs), make([]float32, most*m.o.Outputs)
+		bytes, err := kernel.MatrixBytes(t, m.o.Outputs, m.o.Inputs)
+		if err != nil {
+			return nil, nil, err
+		}
+		var cases []microCase
+		turn := 0
+		for _, n := range m.o.Rows {
+			work := roofline.Work{Bytes: float64(bytes)}
+			if ops := 2 * float64(n) * float64(m.o.Outputs) * float64(m.o.Inputs); isFloat(t) {
+				work.FloatOps = ops
+			} else {
+				work.Int8Ops = ops
+			}
+			shape := fmt.Sprintf("%d x %d, %d rows", m.o.Outputs, m.o.Inputs, n)
+			cases = append(cases, microCase{MicroRow{Kernel: "product", Type: t.String(), Shape: shape, Rows: n, Work: work}, func() {
+				m.cpu.MatMul(dst, matrices[turn], x[:n*m.o.Inputs], n, nil)
+				turn = (turn + 1) % len(matrices)
+			}})
+		}
+		return cases, arena.Release, nil
+	}}
+}
+
+// matrices are as many of a type as no cache holds.
+func (m *micro) matrices(t gguf.Type) ([]*kernel.Matrix, *gguf.Arena, error) {
+	bytes, err := kernel.MatrixBytes(t, m.o.Outputs, m.o.Inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	const line = 64
+	count := int(m.o.Cold/int64(bytes)) + 2
+	arena, err := gguf.NewArena(int64(count) * int64(bytes+line))
+	if err != nil {
+		return nil, nil, err
+	}
+	matrices := make([]*kernel.Matrix, count)
+	for i := range matrices {
+		mem, err := arena.Alloc(bytes, line)
+		if err == nil {
+			matrices[i], err = m.matrix(t, mem)
+		}
+		if err != nil {
+			_ = arena.Release()
+			return nil, nil, err
+		}
+	}
+	return matrices, arena, nil
+}
+
+// matrix packs the same few rows over and over.
+func (m *micro) matrix(t gguf.Type, mem []byte) (*kernel.Matrix, error) {
+	p, err := kernel.NewPacker(t, m.o.Outputs, m.o.Inputs, mem)
+	if err != nil {
+		return nil, err
+	}
+	rows := sensibleBytes(kernel.PackRows*p.RowBytes(), m.random)
+	for left := m.o.Outputs; left > 0; left -= kernel.PackRows {
+		if err := p.Add(rows[:min(left, kernel.PackRows)*p.RowBytes()]); err != nil {
+			return nil, err
+		}
+	}
+	return p.Matrix()
+}
+
+// sensibleBytes read as small, normal numbers at any place and in every format
+// of floats, so that scales are ordinary in all types of weights.
+func sensibleBytes(n int, r *rand.Rand) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = 0x20 | byte(r.IntN(16))
+	}
+	return b
+}
+
+// attentionShape is a batch of sequences that stand after a context.
+type attentionShape struct{ sequences, rows, context int }
+
+// attentionShapes: decode of few and many, short and long; prompts at their
+// beginning and far on.
+var attentionShapes = []attentionShape{
+	{1, 1, 4096}, {8, 1, 1024}, {8, 1, 4096}, {32, 1, 1024}, {1, 512, 0}, {1, 512, 3584},
+}
+
+// Heads of a model of a billion parameters.
+const (
+	microHeads, microKVHeads, microHeadDim = 32, 8, 64
+	microBlock                             = 16
+)
+
+func (s attentionShape) String() string {
+	if s.rows > 1 {
+		return fmt.Sprintf("%d rows after %d", s.rows, s.context)
+	}
+	return fmt.Sprintf("%d x %d", s.sequences, s.context)
+}
+
+// length is the positions that a sequence's last row sees.
+func (s attentionShape) length() int {
+	if s.rows == 1 {
+		return s.context
+	}
+	return s.context + s.rows
+}
+
+// work of one call: positions are read once for all rows of a sequence, and
+// each row and head takes a product with the key and one with the value.
+func (s attentionShape) work(t kernel.KVType, positionBytes int) roofline.Work {
+	last := float64(s.length())
+	positions := float64(s.rows) * (last - float64(s.rows-1)/2)
+	ops := 4 * float64(s.sequences) * positions * microHeads * microHeadDim
+	w := roofline.Work{Bytes: float64(s.sequences) * last * float64(positionBytes)}
+	if t == kernel.KVQ8 {
+		w.Int8Ops = ops
+	} else {
+		w.FloatOps = ops
+	}
+	return w
+}
+
+// attention over a cache of as many layers as no processor's cache holds.
+func (m *micro) attention(t kernel.KVType, s attentionShape) microGroup {
+	return microGroup{1, func() ([]microCase, func() error, error) {
+		blocks := (s.length() + microBlock - 1) / microBlock
+		shape := kernel.KVShape{
+			Type: t, Layers: 1, KVHeads: microKVHeads, HeadDim: microHeadDim,
+			BlockTokens: microBlock, Blocks: s.sequences*blocks + 1,
+		}
+		position := shape.TokenBytes()
+		layer := int64(s.sequences) * int64(s.length()) * int64(position)
+		shape.Layers = int(min(m.o.Cold/layer+1, 64))
+		kv, err := kernel.NewKV(shape)
+		if err != nil {
+			return nil, nil, fmt.Errorf("prepare attention: %w", err)
+		}
+		spans := make([]kernel.Span, s.sequences)
+		for i := range spans {
+			spans[i] = kernel.Span{Row: i * s.rows, Count: s.rows, Start: s.length() - s.rows}
+			for b := range blocks {
+				spans[i].Blocks = append(spans[i].Blocks, kvcache.BlockID(1+i*blocks+b))
+			}
+			m.store(kv, spans[i].Blocks, s.length())
+		}
+		q := m.floats(s.sequences * s.rows * microHeads * microHeadDim)
+		out := make([]float32, len(q))
+		turn := 0
+		row := MicroRow{Kernel: "attention", Type: t.String(), Shape: s.String(), Work: s.work(t, position)}
+		return []microCase{{row, func() {
+			m.cpu.Attention(out, q, kv, turn, microHeads, spans, 0.125)
+			turn = (turn + 1) % kv.Layers
+		}}}, kv.Close, nil
+	}}
+}
+
+// store fills a sequence's positions in every layer.
+func (m *micro) store(kv *kernel.KV, blocks []kvcache.BlockID, length int) {
+	const chunk = 256
+	x := m.floats(chunk * kv.KVHeads * kv.HeadDim)
+	for from := 0; from < length; from += chunk {
+		places := make([]kernel.Place, min(chunk, length-from))
+		for i := range places {
+			at := from + i
+			places[i] = kernel.Place{Block: blocks[at/microBlock], Token: at % microBlock}
+		}
+		for l := range kv.Layers {
+			m.cpu.StoreKV(kv, l, x, x, places)
+		}
+	}
+}
+
+// Widths of the operations on rows, of the same model.
+const (
+	microWidth = 2048
+	microFFN   = 8192
+)
+
+// operations on rows, whose activations are in the caches, and a round of the
+// pool without work.
+func (m *micro) operations() microGroup {
+	rows := []int{1, 64, 512}
+	return microGroup{3*len(rows) + 1, func() ([]microCase, func() error, error) {
+		most := rows[len(rows)-1]
+		x, up, weight := m.floats(most*microFFN), m.floats(most*microFFN), m.floats(microWidth)
+		cos, sin := m.floats(most*microHeadDim/2), m.floats(most*microHeadDim/2)
+		dst := make([]float32, most*microWidth)
+		var cases []microCase
+		add := func(name string, n, width, passes int, call func()) {
+			bytes := float64(passes * 4 * n * width)
+			shape := fmt.Sprintf("%d x %d", n, width)
+			cases = append(cases, microCase{MicroRow{Kernel: name, Shape: shape, Work: roofline.Work{Bytes: bytes}, InCache: true}, call})
+		}
+		for _, n := range rows {
+			add("norm", n, microWidth, 2, func() { m.cpu.RMSNorm(dst, x, weight, n, 1e-5) })
+			add("rope", n, microHeads*microHeadDim, 2, func() {
+				m.cpu.Rope(dst, n, microHeads, microHeadDim, cos, sin, microHeadDim/2, kernel.RopeNeox)
+			})
+			add("swiglu", n, microFFN, 3, func() { m.cpu.SwiGLU(x, up, n, microFFN) })
+		}
+		cases = append(cases, microCase{MicroRow{Kernel: "round", Shape: "empty", InCache: true}, func() {
+			m.cpu.Run(nothing{}, 2*m.cpu.Threads(), 1)
+		}})
+		return cases, func() error { return nil }, nil
+	}}
+}
+
+// nothing is a job without work.
+type nothing struct{}
+
+// Do returns at once.
+func (nothing) Do(int, int) {}
