@@ -54,9 +54,10 @@ func TestForecasts(t *testing.T) {
 	if len(all) != 4 || all[0].Name != "prefill of 10 tokens" {
 		t.Fatalf("forecasts %+v", all)
 	}
-	one := all[1] // 1020 bytes at 1000 a second; 1500 operations hardly count
-	if one.Bound != "memory" || math.Abs(one.Limit-1000.0/1020) > 1e-9 || math.Abs(one.Expected-memoryShare*one.Limit) > 1e-9 {
-		t.Errorf("one sequence: %+v", one)
+	one := all[1] // 1020 bytes at 1000 a second, 1500 operations at 100000
+	want := 1 / (1.02/memoryShare + 0.015/computeShare)
+	if one.Bound != "memory" || math.Abs(one.Limit-1/1.02) > 1e-6 || math.Abs(one.Expected-want) > 1e-6 {
+		t.Errorf("one sequence: %+v, want %v expected", one, want)
 	}
 	if many := all[3]; many.Limit <= 8*one.Limit || many.Limit >= 32*one.Limit {
 		t.Errorf("32 sequences: %+v against one: %+v", many, one)

@@ -18,7 +18,7 @@ const (
 	roofWidth, roofHeight = 300.0, 240.0
 	roofLeft, roofRight   = 52.0, 14.0
 	roofTop, roofBottom   = 30.0, 42.0
-	roofHeading           = 44.0
+	roofHeading           = 58.0
 )
 
 // PlotRoofline draws the products and attention of a run under the limits of
@@ -33,6 +33,7 @@ func PlotRoofline(w io.Writer, rows []MicroRow, l roofline.Limits) error {
 	d := newDrawing(roofColumns*roofWidth, roofHeading+float64(lines)*roofHeight, "Roofline of the kernels")
 	d.text(roofLeft, 26, start, "title", fmt.Sprintf("Kernels under the roof: %s GB/s, %s Gop/s int8, %s Gop/s float32 (%d threads, %s)",
 		billions(l.All.ReadBytes), billions(l.All.Int8Ops), billions(l.All.FloatOps), l.Threads, l.Level))
+	d.text(roofLeft, 44, start, "faint", "numbers at points are rows of a product; a percentage is the best share of the limit that a point meets first")
 	low, high, slowest := extent(rows)
 	for i, name := range names {
 		p := roofPanel{

@@ -103,11 +103,16 @@ func (b Bound) String() string {
 	return "compute"
 }
 
-// Seconds is the least time that work can take, and what limits it: reading
-// and computing overlap, and bytes and floats share the same units.
+// Times are the least seconds that work takes to read and to compute. Bytes and
+// floats are multiplied by the same units, one after the other.
+func (r Rates) Times(w Work) (memory, compute float64) {
+	return share(w.Bytes, r.ReadBytes), share(w.Int8Ops, r.Int8Ops) + share(w.FloatOps, r.FloatOps)
+}
+
+// Seconds is the least time that work can take, and what limits it: at best
+// reading and computing overlap.
 func (r Rates) Seconds(w Work) (float64, Bound) {
-	memory := share(w.Bytes, r.ReadBytes)
-	compute := share(w.Int8Ops, r.Int8Ops) + share(w.FloatOps, r.FloatOps)
+	memory, compute := r.Times(w)
 	if memory >= compute {
 		return memory, ByMemory
 	}
