@@ -93,7 +93,7 @@ func (c Cost) Prefill(n, batch int) roofline.Work {
 // What the engine's kernels reach, for expectations: shares of the memory's and
 // the multipliers' limits, in times that add up, since reading and computing
 // hardly overlap. Found on a Llama of 1.2 billion parameters in Q4_K_M, where
-// they are within a sixth for a prompt and for 1, 8 and 32 sequences.
+// prompts and one sequence come within a tenth, many sequences within a third.
 const (
 	memoryShare  = 0.9
 	computeShare = 0.6
