@@ -63,6 +63,7 @@ type Engine struct {
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of what is free
 	CheckTensors  bool   // refuse weights that are not finite
+	Speculate     bool   // guess tokens ahead for requests that do not say
 }
 
 // KVTypes are the values of Engine.KVType; auto is f16, f32 is for reference runs.
@@ -95,6 +96,7 @@ func defaultScheduler() scheduler.Config {
 	return scheduler.Config{
 		MaxSeqs: 64, MaxBatchTokens: 512, PrefillChunk: 512, MaxPrefills: 2,
 		MaxWaiting: 1024, OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, OutputEstimate: 256,
+		ITLTarget: 200 * time.Millisecond, MaxDrafts: 8, LookupMax: 4, LookupMin: 2,
 		CapOutput: true,
 	}
 }
@@ -171,6 +173,8 @@ func settings(c *Config) []Setting {
 			binding: bindBytes(&c.Engine.KVMemoryBytes, "")},
 		{Key: "engine.check_tensors", Flag: "check-tensors", Usage: "read every weight once and refuse values that are not finite",
 			binding: bindBool(&c.Engine.CheckTensors)},
+		{Key: "engine.speculative_ngram", Flag: "speculative-ngram", Usage: "guess tokens ahead from the request's own text, for requests that do not say whether to",
+			binding: bindBool(&c.Engine.Speculate)},
 
 		{Key: "scheduler.max_model_len", Flag: "max-model-len", Usage: "longest sequence in tokens; 0 is the model's own context",
 			binding: bindInt(&c.Scheduler.MaxModelLen, 0, anySize, "")},
@@ -178,7 +182,8 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.Scheduler.MaxSeqs, 1, 65536, "")},
 		{Key: "scheduler.max_num_batched_tokens", Flag: "max-num-batched-tokens", Usage: "rows of one step: decoded tokens and prompt tokens together",
 			binding: bindInt(&c.Scheduler.MaxBatchTokens, 1, 1<<20, "")},
-
+		{Key: "scheduler.itl_target_ms", Flag: "itl-target-ms", Usage: "longest step while outputs run: prompts get the rows that fit; 0 gives them every row",
+			binding: bindMilliseconds(&c.Scheduler.ITLTarget, 0, 60_000)},
 		{Key: "scheduler.long_prefill_token_threshold", Flag: "long-prefill-token-threshold", Usage: "most rows of one prompt in one step",
 			binding: bindInt(&c.Scheduler.PrefillChunk, 1, 1<<20, "")},
 		{Key: "scheduler.max_long_partial_prefills", Flag: "max-long-partial-prefills", Usage: "prompts longer than that threshold that prefill at once",
@@ -193,6 +198,12 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.Scheduler.PreemptLimit, 1, anySize, "")},
 		{Key: "scheduler.output_estimate", Flag: "output-estimate", Usage: "output tokens per request that admission counts on",
 			binding: bindInt(&c.Scheduler.OutputEstimate, 1, anySize, "")},
+		{Key: "scheduler.num_speculative_tokens", Flag: "num-speculative-tokens", Usage: "most tokens guessed ahead per output and step, as far as they pay; 0 forbids guessing",
+			binding: bindInt(&c.Scheduler.MaxDrafts, 0, 1024, "")},
+		{Key: "scheduler.prompt_lookup_max", Flag: "prompt-lookup-max", Usage: "most tokens of the end that are looked up earlier in the text",
+			binding: bindInt(&c.Scheduler.LookupMax, 1, 1024, "")},
+		{Key: "scheduler.prompt_lookup_min", Flag: "prompt-lookup-min", Usage: "fewest of them that make a guess",
+			binding: bindInt(&c.Scheduler.LookupMin, 1, 1024, "")},
 
 		{Key: "log.level", Flag: "log-level", Usage: "least severe level that is logged",
 			binding: bindChoice(&c.Log.Level, telemetry.LogLevels)},
@@ -228,6 +239,9 @@ func (c Config) Validate() error {
 	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
 		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; every running sequence needs a row per step",
 			s.MaxBatchTokens, s.MaxSeqs)
+	}
+	if s := c.Scheduler; s.LookupMin > s.LookupMax {
+		return fmt.Errorf("scheduler.prompt_lookup_min: %d is more than prompt_lookup_max %d", s.LookupMin, s.LookupMax)
 	}
 	return nil
 }

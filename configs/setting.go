@@ -250,6 +250,22 @@ func bindDuration(p *time.Duration, low, high time.Duration) binding {
 	}
 }
 
+// bindMilliseconds is for settings whose name ends with the unit.
+func bindMilliseconds(p *time.Duration, low, high int) binding {
+	var n int
+	b := bindInt(&n, low, high, ", in milliseconds")
+	set := b.set
+	b.set = func(s string) error {
+		err := set(s)
+		if err == nil {
+			*p = time.Duration(n) * time.Millisecond
+		}
+		return err
+	}
+	b.show = func() string { return strconv.FormatInt(p.Milliseconds(), 10) }
+	return b
+}
+
 // parseDuration takes plain numbers as seconds, as vLLM's flags do.
 func parseDuration(s string) (time.Duration, error) {
 	if n, err := strconv.ParseInt(s, 10, 32); err == nil {

@@ -38,6 +38,18 @@ func shortBuckets() []float64 {
 	}
 }
 
+// planBuckets resolves microseconds.
+func planBuckets() []float64 {
+	return []float64{
+		.000001, .0000025, .000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .01, .1,
+	}
+}
+
+// ratioBuckets resolve what is near 1.
+func ratioBuckets() []float64 {
+	return []float64{.25, .5, .75, .9, .95, 1, 1.05, 1.1, 1.25, 1.5, 2, 4, 8}
+}
+
 // sizeBuckets is the series 1, 2, 5, 10, 20, 50 … as far as limit tokens.
 func sizeBuckets(limit int) []float64 {
 	var bounds []float64

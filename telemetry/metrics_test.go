@@ -25,7 +25,7 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 	}, func() Snapshot {
 		return Snapshot{
 			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5,
-			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, PromptTokens: 100,
+			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, PromptTokens: 100,
 			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, StepPanics: 1, Faults: 2,
 		}
 	})
@@ -60,7 +60,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	m, model := testModel(t)
 	model.ObserveFirstToken(0.03)
 	model.ObserveInterToken(0.02)
-	model.ObserveStep(17, 0.004)
+	model.ObserveStep(Step{Rows: 17, Seconds: 0.004, PlanSeconds: 0.00002, EstimateSeconds: 0.0041})
 	model.ObserveCancel(0.002)
 	model.CountRejection("queue_full")
 	model.ObservePhases(0.4, 0.9, 3)
@@ -256,7 +256,7 @@ func TestNilModelIgnoresObservations(t *testing.T) {
 	absent := m.Model("absent")
 	absent.ObserveFirstToken(1)
 	absent.ObserveInterToken(1)
-	absent.ObserveStep(1, 1)
+	absent.ObserveStep(Step{Rows: 1, Seconds: 1})
 	absent.ObserveCancel(1)
 	absent.CountRejection("queue_full")
 	absent.CountFinish("stop")
@@ -269,7 +269,7 @@ func TestTokenObservationsAllocateNothing(t *testing.T) {
 	_, model := testModel(t)
 	if n := testing.AllocsPerRun(100, func() {
 		model.ObserveInterToken(0.01)
-		model.ObserveStep(8, 0.01)
+		model.ObserveStep(Step{Rows: 8, Seconds: 0.01})
 	}); n != 0 {
 		t.Errorf("%v allocations per token", n)
 	}

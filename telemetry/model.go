@@ -37,6 +37,8 @@ type Model struct {
 	choices      prometheus.Histogram
 	stepTokens   prometheus.Histogram
 	stepSeconds  prometheus.Histogram
+	stepRatio    prometheus.Histogram
+	planSeconds  prometheus.Histogram
 	cancelToFree prometheus.Histogram
 	success      *prometheus.CounterVec
 	finished     map[string]prometheus.Counter // children of success, by reason
@@ -83,6 +85,8 @@ func newModel(maxModelLen int) *Model {
 		choices:      histogram("vllm:request_params_n", "n asked per request.", choiceBuckets()),
 		stepTokens:   histogram("vllm:iteration_tokens_total", "Rows of one engine step.", stepTokenBuckets()),
 		stepSeconds:  histogram("weir_step_seconds", "Duration of one engine step.", shortBuckets()),
+		stepRatio:    histogram("weir_step_estimate_ratio", "Duration of one engine step over its estimate.", ratioBuckets()),
+		planSeconds:  histogram("weir_plan_seconds", "Scheduling before one engine step, part of its duration.", planBuckets()),
 		cancelToFree: histogram("weir_cancel_to_free_seconds", "Time from a cancel to its KV blocks being free.", shortBuckets()),
 		success: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "vllm:request_success_total", Help: "Choices of requests that ended, by finish reason.",
@@ -104,7 +108,7 @@ func newModel(maxModelLen int) *Model {
 func (m *Model) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
-		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.stepTokens, m.stepSeconds, m.cancelToFree,
+		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.stepTokens, m.stepSeconds, m.stepRatio, m.planSeconds, m.cancelToFree,
 		m.success, m.rejections, m.disconnects,
 	}
 }
@@ -127,11 +131,24 @@ func (m *Model) ObserveInterToken(seconds float64) {
 	}
 }
 
-// ObserveStep records one engine step of so many rows.
-func (m *Model) ObserveStep(rows int, seconds float64) {
-	if m != nil {
-		m.stepTokens.Observe(float64(rows))
-		m.stepSeconds.Observe(seconds)
+// Step is what is known of an engine step when it has ended.
+type Step struct {
+	Rows            int
+	Seconds         float64
+	PlanSeconds     float64 // of these, scheduling
+	EstimateSeconds float64 // expected before the step; 0 is nothing
+}
+
+// ObserveStep records one engine step.
+func (m *Model) ObserveStep(s Step) {
+	if m == nil {
+		return
+	}
+	m.stepTokens.Observe(float64(s.Rows))
+	m.stepSeconds.Observe(s.Seconds)
+	m.planSeconds.Observe(s.PlanSeconds)
+	if s.EstimateSeconds > 0 {
+		m.stepRatio.Observe(s.Seconds / s.EstimateSeconds)
 	}
 }
 

@@ -25,9 +25,14 @@ type Snapshot struct {
 	PromptCached  uint64 // of these, not computed
 	Recomputed    uint64 // tokens computed again after preemption
 	OutputTokens  uint64
-	Steps         uint64
-	StepPanics    uint64 // recovered in steps; each failed the requests of its step
-	Faults        uint64 // broken invariants that the idle check found
+
+	Drafts         uint64 // times that guessed tokens were verified
+	DraftTokens    uint64 // guessed tokens of these
+	AcceptedTokens uint64 // of these, the ones that came true
+
+	Steps      uint64
+	StepPanics uint64 // recovered in steps; each failed the requests of its step
+	Faults     uint64 // broken invariants that the idle check found
 }
 
 // series is one value of a Snapshot under its metric name.
@@ -79,6 +84,9 @@ func counters() []series {
 		total("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.", func(s *Snapshot) uint64 { return s.PromptCached }),
 		total("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.", func(s *Snapshot) uint64 { return s.Recomputed }),
 		total("vllm:generation_tokens_total", "Tokens generated.", func(s *Snapshot) uint64 { return s.OutputTokens }),
+		total("vllm:spec_decode_num_drafts_total", "Times that guessed tokens were verified.", func(s *Snapshot) uint64 { return s.Drafts }),
+		total("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens.", func(s *Snapshot) uint64 { return s.DraftTokens }),
+		total("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that came true.", func(s *Snapshot) uint64 { return s.AcceptedTokens }),
 		total("weir_steps_total", "Engine steps.", func(s *Snapshot) uint64 { return s.Steps }),
 		total("weir_step_panics_total", "Engine steps that a recovered panic ended.", func(s *Snapshot) uint64 { return s.StepPanics }),
 		total("weir_invariant_faults_total", "Broken invariants found by the idle check; anything but 0 is a bug.", func(s *Snapshot) uint64 { return s.Faults }),

@@ -138,6 +138,7 @@ func engineOptions(c configs.Config) (llm.Options, error) {
 		Threads: c.Engine.Threads, Level: level, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
+		Speculate: c.Engine.Speculate,
 	}, nil
 }
 

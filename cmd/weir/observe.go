@@ -98,6 +98,7 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		PrefixQueries: cache.QueryTokens, PrefixHits: cache.HitTokens,
 		Preemptions: sched.Preemptions, Recomputed: sched.RecomputedTokens,
 		PromptTokens: sched.PromptTokens, PromptCached: sched.CachedTokens, OutputTokens: sched.OutputTokens,
+		Drafts: sched.Drafts, DraftTokens: sched.DraftTokens, AcceptedTokens: sched.AcceptedTokens,
 		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
 	}
 	if sched.Live == 0 {

@@ -209,7 +209,10 @@ func (s *server) load(f *gguf.File) error {
 // loaded.
 func (s *server) observe(name string, o *llm.Options) {
 	o.OnStep = func(t llm.StepStats) {
-		s.metrics.Model(name).ObserveStep(t.PrefillTokens+t.DecodeTokens, t.StepTime.Seconds())
+		s.metrics.Model(name).ObserveStep(telemetry.Step{
+			Rows:    t.PrefillTokens + t.DecodeTokens + t.DraftTokens,
+			Seconds: t.StepTime.Seconds(), PlanSeconds: t.PlanTime.Seconds(), EstimateSeconds: t.Estimate.Seconds(),
+		})
 	}
 	o.OnFault = func(text string) {
 		s.log.Error("a bug was caught in the engine", zap.String("model", name), zap.String("fault", text))
