@@ -67,7 +67,7 @@ func isFloat(t gguf.Type) bool {
 	return t == gguf.TypeF32 || t == gguf.TypeF16 || t == gguf.TypeBF16
 }
 
-// rows is the work of so many rows: the matrices are read once.
+// rowsOf is the work of so many rows: the matrices are read once.
 func rowsOf(w roofline.Work, n int) roofline.Work {
 	return roofline.Work{Bytes: w.Bytes, Int8Ops: w.Int8Ops * float64(n), FloatOps: w.FloatOps * float64(n)}
 }

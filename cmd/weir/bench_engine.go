@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"weir/bench"
 	"weir/configs"
+	"weir/internal/cpu"
 )
 
 // engineSections are the settings that a measured engine has.
@@ -83,6 +85,11 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 		opts.KVBlocks = blocks
 	}
 	errs, name := s.cmd.ErrOrStderr(), printable(modelName(c.Model))
+	threads := cmp.Or(c.Engine.Threads, cpu.Threads())
+	if text := cpu.Excess(threads); text != "" {
+		warn(errs, []string{text})
+	}
+	cpu.MakeRoom(threads) // as serve does
 	shown := newLoadProgress(errs, isTerminal(errs), name)
 	r, err := bench.OpenRig(f, opts, s.seed, shown.update)
 	shown.end()
