@@ -167,6 +167,9 @@ func (p *Report) Notes() []string {
 		notes = append(notes, fmt.Sprintf(
 			"a token came in %.2f chunks on average: ITL is per chunk, TPOT per token", f.ChunksPerToken))
 	}
+	if gap, pace := Percentile(f.Latencies["itl"], 50), Percentile(f.Latencies["tpot"], 50); gap < pace/10 {
+		notes = append(notes, "most events came together with the one before, in one packet: the median ITL says little, TPOT is the pace")
+	}
 	if share := float64(f.CachedTokens) / float64(max(f.InputTokens, 1)); p.Unique && share > 0.02 {
 		notes = append(notes, fmt.Sprintf("%.0f %% of the prompt tokens came from the server's prefix cache: "+
 			"it has seen prompts of this seed; choose another --seed to measure whole prefills", 100*share))

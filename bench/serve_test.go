@@ -381,7 +381,7 @@ func TestCalibrate(t *testing.T) {
 		})
 	}
 	target := reply(func(words int) string { return fmt.Sprintf(`,"usage":{"prompt_tokens":%d}`, 5+words*3/2) })
-	scale, err := target.Calibrate(t.Context(), &Workload{})
+	scale, err := target.Calibrate(t.Context())
 	if err != nil || !near(scale.TokensPerWord, 1.5) || !near(scale.OverheadTokens, 5) {
 		t.Errorf("%+v, %v", scale, err)
 	}
@@ -395,7 +395,7 @@ func TestCalibrate(t *testing.T) {
 		"no usage": func(int) string { return "" },
 		"constant": func(int) string { return `,"usage":{"prompt_tokens":9}` },
 	} {
-		if _, err := reply(usage).Calibrate(t.Context(), &Workload{}); err == nil || !strings.Contains(err.Error(), "give lengths in words") {
+		if _, err := reply(usage).Calibrate(t.Context()); err == nil || !strings.Contains(err.Error(), "give lengths in words") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

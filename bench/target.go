@@ -237,9 +237,11 @@ func (t *Target) once(ctx context.Context, r *Request, u **usage) error {
 }
 
 // Calibrate measures how many tokens the server's model makes of the words
-// that generated prompts consist of, from two prompts of different lengths.
-func (t *Target) Calibrate(ctx context.Context, w *Workload) (Scale, error) {
-	const short, long = 16, 144
+// that generated prompts consist of, from two prompts of different lengths. They
+// are the same for every seed, so that the answer is the same for a tokenizer.
+func (t *Target) Calibrate(ctx context.Context) (Scale, error) {
+	const short, long = 16, 256
+	var w Workload
 	var tokens [2]float64
 	for i, words := range []int{short, long} {
 		var u *usage

@@ -314,7 +314,7 @@ func (b *serveBench) meet(ctx context.Context, errs io.Writer, result *bench.Res
 		result.Model.Digest = digest
 	}
 	if b.lengthUnit == "tokens" {
-		scale, err := b.target.Calibrate(ctx, &b.workload)
+		scale, err := b.target.Calibrate(ctx)
 		if err != nil {
 			return err
 		}
