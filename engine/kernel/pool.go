@@ -63,10 +63,15 @@ func (f *Fault) Error() string {
 // NewPool starts workers-1 goroutines; workers < 1 counts as 1. Close ends
 // them.
 func NewPool(workers int) *Pool {
-	p := &Pool{workers: max(workers, 1)}
-	if p.workers <= min(cpu.Threads(), runtime.GOMAXPROCS(0)) {
-		p.spin = spinTime
+	workers = max(workers, 1)
+	if workers <= min(cpu.Threads(), runtime.GOMAXPROCS(0)) {
+		return newPool(workers, spinTime)
 	}
+	return newPool(workers, 0)
+}
+
+func newPool(workers int, spin time.Duration) *Pool {
+	p := &Pool{workers: workers, spin: spin}
 	p.seats = make([]seat, p.workers)
 	for i := range p.seats {
 		p.seats[i].wake = make(chan struct{}, 1)

@@ -13,8 +13,7 @@ import (
 // test, and one lost by a worker shows in who did the items.
 func TestPoolLosesNoWakeUp(t *testing.T) {
 	for _, workers := range []int{2, 3, 4 * runtime.NumCPU()} {
-		p := NewPool(workers)
-		p.spin = 0 // park at every wait
+		p := newPool(workers, 0) // parks at every wait
 		for round := range 500 {
 			j := &countJob{seen: make([]atomic.Int32, 1+round%50), bad: -1}
 			p.Run(j, len(j.seen), 1)
