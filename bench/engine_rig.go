@@ -27,8 +27,9 @@ type Rig struct {
 	random *rand.Rand
 }
 
-// OpenRig loads a model as [llm.Load] does. It takes opts.OnStep for itself,
-// and leaves out end tokens: sequences run to the length that is asked for.
+// OpenRig loads a model as [llm.Load] does. It takes opts.OnStep for itself and
+// leaves out end tokens and drafts: sequences run to the length that is asked
+// for, a token per step.
 func OpenRig(f *gguf.File, opts llm.Options, seed uint64, progress func(done, total int64)) (*Rig, error) {
 	level := opts.Level
 	if level == kernel.AutoLevel {
@@ -36,6 +37,7 @@ func OpenRig(f *gguf.File, opts llm.Options, seed uint64, progress func(done, to
 	}
 	r := &Rig{level: level.String(), random: rand.New(rand.NewPCG(seed, 0))}
 	opts.OnStep, opts.EndTokens = r.log.add, nil
+	opts.Speculate, opts.Scheduler.MaxDrafts = false, 0
 	var err error
 	if r.engine, err = llm.Load(f, opts, progress); err != nil {
 		return nil, err

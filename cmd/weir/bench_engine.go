@@ -90,6 +90,9 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 		warn(errs, []string{text})
 	}
 	cpu.MakeRoom(threads) // as serve does
+	if c.Engine.Speculate {
+		warn(errs, []string{"--speculative-ngram: figures are of one token per step, without guesses"})
+	}
 	shown := newLoadProgress(errs, isTerminal(errs), name)
 	r, err := bench.OpenRig(f, opts, s.seed, shown.update)
 	shown.end()
