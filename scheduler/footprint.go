@@ -140,5 +140,8 @@ func (s *Scheduler) unexpect(g growth, seats int) {
 // longer sorts by remaining rows, most first. It compares every field, so that
 // entries that are equal to it are interchangeable.
 func longer(a, b growth) int {
-	return cmp.Or(b.left-a.left, a.slack-b.slack, a.private-b.private, a.copies-b.copies)
+	if a.left != b.left {
+		return b.left - a.left // nearly always: sorting asks this most
+	}
+	return cmp.Or(a.slack-b.slack, a.private-b.private, a.copies-b.copies)
 }

@@ -56,6 +56,16 @@ type Stats struct {
 // with bytes read so far, from this goroutine; it may be nil. The file may be
 // closed afterwards.
 func Load(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine, error) {
+	e, err := newEngine(f, opts, progress)
+	if err != nil {
+		return nil, err
+	}
+	go e.run()
+	return e, nil
+}
+
+// newEngine is Load without the step loop's goroutine.
+func newEngine(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine, error) {
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
@@ -68,7 +78,6 @@ func Load(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine
 		e.release()
 		return nil, err
 	}
-	go e.run()
 	return e, nil
 }
 

@@ -42,6 +42,7 @@ type outputRow struct {
 	draft   int // which draft of its chunk it holds, from 1; 0 is the row before them; negative: no row to sample from
 	prompt  inference.Event
 	samples []inference.Event
+	one     [1]inference.Event // backs samples until there are several
 	err     error
 }
 
@@ -71,6 +72,9 @@ func (o *outputs) add(chunk, pos, draft int) {
 	}
 	r := &o.rows[n]
 	*r = outputRow{chunk: chunk, pos: pos, draft: draft, samples: r.samples[:0]}
+	if cap(r.samples) == 0 {
+		r.samples = r.one[:0]
+	}
 }
 
 // run computes logits tile by tile, samples, and pools.

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -22,6 +23,8 @@ type tiny struct {
 	bias  bool
 	norms bool // per-head norms
 	edit  func(b *gguf.Builder)
+
+	context int // 0 is tinyContext
 }
 
 const (
@@ -44,7 +47,7 @@ func (m tiny) build(t testing.TB) []byte {
 	set("attention.key_length", uint32(tinyHeadDim))
 	set("attention.value_length", uint32(tinyHeadDim))
 	set("feed_forward_length", uint32(tinyFFN))
-	set("context_length", uint32(tinyContext))
+	set("context_length", uint32(cmp.Or(m.context, tinyContext)))
 	set("attention.layer_norm_rms_epsilon", float32(1e-5))
 	matrix := func(name string, rows, cols int) {
 		v := make([]float32, rows*cols)
