@@ -180,3 +180,20 @@ func TestStepsDoNotAllocate(t *testing.T) {
 		t.Error("an id was still good after its request had ended")
 	}
 }
+
+// BenchmarkLookup searches a text in which nothing repeats, from end to end.
+func BenchmarkLookup(b *testing.B) {
+	for _, n := range []int{1000, 8000, 64_000} {
+		b.Run(fmt.Sprintf("ids=%d", n), func(b *testing.B) {
+			ids := make([]inference.TokenID, n)
+			for i := range ids {
+				ids[i] = inference.TokenID(i)
+			}
+			for b.Loop() {
+				if at := lookup(ids, 2, 4); at != 0 {
+					b.Fatalf("found something at %d", at)
+				}
+			}
+		})
+	}
+}
