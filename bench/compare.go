@@ -303,7 +303,10 @@ func (r *Result) origin() string {
 	if r.CPU != "" {
 		parts = append(parts, r.CPU)
 	}
-	return strings.Join(append(parts, r.Date), ", ")
+	if r.Date != "" {
+		parts = append(parts, r.Date)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (c *CompareCell) value() string {

@@ -182,7 +182,7 @@ func (d *drawing) bars(lines []CompareLine, x logScale, top, group float64) {
 		d.line(x.at(t), top, x.at(t), bottom, "grid")
 		d.text(x.at(t), bottom+16, middle, "faint", short(t))
 	}
-	d.text((x.from+x.to)/2, bottom+34, middle, "faint", "ratio, logarithmic")
+	d.text((x.from+x.to)/2, bottom+34, middle, "faint", "ratio, logarithmic; green is better, orange worse")
 	for i, l := range lines {
 		y := top + group*float64(i)
 		d.text(x.from-10, y+group/2+2, end, "", l.Name)

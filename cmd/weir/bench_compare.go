@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,6 +54,9 @@ func newBenchCompare() *cobra.Command {
 		}
 		if err := c.Print(cmd.OutOrStdout()); err != nil {
 			return err
+		}
+		for i, path := range args {
+			names[i] = strings.TrimSuffix(filepath.Base(path), ".json") // a picture is seen without the list above
 		}
 		return writePlot(plot, results, names)
 	}

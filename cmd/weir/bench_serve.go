@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -194,6 +195,9 @@ func (b *serveBench) run(ctx context.Context, cmd *cobra.Command) error {
 	}
 	defer b.target.Close()
 	result := newResult(cmd, "serve")
+	if address, err := url.Parse(b.baseURL); err == nil {
+		result.Flags["base-url"] = address.Redacted()
+	}
 	result.Flags["ignore-eos"] = strconv.FormatBool(b.target.IgnoreEOS) // as it came out
 	if err := b.meet(ctx, cmd.ErrOrStderr(), result); err != nil {
 		return err
