@@ -124,7 +124,7 @@ func (m *Model) Observe(l Load, took time.Duration) {
 	y, off := w.believe(dot(m.theta, x), y)
 	m.error += (off - m.error) / patience
 	m.scale *= math.Exp(math.Log(y/(m.scale*dot(m.prior, x))) / memory)
-	w.add(x, y)
+	w.add(x, y, m.observed)
 	m.fit()
 }
 

@@ -119,6 +119,23 @@ func TestEstimatesFollowAMachineThatChanges(t *testing.T) {
 	}
 }
 
+// Steps of several rows may be of requests that are cheap to sample, and steps
+// of one row of one that is not: no sum of costs explains both. What runs now
+// is estimated well all the same.
+func TestEstimatesFollowWhatRunsNow(t *testing.T) {
+	m := New(Prior{})
+	few, one := Load{Rows: 6, Outputs: 6, Decode: 3000}, Load{Rows: 1, Outputs: 1, Decode: 500}
+	for range 200 {
+		m.Observe(few, 20*time.Millisecond)
+	}
+	for range 100 {
+		m.Observe(one, 40*time.Millisecond)
+	}
+	if got := m.Estimate(one); got < 34*time.Millisecond || got > 42*time.Millisecond {
+		t.Errorf("steps that take 40 ms are estimated at %v", got)
+	}
+}
+
 func TestOneSpikeHardlyMovesAnEstimate(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	m := New(Prior{})

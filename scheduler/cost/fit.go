@@ -21,10 +21,12 @@ type window struct {
 	targets  vector                // of terms and times
 	power    float64               // of the times
 	error    float64               // typical distance from the estimate, as a logarithm
+	seen     int                   // number of the last step
 }
 
-func (w *window) add(x vector, y float64) {
+func (w *window) add(x vector, y float64, number int) {
 	const keep = 1 - 1.0/memory
+	w.seen = number
 	w.power = w.power*keep + y*y
 	for i := range terms {
 		w.targets[i] = w.targets[i]*keep + x[i]*y
@@ -34,12 +36,21 @@ func (w *window) add(x vector, y float64) {
 	}
 }
 
+// Where classes contradict each other, those seen of late are believed: a
+// class counts less the more steps of others have come since its own, but never
+// so little that what it alone knows is lost.
+const (
+	fresh = 32 // steps
+	stale = 0.05
+)
+
 // weight makes errors of a class count as shares of its typical time.
-func (w *window) weight() float64 {
+func (w *window) weight(now int) float64 {
 	if w.power == 0 {
 		return 0
 	}
-	return w.products[0][0] / w.power
+	age := float64(now-w.seen) / fresh
+	return max(math.Exp(-age), stale) * w.products[0][0] / w.power
 }
 
 // How much is believed of a step that is far from its estimate: at most spread
@@ -85,7 +96,7 @@ func (m *Model) fit() {
 	}
 	for c := range m.classes {
 		w := &m.classes[c]
-		f := w.weight()
+		f := w.weight(m.observed)
 		if f == 0 {
 			continue
 		}
