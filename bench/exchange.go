@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,6 +45,7 @@ type Outcome struct {
 	CachedTokens int  // of the prompt, if the server tells
 	Counted      bool // the tokens are the server's; else words and chunks
 	Chunks       int
+	Resent       int // times it was sent again: the server had closed the idle connection
 
 	Text        string // only with ServeOptions.KeepText
 	Fingerprint string // the server's system_fingerprint
@@ -73,7 +76,7 @@ type chunk struct {
 }
 
 // exchange sends one request and times its answer. The clock starts just
-// before the request is sent; at is that moment since the run's beginning.
+// before the request is sent.
 func (t *Target) exchange(ctx context.Context, r *Request, began time.Time, keepText bool) Outcome {
 	out := Outcome{PromptTokens: r.Words}
 	body, err := t.body(r, r.OutputTokens, true)
@@ -83,14 +86,21 @@ func (t *Target) exchange(ctx context.Context, r *Request, began time.Time, keep
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
+	var sent atomic.Int64
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Add(1) }})
 	req, err := t.newRequest(ctx, http.MethodPost, t.BaseURL+t.Endpoint, body)
 	if err != nil {
 		out.fail(failRequest, err)
 		return out
 	}
+	// Servers close idle connections, sometimes just as a request is sent. An
+	// empty key, which is not sent, lets the transport use another connection
+	// if an old one ends without a byte of an answer.
+	req.Header["Idempotency-Key"] = []string{}
 	start := time.Now()
 	out.Start = start.Sub(began).Seconds()
 	resp, err := t.client.Do(req)
+	out.Resent = int(max(0, sent.Load()-1))
 	if err != nil {
 		out.fail(kindOf(ctx, err, failBroken), err)
 		return out

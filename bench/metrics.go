@@ -43,6 +43,7 @@ type Figures struct {
 	TotalThroughput    float64
 	PeakOutputPerS     float64 // in the best of the run's whole seconds, by chunks
 	PeakConcurrent     int
+	Resent             int                  // requests sent again, see Outcome
 	Uncounted          int                  // completed requests without a token count by the server
 	ChunksPerToken     float64              // 1 where each token comes in a chunk of its own
 	Latencies          map[string][]float64 // seconds, sorted, by Metric.Key
@@ -55,6 +56,7 @@ func Compute(l *Load, slos []SLO) *Figures {
 	good, chunks := 0, 0
 	for i := range l.Outcomes {
 		o := &l.Outcomes[i]
+		f.Resent += o.Resent
 		if !o.ok() {
 			f.Failed++
 			f.Failures[o.Kind]++

@@ -163,6 +163,9 @@ func (p *Report) Notes() []string {
 		notes = append(notes, fmt.Sprintf(
 			"%d of %d answers came without usage: their outputs are counted in chunks, their prompts in words", f.Uncounted, f.Completed))
 	}
+	if f.Resent > 0 {
+		notes = append(notes, fmt.Sprintf("the server closed idle connections under %d requests, which were sent again; the time counts", f.Resent))
+	}
 	if f.ChunksPerToken > 0 && (f.ChunksPerToken < 0.9 || f.ChunksPerToken > 1.1) {
 		notes = append(notes, fmt.Sprintf(
 			"a token came in %.2f chunks on average: ITL is per chunk, TPOT per token", f.ChunksPerToken))

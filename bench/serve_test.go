@@ -182,6 +182,34 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
+// A server that closes an idle connection just as a request comes is asked
+// again; one that closes a fresh one has failed.
+func TestStaleConnection(t *testing.T) {
+	var seen sync.Map
+	fresh := false // close those, too
+	target := plainServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, old := seen.LoadOrStore(r.RemoteAddr, true); old || fresh {
+			panic(http.ErrAbortHandler)
+		}
+		for _, event := range scripts["uncounted"] {
+			fmt.Fprint(w, "data: "+event+"\n\n")
+		}
+	})
+	o := once(asks("a", "b", "c"))
+	o.MaxConcurrency = 1
+	load, err := Serve(t.Context(), target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := Compute(load, nil); f.Completed != 3 || f.Resent == 0 {
+		t.Errorf("%d completed, %d sent again: %+v", f.Completed, f.Resent, load.Outcomes)
+	}
+	fresh = true
+	if load, err = Serve(t.Context(), target, o); err != nil || Compute(load, nil).Failures[failBroken] != 3 {
+		t.Errorf("%v, %+v", err, load)
+	}
+}
+
 // What counts as a chunk, a token and a time.
 func TestCounting(t *testing.T) {
 	_, target := startStreams(t)
