@@ -234,17 +234,17 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 	full := min(hi, m.Rows/tileLanes)
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
-		m.span(fast, p.Dst[first*m.Rows+lo*tileLanes:], m.Rows, lo, full, in.panel(m, first), rows, p.Bias, p.Add)
+		m.span(fast, p.Dst[first*m.Rows+lo*tileLanes:], m.Rows, lo, full, in.panel(m, first), rows, in.cut.panels > 1, p.Bias, p.Add)
 		if full < hi {
 			j.ragged(p, fast, full, first, rows, j.cpu.scratch[worker][:panelRows*tileLanes])
 		}
 	}
 }
 
-// span multiplies full tiles lo to hi by a panel; dst begins with tile lo's
-// outputs, bias with tile 0's.
-func (m *Matrix) span(fast *productFuncs, dst []float32, stride, lo, hi int, panel []byte, rows int, bias []float32, add bool) {
-	step := fast.tiles(rows)
+// span multiplies full tiles lo to hi by a panel, which is one of several or
+// the only one; dst begins with tile lo's outputs, bias with tile 0's.
+func (m *Matrix) span(fast *productFuncs, dst []float32, stride, lo, hi int, panel []byte, rows int, more bool, bias []float32, add bool) {
+	step := fast.tiles(rows, more)
 	for t := lo; t < hi; {
 		n := min(step, hi-t)
 		var b []float32
@@ -259,7 +259,7 @@ func (m *Matrix) span(fast *productFuncs, dst []float32, stride, lo, hi int, pan
 // ragged multiplies the last tile of a matrix whose rows do not fill it.
 func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int, sums []float32) {
 	m := p.W
-	m.span(fast, sums, tileLanes, t, t+1, j.cpu.input.panel(m, first), rows, nil, false)
+	m.span(fast, sums, tileLanes, t, t+1, j.cpu.input.panel(m, first), rows, false, nil, false)
 	for r := range rows {
 		for o := t * tileLanes; o < m.Rows; o++ {
 			v := sums[r*tileLanes+o%tileLanes]
@@ -281,8 +281,8 @@ func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 	ups := j.cpu.scratch[worker]
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
-		p.W.span(j.fast[0], p.Dst[first*p.W.Rows+lo*tileLanes:], p.W.Rows, lo, hi, in.panel(p.W, first), rows, p.Bias, false)
-		up.W.span(j.fastUp, ups, width, lo, hi, in.panel(up.W, first), rows, up.Bias, false)
+		p.W.span(j.fast[0], p.Dst[first*p.W.Rows+lo*tileLanes:], p.W.Rows, lo, hi, in.panel(p.W, first), rows, in.cut.panels > 1, p.Bias, false)
+		up.W.span(j.fastUp, ups, width, lo, hi, in.panel(up.W, first), rows, in.cut.panels > 1, up.Bias, false)
 		for r := range rows {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
 			swigluRow(j.cpu.level, gate, gate, ups[r*width:(r+1)*width])

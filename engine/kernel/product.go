@@ -16,9 +16,11 @@ type productFuncs struct {
 	one, two [panelRows + 1]productFunc
 }
 
-// tiles is how many tiles a call takes at a time with m rows.
-func (f *productFuncs) tiles(m int) int {
-	if f == nil || f.two[m] == nil {
+// tiles is how many tiles a call takes at a time with m rows. Two are faster
+// from cache, one from memory: the only panel of a step reads weights once, in
+// one stream.
+func (f *productFuncs) tiles(m int, more bool) int {
+	if f == nil || f.two[m] == nil || !more {
 		return 1
 	}
 	return 2

@@ -274,12 +274,21 @@ func BenchmarkProducts(b *testing.B) {
 	}
 }
 
+// BenchmarkStreamedProducts multiplies matrices larger than any cache on two
+// workers: what few rows cost where weights come from memory.
+func BenchmarkStreamedProducts(b *testing.B) {
+	c := NewCPU(2, AutoLevel)
+	defer c.Close()
+	for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ6K, gguf.TypeQ8_0} {
+		for _, n := range []int{1, 2, 4, 8, 16, 32} {
+			b.Run(fmt.Sprintf("%v/%d", typ, n), func(b *testing.B) { benchProduct(b, c, typ, 1<<16, 2048, n) })
+		}
+	}
+}
+
 func benchProduct(b *testing.B, c *CPU, typ gguf.Type, rows, cols, n int) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := arenaMatrix(b, typ, rows, cols, randomRows(rng, typ, rows, cols))
 	x, dst := randomFloats(rng, n*cols), make([]float32, n*rows)
 	for b.Loop() {
 		c.MatMul(dst, m, x, n, nil)
@@ -312,4 +321,34 @@ func TestProductsAllocateNothing(t *testing.T) {
 		}
 		c.Close()
 	}
+}
+
+// arenaMatrix lays a matrix out in memory like that of a loaded model.
+func arenaMatrix(b *testing.B, typ gguf.Type, rows, cols int, src []byte) *Matrix {
+	b.Helper()
+	n, err := MatrixBytes(typ, rows, cols)
+	if err != nil {
+		b.Fatal(err)
+	}
+	arena, err := gguf.NewArena(int64(n) + 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = arena.Release() })
+	data, err := arena.Alloc(n, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := NewPacker(typ, rows, cols, data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Add(src); err != nil {
+		b.Fatal(err)
+	}
+	m, err := p.Matrix()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m
 }

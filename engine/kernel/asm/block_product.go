@@ -81,6 +81,7 @@ type product struct {
 	isum        [][]reg.VecVirtual // integer totals of a superblock
 	w           []reg.VecVirtual   // weights
 	b           reg.VecVirtual     // activations, of two tiles
+	lines       []operand.Mem      // to prefetch
 	labels      int
 }
 
@@ -158,18 +159,25 @@ func (p *product) loop(counter reg.Register, body func()) {
 }
 
 // prefetchBytes is how far ahead of a single tile's products weights are asked
-// for. Few rows wait for memory: this is worth 5 to 10 % of decode.
+// for. Few rows wait for memory.
 const prefetchBytes = 4736
 
-// over is the loop over blocks.
-func (p *product) over(body func()) {
+// soon asks for n bytes ahead of base, a line after each k-quad from here on: a
+// burst would take all buffers for misses, and activations that have fallen out
+// of the first-level cache would wait behind it.
+func (p *product) soon(base reg.Register, n int) {
 	ahead := (prefetchBytes + p.tileBytes - 1) / p.tileBytes * p.tileBytes
-	p.loop(p.blocks, func() {
-		for i := 0; p.tiles == 1 && i < p.tileBytes; i += 64 {
-			p.PREFETCHT0(at(p.tile, ahead+i))
-		}
-		body()
-	})
+	for i := 0; p.tiles == 1 && i < n; i += 64 {
+		p.lines = append(p.lines, at(base, ahead+i))
+	}
+}
+
+// fetch asks for the next line of soon, if any.
+func (p *product) fetch() {
+	if len(p.lines) > 0 {
+		p.PREFETCHT0(p.lines[0])
+		p.lines = p.lines[1:]
+	}
 }
 
 // constant is a register of 16 equal dwords.
@@ -245,6 +253,7 @@ func (p *product) accumulate(t, r, disp int, v reg.VecVirtual) {
 // dot adds four products per lane, row and tile: weights of k-quad kq, in p.w,
 // with the rows' activations.
 func (p *product) dot(kq int) {
+	p.fetch()
 	for r := range p.rows {
 		acts := at(p.panel, (kq*p.rows+r)*4)
 		if p.tiles == 1 {
@@ -344,7 +353,7 @@ func (p *product) q4k() {
 	low, high := p.constant(0x0f0f0f0f), p.constant(0xf0f0f0f0)
 	p.sum, p.isum = p.zmms(), p.zmms()
 	sixteenth := p.constant(0x3d800000)
-	p.over(func() {
+	p.loop(p.blocks, func() {
 		p.zero(p.isum)
 		group := p.GP64()
 		codes, factors, acts := p.GP64(), p.GP64(), p.GP64()
@@ -355,6 +364,8 @@ func (p *product) q4k() {
 		panel := p.panel
 		p.panel = acts
 		p.loop(group, func() {
+			p.soon(codes, 512)
+			p.soon(factors, 64)
 			scale := p.ZMM()
 			for half, mask := range []reg.VecVirtual{low, high} {
 				p.zero(p.sum)
@@ -390,7 +401,7 @@ func (p *product) q5k() {
 	_, sums32, da, panelSize := p.superblock()
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
 	p.sum, p.isum = p.zmms(), p.zmms()
-	p.over(func() {
+	p.loop(p.blocks, func() {
 		p.zero(p.isum)
 		group := p.GP64()
 		codes, bits, factors, acts := p.GP64(), p.GP64(), p.GP64(), p.GP64()
@@ -402,6 +413,9 @@ func (p *product) q5k() {
 		panel := p.panel
 		p.panel = acts
 		p.loop(group, func() {
+			p.soon(codes, 512)
+			p.soon(bits, 128)
+			p.soon(factors, 64)
 			scale := p.ZMM()
 			for half := range 2 {
 				p.zero(p.sum)
@@ -465,7 +479,7 @@ func (p *product) q6k() {
 	bias16, _, da, panelSize := p.superblock()
 	low, pair := p.constant(0x0f0f0f0f), p.constant(0x30303030)
 	p.sum, p.isum = p.zmms(), p.zmms()
-	p.over(func() {
+	p.loop(p.blocks, func() {
 		p.zero(p.isum)
 		group := p.GP64()
 		codes, bits, factors, acts, biases := p.GP64(), p.GP64(), p.GP64(), p.GP64(), p.GP64()
@@ -478,6 +492,9 @@ func (p *product) q6k() {
 		panel := p.panel
 		p.panel = acts
 		p.loop(group, func() {
+			p.soon(codes, 512)
+			p.soon(bits, 256)
+			p.soon(factors, 64)
 			scale := p.ZMM()
 			for s := range 4 {
 				p.offset(biases, s*p.rows*4, 0)
@@ -523,7 +540,8 @@ func (p *product) factor(d, da int, sums [][]reg.VecVirtual) {
 // the activations' sum, to fit the codes' offset.
 func (p *product) block32(codes, shift int, body func()) {
 	p.sum = p.zmms()
-	p.over(func() {
+	p.loop(p.blocks, func() {
+		p.soon(p.tile, codes)
 		p.offset(p.panel, 32*p.rows, shift)
 		body()
 		p.factor(codes, 36*p.rows, p.sum)
@@ -593,7 +611,9 @@ func (p *product) floats(bytes int, load func(m operand.Mem, w reg.VecVirtual)) 
 		p.total = p.zmms()
 		p.zero(p.total)
 	}
-	p.over(func() {
+	p.loop(p.blocks, func() {
+		p.soon(p.tile, bytes)
+		p.fetch()
 		for t, w := range p.w {
 			load(p.weight(p.tile, 0, t), w)
 		}
