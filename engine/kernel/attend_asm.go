@@ -59,36 +59,39 @@ func quantizeWeights(level Level, w *weightCodes, p []float32, data []byte, at i
 	}
 }
 
-func mixQ8(level Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int) {
+func mixQ8(level Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int, keys int, ahead []int) {
+	next := unsafe.SliceData(ahead)
 	switch level {
 	case AVX512:
-		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles))
+		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], next)
 	case AVX2:
-		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles))
+		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], next)
 	default:
 		mixQ8Portable(out, stride, w, data, at, tiles)
 	}
 }
 
-func mixF16(level Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+func mixF16(level Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int, ahead []int) {
+	next := unsafe.SliceData(ahead)
 	switch {
 	case n == 0:
 	case level == AVX512 && headDim%16 == 0:
-		mixF16AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+		mixF16AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
 	case level >= AVX2 && headDim%8 == 0:
-		mixF16AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+		mixF16AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
 	default:
 		mixF16Portable(out, weights, headDim, data, at, tiles, n)
 	}
 }
 
-func mixF32(level Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+func mixF32(level Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int, ahead []int) {
+	next := unsafe.SliceData(ahead)
 	switch {
 	case n == 0:
 	case level == AVX512 && headDim%16 == 0:
-		mixF32AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+		mixF32AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
 	case level >= AVX2 && headDim%8 == 0:
-		mixF32AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n)
+		mixF32AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
 	default:
 		mixF32Portable(out, weights, headDim, data, at, tiles, n)
 	}

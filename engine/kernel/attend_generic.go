@@ -22,15 +22,15 @@ func quantizeWeights(_ Level, w *weightCodes, p []float32, data []byte, at int, 
 	quantizeWeightsPortable(w, p, data, at, tiles)
 }
 
-func mixQ8(_ Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int) {
+func mixQ8(_ Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int, _ int, _ []int) {
 	mixQ8Portable(out, stride, w, data, at, tiles)
 }
 
-func mixF16(_ Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+func mixF16(_ Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int, _ []int) {
 	mixF16Portable(out, weights, headDim, data, at, tiles, n)
 }
 
-func mixF32(_ Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+func mixF32(_ Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int, _ []int) {
 	mixF32Portable(out, weights, headDim, data, at, tiles, n)
 }
 

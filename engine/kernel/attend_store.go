@@ -87,7 +87,7 @@ func (kv *KV) storeQ8(level Level, tile []byte, k, v []float32, token int) {
 		binary.LittleEndian.PutUint16(tile[kv.valueScalesAt()+2*(b*tileTokens+token):], scale)
 		to = vals[b*blockValues*tileTokens+token/4*4*blockValues+token%4:][:4*(blockValues-1)+1]
 		for i, c := range codes {
-			to[4*i] = byte(c) ^ 0x80
+			to[4*i] = byte(c)
 		}
 	}
 }

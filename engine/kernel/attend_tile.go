@@ -6,7 +6,9 @@ import (
 )
 
 // The attention kernels in plain Go, one function for each of asm/attention.go.
-// tiles are offsets into data, see [KV]; lanes is a multiple of four.
+// tiles are offsets into data, see [KV], an even number of them; lanes is a
+// multiple of four. The others also fetch memory ahead: a core waits on only so
+// many misses, and keys and values each take their turn at it.
 
 // weightCodes are the weights of four lanes over a segment, each times the
 // scale of its token's value, as integers of 14 bits in two halves of seven:
@@ -17,7 +19,6 @@ import (
 type weightCodes struct {
 	codes [laneStep][2][segmentTokens]uint8
 	step  [laneStep]float32
-	bias  [laneStep]int32 // 128 times the sum of the weights' integers
 }
 
 const (
@@ -69,25 +70,24 @@ func quantizeWeightsPortable(w *weightCodes, p []float32, data []byte, at int, t
 		for i, t := range tiles {
 			scales := data[t+at:]
 			for k, v := range p[i*tileTokens : (i+1)*tileTokens] {
-				if v != 0 {
-					top = max(top, v*F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])))
+				if x := v * F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])); x > top {
+					top = x
 				}
 			}
 		}
-		inverse, sum := weightMax/top, int32(0)
+		inverse := weightMax / top
 		for i, t := range tiles {
 			scales := data[t+at:]
 			for k, v := range p[i*tileTokens : (i+1)*tileTokens] {
-				n := int32(0)
-				if v != 0 {
-					n = int32(math.RoundToEven(float64(v * F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])) * inverse)))
+				n := uint16(0)
+				if x := v * F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])) * inverse; x > 0 { // not NaN
+					n = uint16(math.RoundToEven(float64(x)))
 				}
-				sum += n
 				w.codes[l][0][i*tileTokens+k] = uint8(n / weightHalf)
 				w.codes[l][1][i*tileTokens+k] = uint8(n % weightHalf)
 			}
 		}
-		w.step[l], w.bias[l] = top*(1.0/weightMax), sum*128
+		w.step[l] = top * (1.0 / weightMax)
 	}
 }
 
@@ -99,12 +99,12 @@ func mixQ8Portable(out []float32, stride int, w *weightCodes, data []byte, at in
 				n := int32(w.codes[l][0][i*tileTokens+k])*weightHalf + int32(w.codes[l][1][i*tileTokens+k])
 				values := data[t+at+k/4*4*blockValues+k%4:]
 				for d := range sums {
-					sums[d] += n * int32(values[4*d])
+					sums[d] += n * int32(int8(values[4*d]))
 				}
 			}
 		}
 		for d, s := range sums {
-			out[l*stride+d] = float32(s-w.bias[l]) * w.step[l]
+			out[l*stride+d] = float32(s) * w.step[l]
 		}
 	}
 }

@@ -20,7 +20,7 @@ type attendWork struct {
 	now    []softState // [lanes], of the segment
 	all    []softState // [lanes], of all segments so far
 	codes  weightCodes
-	places [segmentTokens / tileTokens]int // offsets of a segment's tiles
+	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
 }
 
 // softState is a softmax in progress: the sum of exp(score-top).
@@ -118,22 +118,23 @@ func (w *attendWork) visible(lane, first int) int {
 func (w *attendWork) segment(s int) {
 	first := s * segmentTokens
 	n := min(w.tile.end()-first, segmentTokens)
-	places := w.locate(first, n)
+	places := w.locate(w.places[0][:0], first, n)
+	ahead := w.ahead(first+segmentTokens, len(places))
 	w.score(places)
 	for l := range w.lanes {
 		w.now[l] = w.weigh(w.scores[l*scoreStride:][:len(places)*tileTokens], w.visible(l, first))
 	}
 	if w.kv.Type == KVQ8 {
-		w.mixCodes(places)
+		w.mixCodes(places, ahead)
 	} else {
-		w.mixFloats(places, first, n)
+		w.mixFloats(places, ahead, first, n)
 	}
 }
 
 // locate finds the tiles of n positions from first on, an even number of them:
 // kernels take two at a time, and the last may come twice.
-func (w *attendWork) locate(first, n int) []int {
-	places, kv := w.places[:0], w.kv
+func (w *attendWork) locate(places []int, first, n int) []int {
+	kv := w.kv
 	for pos := first; pos < first+n; pos += tileTokens {
 		o := kv.tile(w.layer, w.tile.Blocks[pos/kv.BlockTokens], w.head, pos%kv.BlockTokens)
 		_ = kv.data[o : o+kv.tileSize]
@@ -141,6 +142,20 @@ func (w *attendWork) locate(first, n int) []int {
 	}
 	if len(places)%2 == 1 {
 		places = append(places, places[len(places)-1])
+	}
+	return places
+}
+
+// ahead finds n tiles from first on whose keys are asked for while the values
+// before them are mixed; none at the end.
+func (w *attendWork) ahead(first, n int) []int {
+	left := min(w.tile.end()-first, segmentTokens)
+	if left <= 0 {
+		return nil
+	}
+	places := w.locate(w.places[1][:0], first, left)
+	for len(places) < n {
+		places = append(places, places[0])
 	}
 	return places
 }
@@ -169,30 +184,32 @@ func (w *attendWork) weigh(scores []float32, n int) softState {
 	return softState{top, expSum(w.level, scores[:n], top)}
 }
 
-// mixCodes adds up values in integers, four lanes and 32 values at a time.
-func (w *attendWork) mixCodes(places []int) {
+// mixCodes adds up values in integers, four lanes and 32 values at a time. The
+// first lanes' pass asks for what is ahead.
+func (w *attendWork) mixCodes(places, ahead []int) {
 	kv := w.kv
 	for l := 0; l < w.lanes; l += laneStep {
 		for b := range kv.HeadDim / blockValues {
 			scales := kv.valueScalesAt() + b*2*tileTokens
 			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], kv.data, scales, places)
-			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, kv.data, kv.valuesAt()+b*blockValues*tileTokens, places)
+			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, kv.data, kv.valuesAt()+b*blockValues*tileTokens, places, b*blockValues*tileTokens, ahead)
 		}
+		ahead = nil
 	}
 }
 
 // mixFloats adds up values position by position. Positions that some row must
 // not see are taken one by one, for the rows that do: a zero weight would not
 // keep out a value that is not finite.
-func (w *attendWork) mixFloats(places []int, first, n int) {
+func (w *attendWork) mixFloats(places, ahead []int, first, n int) {
 	d := w.kv.HeadDim
 	clear(w.part[:(w.lanes+laneStep-1)*d])
 	shared := max(0, w.visible(0, first))
-	w.mix(0, 0, shared, places)
+	w.mix(0, 0, shared, places, ahead)
 	for pos := shared; pos < n; pos++ {
 		row := max(0, first+pos-w.tile.Start)
 		tile := places[pos/tileTokens] + pos%tileTokens*w.valueBytes()
-		w.mix(row*w.group, pos, 1, []int{tile})
+		w.mix(row*w.group, pos, 1, []int{tile}, nil)
 	}
 }
 
@@ -201,15 +218,16 @@ func (w *attendWork) valueBytes() int { return w.kv.valuesAt() / tileTokens }
 
 // mix adds n positions' values, weighed from position at on, to the lanes from
 // lane on.
-func (w *attendWork) mix(lane, at, n int, places []int) {
+func (w *attendWork) mix(lane, at, n int, places, ahead []int) {
 	kv := w.kv
 	for l := lane; l < w.lanes; l += laneStep {
 		out, weights := w.part[l*kv.HeadDim:], w.scores[l*scoreStride+at:]
 		if kv.Type == KVF32 {
-			mixF32(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n)
+			mixF32(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n, ahead)
 		} else {
-			mixF16(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n)
+			mixF16(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n, ahead)
 		}
+		ahead = nil
 	}
 }
 

@@ -22,7 +22,7 @@ func quantizeWeightsAVX512(w *byte, p *float32, data *byte, tiles *int, count in
 // mixQ8AVX512 computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.
 //
 //go:noescape
-func mixQ8AVX512(out *float32, stride int, w *byte, data *byte, tiles *int, count int)
+func mixQ8AVX512(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)
 
 // scoreF16AVX512 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //
@@ -32,7 +32,7 @@ func scoreF16AVX512(dst *float32, query *uint32, lanes int, headDim int, data *b
 // mixF16AVX512 computes out[lane][d] += weights[lane][i]*value[i][d] for n positions i; n > 0.
 //
 //go:noescape
-func mixF16AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
+func mixF16AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
 
 // scoreF32AVX512 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //
@@ -42,7 +42,7 @@ func scoreF32AVX512(dst *float32, query *uint32, lanes int, headDim int, data *b
 // mixF32AVX512 computes out[lane][d] += weights[lane][i]*value[i][d] for n positions i; n > 0.
 //
 //go:noescape
-func mixF32AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
+func mixF32AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
 
 // blendAVX512 computes acc[i] = acc[i]*a + x[i]*b over acc.
 //
@@ -67,7 +67,7 @@ func quantizeWeightsAVX2(w *byte, p *float32, data *byte, tiles *int, count int)
 // mixQ8AVX2 computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.
 //
 //go:noescape
-func mixQ8AVX2(out *float32, stride int, w *byte, data *byte, tiles *int, count int)
+func mixQ8AVX2(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)
 
 // scoreF16AVX2 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //
@@ -77,7 +77,7 @@ func scoreF16AVX2(dst *float32, query *uint32, lanes int, headDim int, data *byt
 // mixF16AVX2 computes out[lane][d] += weights[lane][i]*value[i][d] for n positions i; n > 0.
 //
 //go:noescape
-func mixF16AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
+func mixF16AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
 
 // scoreF32AVX2 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //
@@ -87,7 +87,7 @@ func scoreF32AVX2(dst *float32, query *uint32, lanes int, headDim int, data *byt
 // mixF32AVX2 computes out[lane][d] += weights[lane][i]*value[i][d] for n positions i; n > 0.
 //
 //go:noescape
-func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
+func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
 
 // blendAVX2 computes acc[i] = acc[i]*a + x[i]*b over acc.
 //

@@ -34,7 +34,7 @@ DATA attention_ffffff81<>+28(SB)/4, $0xffffff81
 GLOBL attention_ffffff81<>(SB), RODATA|NOPTR, $32
 
 // func scoreQ8AVX512(dst *float32, query *uint32, lanes int, blocks int, data *byte, tiles *int, count int)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, MMX+
 TEXT ·scoreQ8AVX512(SB), NOSPLIT, $8-56
 	MOVQ dst+0(FP), AX
 	MOVQ data+32(FP), CX
@@ -48,9 +48,39 @@ tiles:
 	ADDQ CX, DI
 	MOVQ 8(DX), R8
 	ADDQ CX, R8
-	MOVQ query+8(FP), R9
-	MOVQ AX, R10
-	MOVQ lanes+16(FP), R11
+	MOVQ SI, R9
+	MOVQ SI, R10
+	SHRQ $0x04, R10
+	ADDQ SI, R10
+	SHRQ $0x01, R9
+	SUBQ R9, R10
+	ADDQ DI, R9
+	MOVQ R9, R11
+	ADDQ R10, R11
+
+prefetch1:
+	PREFETCHT1 (R9)
+	ADDQ       $0x40, R9
+	CMPQ       R9, R11
+	JL         prefetch1
+	MOVQ       SI, R9
+	MOVQ       SI, R10
+	SHRQ       $0x04, R10
+	ADDQ       SI, R10
+	SHRQ       $0x01, R9
+	SUBQ       R9, R10
+	ADDQ       R8, R9
+	MOVQ       R9, R11
+	ADDQ       R10, R11
+
+prefetch2:
+	PREFETCHT1 (R9)
+	ADDQ       $0x40, R9
+	CMPQ       R9, R11
+	JL         prefetch2
+	MOVQ       query+8(FP), R9
+	MOVQ       AX, R10
+	MOVQ       lanes+16(FP), R11
 
 lanes:
 	VXORPS Z0, Z0, Z0
@@ -246,7 +276,7 @@ blocks:
 	RET
 
 // func quantizeWeightsAVX512(w *byte, p *float32, data *byte, tiles *int, count int)
-// Requires: AVX, AVX2, AVX512DQ, AVX512F
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F
 TEXT ·quantizeWeightsAVX512(SB), NOSPLIT, $0-40
 	MOVQ         w+0(FP), AX
 	MOVQ         p+8(FP), CX
@@ -255,191 +285,176 @@ TEXT ·quantizeWeightsAVX512(SB), NOSPLIT, $0-40
 	VBROADCASTSS attention_0d800000<>+0(SB), Z0
 	VBROADCASTSS attention_467ffc00<>+0(SB), Z1
 	VBROADCASTSS attention_38800200<>+0(SB), Z2
+	VXORPS       Z3, Z3, Z3
 	MOVQ         $+4, SI
 
 lanes:
-	VMOVUPS Z0, Z3
 	VMOVUPS Z0, Z4
 	VMOVUPS Z0, Z5
 	VMOVUPS Z0, Z6
+	VMOVUPS Z0, Z7
 	MOVQ    tiles+24(FP), DI
 	MOVQ    count+32(FP), R8
-	VXORPS  Z7, Z7, Z7
 	XORQ    R9, R9
 
 top:
 	MOVQ          (DI), R10
 	ADDQ          DX, R10
 	VCVTPH2PS     (R10), Z8
-	VMOVUPS       (CX)(R9*4), Z9
-	VCMPPS        $0x04, Z7, Z9, K1
-	VMULPS.Z      Z8, Z9, K1, Z9
-	VMAXPS        Z9, Z3, Z3
-	VMOVUPS       2112(CX)(R9*4), Z9
-	VCMPPS        $0x04, Z7, Z9, K1
-	VMULPS.Z      Z8, Z9, K1, Z9
-	VMAXPS        Z9, Z4, Z4
-	VMOVUPS       4224(CX)(R9*4), Z9
-	VCMPPS        $0x04, Z7, Z9, K1
-	VMULPS.Z      Z8, Z9, K1, Z9
-	VMAXPS        Z9, Z5, Z5
-	VMOVUPS       6336(CX)(R9*4), Z9
-	VCMPPS        $0x04, Z7, Z9, K1
-	VMULPS.Z      Z8, Z9, K1, Z9
-	VMAXPS        Z9, Z6, Z6
-	ADDQ          $0x08, DI
-	ADDQ          $0x10, R9
-	SUBQ          $+1, R8
+	MOVQ          8(DI), R10
+	ADDQ          DX, R10
+	VCVTPH2PS     (R10), Z9
+	VMULPS        (CX)(R9*4), Z8, Z10
+	VMULPS        64(CX)(R9*4), Z9, Z11
+	VMAXPS        Z4, Z10, Z4
+	VMAXPS        Z4, Z11, Z4
+	VMULPS        2112(CX)(R9*4), Z8, Z10
+	VMULPS        2176(CX)(R9*4), Z9, Z11
+	VMAXPS        Z5, Z10, Z5
+	VMAXPS        Z5, Z11, Z5
+	VMULPS        4224(CX)(R9*4), Z8, Z10
+	VMULPS        4288(CX)(R9*4), Z9, Z11
+	VMAXPS        Z6, Z10, Z6
+	VMAXPS        Z6, Z11, Z6
+	VMULPS        6336(CX)(R9*4), Z8, Z8
+	VMULPS        6400(CX)(R9*4), Z9, Z9
+	VMAXPS        Z7, Z8, Z7
+	VMAXPS        Z7, Z9, Z7
+	ADDQ          $0x10, DI
+	ADDQ          $0x20, R9
+	SUBQ          $+2, R8
 	JNZ           top
-	VEXTRACTF64X4 $0x01, Z3, Y7
-	VMAXPS        Y7, Y3, Y3
-	VEXTRACTF128  $0x01, Y3, X7
-	VMAXPS        X7, X3, X3
-	VPERMILPS     $0x4e, X3, X7
-	VMAXPS        X7, X3, X3
-	VPERMILPS     $0xb1, X3, X7
-	VMAXPS        X7, X3, X3
-	VMULSS        X2, X3, X7
-	VMOVSS        X7, (BX)
-	VDIVSS        X3, X1, X7
-	VBROADCASTSS  X7, Z3
-	VEXTRACTF64X4 $0x01, Z4, Y7
-	VMAXPS        Y7, Y4, Y4
-	VEXTRACTF128  $0x01, Y4, X7
-	VMAXPS        X7, X4, X4
-	VPERMILPS     $0x4e, X4, X7
-	VMAXPS        X7, X4, X4
-	VPERMILPS     $0xb1, X4, X7
-	VMAXPS        X7, X4, X4
-	VMULSS        X2, X4, X7
-	VMOVSS        X7, 4(BX)
-	VDIVSS        X4, X1, X7
-	VBROADCASTSS  X7, Z4
-	VEXTRACTF64X4 $0x01, Z5, Y7
-	VMAXPS        Y7, Y5, Y5
-	VEXTRACTF128  $0x01, Y5, X7
-	VMAXPS        X7, X5, X5
-	VPERMILPS     $0x4e, X5, X7
-	VMAXPS        X7, X5, X5
-	VPERMILPS     $0xb1, X5, X7
-	VMAXPS        X7, X5, X5
-	VMULSS        X2, X5, X7
-	VMOVSS        X7, 8(BX)
-	VDIVSS        X5, X1, X7
-	VBROADCASTSS  X7, Z5
-	VEXTRACTF64X4 $0x01, Z6, Y7
-	VMAXPS        Y7, Y6, Y6
-	VEXTRACTF128  $0x01, Y6, X7
-	VMAXPS        X7, X6, X6
-	VPERMILPS     $0x4e, X6, X7
-	VMAXPS        X7, X6, X6
-	VPERMILPS     $0xb1, X6, X7
-	VMAXPS        X7, X6, X6
-	VMULSS        X2, X6, X7
-	VMOVSS        X7, 12(BX)
-	VDIVSS        X6, X1, X7
-	VBROADCASTSS  X7, Z6
-	VXORPS        Z7, Z7, Z7
-	VXORPS        Z8, Z8, Z8
-	VXORPS        Z9, Z9, Z9
-	VXORPS        Z10, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z4, Y8
+	VMAXPS        Y8, Y4, Y4
+	VEXTRACTF128  $0x01, Y4, X8
+	VMAXPS        X8, X4, X4
+	VPERMILPS     $0x4e, X4, X8
+	VMAXPS        X8, X4, X4
+	VPERMILPS     $0xb1, X4, X8
+	VMAXPS        X8, X4, X4
+	VMULSS        X2, X4, X8
+	VMOVSS        X8, (BX)
+	VDIVSS        X4, X1, X8
+	VBROADCASTSS  X8, Z4
+	VEXTRACTF64X4 $0x01, Z5, Y8
+	VMAXPS        Y8, Y5, Y5
+	VEXTRACTF128  $0x01, Y5, X8
+	VMAXPS        X8, X5, X5
+	VPERMILPS     $0x4e, X5, X8
+	VMAXPS        X8, X5, X5
+	VPERMILPS     $0xb1, X5, X8
+	VMAXPS        X8, X5, X5
+	VMULSS        X2, X5, X8
+	VMOVSS        X8, 4(BX)
+	VDIVSS        X5, X1, X8
+	VBROADCASTSS  X8, Z5
+	VEXTRACTF64X4 $0x01, Z6, Y8
+	VMAXPS        Y8, Y6, Y6
+	VEXTRACTF128  $0x01, Y6, X8
+	VMAXPS        X8, X6, X6
+	VPERMILPS     $0x4e, X6, X8
+	VMAXPS        X8, X6, X6
+	VPERMILPS     $0xb1, X6, X8
+	VMAXPS        X8, X6, X6
+	VMULSS        X2, X6, X8
+	VMOVSS        X8, 8(BX)
+	VDIVSS        X6, X1, X8
+	VBROADCASTSS  X8, Z6
+	VEXTRACTF64X4 $0x01, Z7, Y8
+	VMAXPS        Y8, Y7, Y7
+	VEXTRACTF128  $0x01, Y7, X8
+	VMAXPS        X8, X7, X7
+	VPERMILPS     $0x4e, X7, X8
+	VMAXPS        X8, X7, X7
+	VPERMILPS     $0xb1, X7, X8
+	VMAXPS        X8, X7, X7
+	VMULSS        X2, X7, X8
+	VMOVSS        X8, 12(BX)
+	VDIVSS        X7, X1, X8
+	VBROADCASTSS  X8, Z7
 	MOVQ          tiles+24(FP), DI
 	MOVQ          count+32(FP), R8
-	VXORPS        Z11, Z11, Z11
 	XORQ          R9, R9
 
 codes:
 	MOVQ          (DI), R10
 	ADDQ          DX, R10
-	VCVTPH2PS     (R10), Z12
-	VMOVUPS       (CX)(R9*4), Z13
-	VCMPPS        $0x04, Z11, Z13, K1
-	VMULPS.Z      Z12, Z13, K1, Z13
-	VMULPS        Z3, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPADDD        Z13, Z7, Z7
-	VPSRLD        $0x07, Z13, Z14
-	VPMOVDB       Z14, (AX)(R9*1)
-	VBROADCASTSS  attention_0000007f<>+0(SB), Z14
-	VPANDD        Z14, Z13, Z13
-	VPMOVDB       Z13, 512(AX)(R9*1)
-	VMOVUPS       2112(CX)(R9*4), Z13
-	VCMPPS        $0x04, Z11, Z13, K1
-	VMULPS.Z      Z12, Z13, K1, Z13
-	VMULPS        Z4, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPADDD        Z13, Z8, Z8
-	VPSRLD        $0x07, Z13, Z14
-	VPMOVDB       Z14, 1024(AX)(R9*1)
-	VBROADCASTSS  attention_0000007f<>+0(SB), Z14
-	VPANDD        Z14, Z13, Z13
-	VPMOVDB       Z13, 1536(AX)(R9*1)
-	VMOVUPS       4224(CX)(R9*4), Z13
-	VCMPPS        $0x04, Z11, Z13, K1
-	VMULPS.Z      Z12, Z13, K1, Z13
-	VMULPS        Z5, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPADDD        Z13, Z9, Z9
-	VPSRLD        $0x07, Z13, Z14
-	VPMOVDB       Z14, 2048(AX)(R9*1)
-	VBROADCASTSS  attention_0000007f<>+0(SB), Z14
-	VPANDD        Z14, Z13, Z13
-	VPMOVDB       Z13, 2560(AX)(R9*1)
-	VMOVUPS       6336(CX)(R9*4), Z13
-	VCMPPS        $0x04, Z11, Z13, K1
-	VMULPS.Z      Z12, Z13, K1, Z13
-	VMULPS        Z6, Z13, Z13
-	VCVTPS2DQ     Z13, Z13
-	VPADDD        Z13, Z10, Z10
-	VPSRLD        $0x07, Z13, Z12
-	VPMOVDB       Z12, 3072(AX)(R9*1)
-	VBROADCASTSS  attention_0000007f<>+0(SB), Z12
-	VPANDD        Z12, Z13, Z13
-	VPMOVDB       Z13, 3584(AX)(R9*1)
-	ADDQ          $0x08, DI
-	ADDQ          $0x10, R9
-	SUBQ          $+1, R8
+	VCVTPH2PS     (R10), Z8
+	MOVQ          8(DI), R10
+	ADDQ          DX, R10
+	VCVTPH2PS     (R10), Z9
+	VMULPS        (CX)(R9*4), Z8, Z10
+	VMULPS        64(CX)(R9*4), Z9, Z11
+	VMULPS        Z4, Z10, Z10
+	VMAXPS        Z3, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z4, Z11, Z11
+	VMAXPS        Z3, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPACKUSDW     Z11, Z10, Z10
+	VPSRLW        $0x07, Z10, Z11
+	VBROADCASTSS  attention_007f007f<>+0(SB), Z12
+	VPANDD        Z12, Z10, Z10
+	VPACKUSWB     Z10, Z11, Z10
+	VMOVDQU32     attention_order<>+0(SB), Z11
+	VPERMD        Z10, Z11, Z10
+	VMOVDQU       Y10, (AX)(R9*1)
+	VEXTRACTI64X4 $0x01, Z10, 512(AX)(R9*1)
+	VMULPS        2112(CX)(R9*4), Z8, Z10
+	VMULPS        2176(CX)(R9*4), Z9, Z11
+	VMULPS        Z5, Z10, Z10
+	VMAXPS        Z3, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z5, Z11, Z11
+	VMAXPS        Z3, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPACKUSDW     Z11, Z10, Z10
+	VPSRLW        $0x07, Z10, Z11
+	VBROADCASTSS  attention_007f007f<>+0(SB), Z12
+	VPANDD        Z12, Z10, Z10
+	VPACKUSWB     Z10, Z11, Z10
+	VMOVDQU32     attention_order<>+0(SB), Z11
+	VPERMD        Z10, Z11, Z10
+	VMOVDQU       Y10, 1024(AX)(R9*1)
+	VEXTRACTI64X4 $0x01, Z10, 1536(AX)(R9*1)
+	VMULPS        4224(CX)(R9*4), Z8, Z10
+	VMULPS        4288(CX)(R9*4), Z9, Z11
+	VMULPS        Z6, Z10, Z10
+	VMAXPS        Z3, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z6, Z11, Z11
+	VMAXPS        Z3, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPACKUSDW     Z11, Z10, Z10
+	VPSRLW        $0x07, Z10, Z11
+	VBROADCASTSS  attention_007f007f<>+0(SB), Z12
+	VPANDD        Z12, Z10, Z10
+	VPACKUSWB     Z10, Z11, Z10
+	VMOVDQU32     attention_order<>+0(SB), Z11
+	VPERMD        Z10, Z11, Z10
+	VMOVDQU       Y10, 2048(AX)(R9*1)
+	VEXTRACTI64X4 $0x01, Z10, 2560(AX)(R9*1)
+	VMULPS        6336(CX)(R9*4), Z8, Z8
+	VMULPS        6400(CX)(R9*4), Z9, Z9
+	VMULPS        Z7, Z8, Z8
+	VMAXPS        Z3, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z7, Z9, Z9
+	VMAXPS        Z3, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VPACKUSDW     Z9, Z8, Z8
+	VPSRLW        $0x07, Z8, Z9
+	VBROADCASTSS  attention_007f007f<>+0(SB), Z10
+	VPANDD        Z10, Z8, Z8
+	VPACKUSWB     Z8, Z9, Z8
+	VMOVDQU32     attention_order<>+0(SB), Z9
+	VPERMD        Z8, Z9, Z8
+	VMOVDQU       Y8, 3072(AX)(R9*1)
+	VEXTRACTI64X4 $0x01, Z8, 3584(AX)(R9*1)
+	ADDQ          $0x10, DI
+	ADDQ          $0x20, R9
+	SUBQ          $+2, R8
 	JNZ           codes
-	VEXTRACTF64X4 $0x01, Z7, Y3
-	VPADDD        Y3, Y7, Y7
-	VEXTRACTF128  $0x01, Y7, X3
-	VPADDD        X3, X7, X7
-	VPERMILPS     $0x4e, X7, X3
-	VPADDD        X3, X7, X7
-	VPERMILPS     $0xb1, X7, X3
-	VPADDD        X3, X7, X7
-	VPSLLD        $0x07, X7, X7
-	VMOVD         X7, 16(BX)
-	VEXTRACTF64X4 $0x01, Z8, Y3
-	VPADDD        Y3, Y8, Y8
-	VEXTRACTF128  $0x01, Y8, X3
-	VPADDD        X3, X8, X8
-	VPERMILPS     $0x4e, X8, X3
-	VPADDD        X3, X8, X8
-	VPERMILPS     $0xb1, X8, X3
-	VPADDD        X3, X8, X8
-	VPSLLD        $0x07, X8, X8
-	VMOVD         X8, 20(BX)
-	VEXTRACTF64X4 $0x01, Z9, Y3
-	VPADDD        Y3, Y9, Y9
-	VEXTRACTF128  $0x01, Y9, X3
-	VPADDD        X3, X9, X9
-	VPERMILPS     $0x4e, X9, X3
-	VPADDD        X3, X9, X9
-	VPERMILPS     $0xb1, X9, X3
-	VPADDD        X3, X9, X9
-	VPSLLD        $0x07, X9, X9
-	VMOVD         X9, 24(BX)
-	VEXTRACTF64X4 $0x01, Z10, Y3
-	VPADDD        Y3, Y10, Y10
-	VEXTRACTF128  $0x01, Y10, X3
-	VPADDD        X3, X10, X10
-	VPERMILPS     $0x4e, X10, X3
-	VPADDD        X3, X10, X10
-	VPERMILPS     $0xb1, X10, X3
-	VPADDD        X3, X10, X10
-	VPSLLD        $0x07, X10, X10
-	VMOVD         X10, 28(BX)
 	ADDQ          $+4096, AX
 	ADDQ          $+8448, CX
 	ADDQ          $0x10, BX
@@ -478,19 +493,37 @@ DATA attention_38800200<>+24(SB)/4, $0x38800200
 DATA attention_38800200<>+28(SB)/4, $0x38800200
 GLOBL attention_38800200<>(SB), RODATA|NOPTR, $32
 
-DATA attention_0000007f<>+0(SB)/4, $0x0000007f
-DATA attention_0000007f<>+4(SB)/4, $0x0000007f
-DATA attention_0000007f<>+8(SB)/4, $0x0000007f
-DATA attention_0000007f<>+12(SB)/4, $0x0000007f
-DATA attention_0000007f<>+16(SB)/4, $0x0000007f
-DATA attention_0000007f<>+20(SB)/4, $0x0000007f
-DATA attention_0000007f<>+24(SB)/4, $0x0000007f
-DATA attention_0000007f<>+28(SB)/4, $0x0000007f
-GLOBL attention_0000007f<>(SB), RODATA|NOPTR, $32
+DATA attention_007f007f<>+0(SB)/4, $0x007f007f
+DATA attention_007f007f<>+4(SB)/4, $0x007f007f
+DATA attention_007f007f<>+8(SB)/4, $0x007f007f
+DATA attention_007f007f<>+12(SB)/4, $0x007f007f
+DATA attention_007f007f<>+16(SB)/4, $0x007f007f
+DATA attention_007f007f<>+20(SB)/4, $0x007f007f
+DATA attention_007f007f<>+24(SB)/4, $0x007f007f
+DATA attention_007f007f<>+28(SB)/4, $0x007f007f
+GLOBL attention_007f007f<>(SB), RODATA|NOPTR, $32
 
-// func mixQ8AVX512(out *float32, stride int, w *byte, data *byte, tiles *int, count int)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI
-TEXT ·mixQ8AVX512(SB), NOSPLIT, $0-48
+DATA attention_order<>+0(SB)/4, $0x00000000
+DATA attention_order<>+4(SB)/4, $0x00000004
+DATA attention_order<>+8(SB)/4, $0x00000008
+DATA attention_order<>+12(SB)/4, $0x0000000c
+DATA attention_order<>+16(SB)/4, $0x00000001
+DATA attention_order<>+20(SB)/4, $0x00000005
+DATA attention_order<>+24(SB)/4, $0x00000009
+DATA attention_order<>+28(SB)/4, $0x0000000d
+DATA attention_order<>+32(SB)/4, $0x00000002
+DATA attention_order<>+36(SB)/4, $0x00000006
+DATA attention_order<>+40(SB)/4, $0x0000000a
+DATA attention_order<>+44(SB)/4, $0x0000000e
+DATA attention_order<>+48(SB)/4, $0x00000003
+DATA attention_order<>+52(SB)/4, $0x00000007
+DATA attention_order<>+56(SB)/4, $0x0000000b
+DATA attention_order<>+60(SB)/4, $0x0000000f
+GLOBL attention_order<>(SB), RODATA|NOPTR, $64
+
+// func mixQ8AVX512(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, MMX+
+TEXT ·mixQ8AVX512(SB), NOSPLIT, $0-64
 	MOVQ   out+0(FP), AX
 	MOVQ   stride+8(FP), CX
 	MOVQ   w+16(FP), DX
@@ -513,184 +546,189 @@ TEXT ·mixQ8AVX512(SB), NOSPLIT, $0-48
 	VXORPS Z15, Z15, Z15
 	MOVQ   tiles+32(FP), SI
 	MOVQ   DX, DI
-	MOVQ   count+40(FP), R8
+	MOVQ   keys+48(FP), R8
+	MOVQ   ahead+56(FP), R9
+	MOVQ   count+40(FP), R10
 
 tiles:
-	MOVQ         (SI), R9
-	ADDQ         BX, R9
-	VMOVDQU32    (R9), Z16
-	VMOVDQU32    64(R9), Z17
+	TESTQ      R9, R9
+	JZ         later
+	MOVQ       (R9), R11
+	ADDQ       R8, R11
+	PREFETCHT1 (R11)
+	PREFETCHT1 64(R11)
+	PREFETCHT1 128(R11)
+	PREFETCHT1 192(R11)
+	PREFETCHT1 256(R11)
+	PREFETCHT1 320(R11)
+	PREFETCHT1 384(R11)
+	PREFETCHT1 448(R11)
+	ADDQ       $0x08, R9
+
+later:
+	MOVQ         (SI), R11
+	ADDQ         BX, R11
+	VMOVDQU32    (R11), Z16
+	VMOVDQU32    64(R11), Z17
 	VPBROADCASTD (DI), Z18
-	VPDPBUSD     Z18, Z16, Z0
-	VPDPBUSD     Z18, Z17, Z1
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
 	VPBROADCASTD 512(DI), Z18
-	VPDPBUSD     Z18, Z16, Z8
-	VPDPBUSD     Z18, Z17, Z9
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
 	VPBROADCASTD 1024(DI), Z18
-	VPDPBUSD     Z18, Z16, Z2
-	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
 	VPBROADCASTD 1536(DI), Z18
-	VPDPBUSD     Z18, Z16, Z10
-	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
 	VPBROADCASTD 2048(DI), Z18
-	VPDPBUSD     Z18, Z16, Z4
-	VPDPBUSD     Z18, Z17, Z5
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
 	VPBROADCASTD 2560(DI), Z18
-	VPDPBUSD     Z18, Z16, Z12
-	VPDPBUSD     Z18, Z17, Z13
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
 	VPBROADCASTD 3072(DI), Z18
-	VPDPBUSD     Z18, Z16, Z6
-	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
 	VPBROADCASTD 3584(DI), Z18
-	VPDPBUSD     Z18, Z16, Z14
-	VPDPBUSD     Z18, Z17, Z15
-	VMOVDQU32    128(R9), Z16
-	VMOVDQU32    192(R9), Z17
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
+	VMOVDQU32    128(R11), Z16
+	VMOVDQU32    192(R11), Z17
 	VPBROADCASTD 4(DI), Z18
-	VPDPBUSD     Z18, Z16, Z0
-	VPDPBUSD     Z18, Z17, Z1
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
 	VPBROADCASTD 516(DI), Z18
-	VPDPBUSD     Z18, Z16, Z8
-	VPDPBUSD     Z18, Z17, Z9
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
 	VPBROADCASTD 1028(DI), Z18
-	VPDPBUSD     Z18, Z16, Z2
-	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
 	VPBROADCASTD 1540(DI), Z18
-	VPDPBUSD     Z18, Z16, Z10
-	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
 	VPBROADCASTD 2052(DI), Z18
-	VPDPBUSD     Z18, Z16, Z4
-	VPDPBUSD     Z18, Z17, Z5
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
 	VPBROADCASTD 2564(DI), Z18
-	VPDPBUSD     Z18, Z16, Z12
-	VPDPBUSD     Z18, Z17, Z13
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
 	VPBROADCASTD 3076(DI), Z18
-	VPDPBUSD     Z18, Z16, Z6
-	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
 	VPBROADCASTD 3588(DI), Z18
-	VPDPBUSD     Z18, Z16, Z14
-	VPDPBUSD     Z18, Z17, Z15
-	VMOVDQU32    256(R9), Z16
-	VMOVDQU32    320(R9), Z17
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
+	VMOVDQU32    256(R11), Z16
+	VMOVDQU32    320(R11), Z17
 	VPBROADCASTD 8(DI), Z18
-	VPDPBUSD     Z18, Z16, Z0
-	VPDPBUSD     Z18, Z17, Z1
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
 	VPBROADCASTD 520(DI), Z18
-	VPDPBUSD     Z18, Z16, Z8
-	VPDPBUSD     Z18, Z17, Z9
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
 	VPBROADCASTD 1032(DI), Z18
-	VPDPBUSD     Z18, Z16, Z2
-	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
 	VPBROADCASTD 1544(DI), Z18
-	VPDPBUSD     Z18, Z16, Z10
-	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
 	VPBROADCASTD 2056(DI), Z18
-	VPDPBUSD     Z18, Z16, Z4
-	VPDPBUSD     Z18, Z17, Z5
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
 	VPBROADCASTD 2568(DI), Z18
-	VPDPBUSD     Z18, Z16, Z12
-	VPDPBUSD     Z18, Z17, Z13
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
 	VPBROADCASTD 3080(DI), Z18
-	VPDPBUSD     Z18, Z16, Z6
-	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
 	VPBROADCASTD 3592(DI), Z18
-	VPDPBUSD     Z18, Z16, Z14
-	VPDPBUSD     Z18, Z17, Z15
-	VMOVDQU32    384(R9), Z16
-	VMOVDQU32    448(R9), Z17
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
+	VMOVDQU32    384(R11), Z16
+	VMOVDQU32    448(R11), Z17
 	VPBROADCASTD 12(DI), Z18
-	VPDPBUSD     Z18, Z16, Z0
-	VPDPBUSD     Z18, Z17, Z1
+	VPDPBUSD     Z16, Z18, Z0
+	VPDPBUSD     Z17, Z18, Z1
 	VPBROADCASTD 524(DI), Z18
-	VPDPBUSD     Z18, Z16, Z8
-	VPDPBUSD     Z18, Z17, Z9
+	VPDPBUSD     Z16, Z18, Z8
+	VPDPBUSD     Z17, Z18, Z9
 	VPBROADCASTD 1036(DI), Z18
-	VPDPBUSD     Z18, Z16, Z2
-	VPDPBUSD     Z18, Z17, Z3
+	VPDPBUSD     Z16, Z18, Z2
+	VPDPBUSD     Z17, Z18, Z3
 	VPBROADCASTD 1548(DI), Z18
-	VPDPBUSD     Z18, Z16, Z10
-	VPDPBUSD     Z18, Z17, Z11
+	VPDPBUSD     Z16, Z18, Z10
+	VPDPBUSD     Z17, Z18, Z11
 	VPBROADCASTD 2060(DI), Z18
-	VPDPBUSD     Z18, Z16, Z4
-	VPDPBUSD     Z18, Z17, Z5
+	VPDPBUSD     Z16, Z18, Z4
+	VPDPBUSD     Z17, Z18, Z5
 	VPBROADCASTD 2572(DI), Z18
-	VPDPBUSD     Z18, Z16, Z12
-	VPDPBUSD     Z18, Z17, Z13
+	VPDPBUSD     Z16, Z18, Z12
+	VPDPBUSD     Z17, Z18, Z13
 	VPBROADCASTD 3084(DI), Z18
-	VPDPBUSD     Z18, Z16, Z6
-	VPDPBUSD     Z18, Z17, Z7
+	VPDPBUSD     Z16, Z18, Z6
+	VPDPBUSD     Z17, Z18, Z7
 	VPBROADCASTD 3596(DI), Z18
-	VPDPBUSD     Z18, Z16, Z14
-	VPDPBUSD     Z18, Z17, Z15
+	VPDPBUSD     Z16, Z18, Z14
+	VPDPBUSD     Z17, Z18, Z15
 	ADDQ         $0x08, SI
 	ADDQ         $0x10, DI
-	SUBQ         $+1, R8
+	SUBQ         $+1, R10
 	JNZ          tiles
-	VPBROADCASTD 4112(DX), Z16
-	VBROADCASTSS 4096(DX), Z17
+	VBROADCASTSS 4096(DX), Z16
 	VPSLLD       $0x07, Z0, Z0
 	VPADDD       Z8, Z0, Z0
-	VPSUBD       Z16, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z17, Z0, Z0
+	VMULPS       Z16, Z0, Z0
 	VMOVUPS      Z0, (AX)
 	VPSLLD       $0x07, Z1, Z1
 	VPADDD       Z9, Z1, Z1
-	VPSUBD       Z16, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z17, Z1, Z1
+	VMULPS       Z16, Z1, Z1
 	VMOVUPS      Z1, 64(AX)
 	LEAQ         (AX)(CX*4), AX
-	VPBROADCASTD 4116(DX), Z0
-	VBROADCASTSS 4100(DX), Z1
+	VBROADCASTSS 4100(DX), Z0
 	VPSLLD       $0x07, Z2, Z2
 	VPADDD       Z10, Z2, Z2
-	VPSUBD       Z0, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
 	VMOVUPS      Z2, (AX)
 	VPSLLD       $0x07, Z3, Z3
 	VPADDD       Z11, Z3, Z3
-	VPSUBD       Z0, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z1, Z3, Z3
+	VMULPS       Z0, Z3, Z3
 	VMOVUPS      Z3, 64(AX)
 	LEAQ         (AX)(CX*4), AX
-	VPBROADCASTD 4120(DX), Z0
-	VBROADCASTSS 4104(DX), Z1
+	VBROADCASTSS 4104(DX), Z0
 	VPSLLD       $0x07, Z4, Z4
 	VPADDD       Z12, Z4, Z4
-	VPSUBD       Z0, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z1, Z4, Z4
+	VMULPS       Z0, Z4, Z4
 	VMOVUPS      Z4, (AX)
 	VPSLLD       $0x07, Z5, Z5
 	VPADDD       Z13, Z5, Z5
-	VPSUBD       Z0, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z1, Z5, Z5
+	VMULPS       Z0, Z5, Z5
 	VMOVUPS      Z5, 64(AX)
 	LEAQ         (AX)(CX*4), AX
-	VPBROADCASTD 4124(DX), Z0
-	VBROADCASTSS 4108(DX), Z1
+	VBROADCASTSS 4108(DX), Z0
 	VPSLLD       $0x07, Z6, Z6
 	VPADDD       Z14, Z6, Z6
-	VPSUBD       Z0, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	VMULPS       Z1, Z6, Z6
+	VMULPS       Z0, Z6, Z6
 	VMOVUPS      Z6, (AX)
 	VPSLLD       $0x07, Z7, Z7
 	VPADDD       Z15, Z7, Z7
-	VPSUBD       Z0, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	VMULPS       Z1, Z7, Z7
+	VMULPS       Z0, Z7, Z7
 	VMOVUPS      Z7, 64(AX)
 	LEAQ         (AX)(CX*4), AX
 	VZEROUPPER
 	RET
 
 // func scoreF16AVX512(dst *float32, query *uint32, lanes int, headDim int, data *byte, tiles *int, count int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·scoreF16AVX512(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ data+32(FP), CX
@@ -702,9 +740,31 @@ tiles:
 	ADDQ CX, SI
 	MOVQ 8(DX), DI
 	ADDQ CX, DI
-	MOVQ query+8(FP), R8
-	MOVQ AX, R9
-	MOVQ lanes+16(FP), R10
+	MOVQ headDim+24(FP), R8
+	SHLQ $0x05, R8
+	MOVQ SI, R9
+	ADDQ R8, R9
+	MOVQ R9, R10
+	ADDQ R8, R10
+
+prefetch3:
+	PREFETCHT1 (R9)
+	ADDQ       $0x40, R9
+	CMPQ       R9, R10
+	JL         prefetch3
+	MOVQ       DI, R9
+	ADDQ       R8, R9
+	MOVQ       R9, R10
+	ADDQ       R8, R10
+
+prefetch4:
+	PREFETCHT1 (R9)
+	ADDQ       $0x40, R9
+	CMPQ       R9, R10
+	JL         prefetch4
+	MOVQ       query+8(FP), R8
+	MOVQ       AX, R9
+	MOVQ       lanes+16(FP), R10
 
 lanes:
 	VXORPS Z0, Z0, Z0
@@ -755,106 +815,126 @@ dims:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
-// Requires: AVX, AVX512F, CMOV
-TEXT ·mixF16AVX512(SB), NOSPLIT, $0-48
+// func mixF16AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixF16AVX512(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), AX
 	MOVQ weights+8(FP), CX
 	MOVQ headDim+16(FP), DX
 	MOVQ data+24(FP), BX
 	MOVQ DX, SI
-	MOVQ DX, DI
-	SHLQ $0x01, DI
+	MOVQ ahead+56(FP), DI
+	MOVQ DX, R8
+	SHLQ $0x01, R8
 
 run4:
 	CMPQ    SI, $+64
 	JL      after4
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z8
-	VMOVUPS 64(R8), Z9
-	VMOVUPS 128(R8), Z10
-	VMOVUPS 192(R8), Z11
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z12
-	VMOVUPS 64(R8), Z13
-	VMOVUPS 128(R8), Z14
-	VMOVUPS 192(R8), Z15
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	VMOVUPS 128(R9), Z2
+	VMOVUPS 192(R9), Z3
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 128(R9), Z10
+	VMOVUPS 192(R9), Z11
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	VMOVUPS 128(R9), Z14
+	VMOVUPS 192(R9), Z15
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run4tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run4later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch5:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch5
+	ADDQ       $0x08, DI
+
+run4later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run4positions:
-	VCVTPH2PS    (R11), Z16
-	VCVTPH2PS    32(R11), Z17
-	VCVTPH2PS    64(R11), Z18
-	VCVTPH2PS    96(R11), Z19
-	VBROADCASTSS (R8), Z20
+	VCVTPH2PS    (R12), Z16
+	VCVTPH2PS    32(R12), Z17
+	VCVTPH2PS    64(R12), Z18
+	VCVTPH2PS    96(R12), Z19
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z20, Z16, Z0
 	VFMADD231PS  Z20, Z17, Z1
 	VFMADD231PS  Z20, Z18, Z2
 	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 2112(R8), Z20
+	VBROADCASTSS 2112(R9), Z20
 	VFMADD231PS  Z20, Z16, Z4
 	VFMADD231PS  Z20, Z17, Z5
 	VFMADD231PS  Z20, Z18, Z6
 	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 4224(R8), Z20
+	VBROADCASTSS 4224(R9), Z20
 	VFMADD231PS  Z20, Z16, Z8
 	VFMADD231PS  Z20, Z17, Z9
 	VFMADD231PS  Z20, Z18, Z10
 	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 6336(R8), Z20
+	VBROADCASTSS 6336(R9), Z20
 	VFMADD231PS  Z20, Z16, Z12
 	VFMADD231PS  Z20, Z17, Z13
 	VFMADD231PS  Z20, Z18, Z14
 	VFMADD231PS  Z20, Z19, Z15
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run4positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run4tiles
-	MOVQ         AX, R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z4, (R8)
-	VMOVUPS      Z5, 64(R8)
-	VMOVUPS      Z6, 128(R8)
-	VMOVUPS      Z7, 192(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z8, (R8)
-	VMOVUPS      Z9, 64(R8)
-	VMOVUPS      Z10, 128(R8)
-	VMOVUPS      Z11, 192(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z12, (R8)
-	VMOVUPS      Z13, 64(R8)
-	VMOVUPS      Z14, 128(R8)
-	VMOVUPS      Z15, 192(R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	VMOVUPS      Z2, 128(DI)
+	VMOVUPS      Z3, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	VMOVUPS      Z6, 128(DI)
+	VMOVUPS      Z7, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	VMOVUPS      Z10, 128(DI)
+	VMOVUPS      Z11, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	VMOVUPS      Z14, 128(DI)
+	VMOVUPS      Z15, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+256, AX
 	ADDQ         $+128, BX
 	SUBQ         $+64, SI
@@ -864,66 +944,85 @@ after4:
 run2:
 	CMPQ    SI, $+32
 	JL      after2
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z6
-	VMOVUPS 64(R8), Z7
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run2tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run2later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch6:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch6
+	ADDQ       $0x08, DI
+
+run2later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run2positions:
-	VCVTPH2PS    (R11), Z8
-	VCVTPH2PS    32(R11), Z9
-	VBROADCASTSS (R8), Z10
+	VCVTPH2PS    (R12), Z8
+	VCVTPH2PS    32(R12), Z9
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 2112(R8), Z10
+	VBROADCASTSS 2112(R9), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 4224(R8), Z10
+	VBROADCASTSS 4224(R9), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 6336(R8), Z10
+	VBROADCASTSS 6336(R9), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run2positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run2tiles
-	MOVQ         AX, R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z2, (R8)
-	VMOVUPS      Z3, 64(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z4, (R8)
-	VMOVUPS      Z5, 64(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z6, (R8)
-	VMOVUPS      Z7, 64(R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+128, AX
 	ADDQ         $+64, BX
 	SUBQ         $+32, SI
@@ -933,53 +1032,72 @@ after2:
 run1:
 	CMPQ    SI, $+16
 	JL      after1
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z2
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z3
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z2
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z3
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run1tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run1later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch7:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch7
+	ADDQ       $0x08, DI
+
+run1later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run1positions:
-	VCVTPH2PS    (R11), Z4
-	VBROADCASTSS (R8), Z5
+	VCVTPH2PS    (R12), Z4
+	VBROADCASTSS (R9), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 2112(R8), Z5
+	VBROADCASTSS 2112(R9), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 4224(R8), Z5
+	VBROADCASTSS 4224(R9), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 6336(R8), Z5
+	VBROADCASTSS 6336(R9), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run1positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run1tiles
-	MOVQ         AX, R8
-	VMOVUPS      Z0, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z1, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z2, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z3, (R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Z0, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z1, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z2, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z3, (DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+64, AX
 	ADDQ         $+32, BX
 	SUBQ         $+16, SI
@@ -990,7 +1108,7 @@ after1:
 	RET
 
 // func scoreF32AVX512(dst *float32, query *uint32, lanes int, headDim int, data *byte, tiles *int, count int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·scoreF32AVX512(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ data+32(FP), CX
@@ -1002,9 +1120,31 @@ tiles:
 	ADDQ CX, SI
 	MOVQ 8(DX), DI
 	ADDQ CX, DI
-	MOVQ query+8(FP), R8
-	MOVQ AX, R9
-	MOVQ lanes+16(FP), R10
+	MOVQ headDim+24(FP), R8
+	SHLQ $0x06, R8
+	MOVQ SI, R9
+	ADDQ R8, R9
+	MOVQ R9, R10
+	ADDQ R8, R10
+
+prefetch8:
+	PREFETCHT1 (R9)
+	ADDQ       $0x40, R9
+	CMPQ       R9, R10
+	JL         prefetch8
+	MOVQ       DI, R9
+	ADDQ       R8, R9
+	MOVQ       R9, R10
+	ADDQ       R8, R10
+
+prefetch9:
+	PREFETCHT1 (R9)
+	ADDQ       $0x40, R9
+	CMPQ       R9, R10
+	JL         prefetch9
+	MOVQ       query+8(FP), R8
+	MOVQ       AX, R9
+	MOVQ       lanes+16(FP), R10
 
 lanes:
 	VXORPS Z0, Z0, Z0
@@ -1055,106 +1195,126 @@ dims:
 	VZEROUPPER
 	RET
 
-// func mixF32AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
-// Requires: AVX, AVX512F, CMOV
-TEXT ·mixF32AVX512(SB), NOSPLIT, $0-48
+// func mixF32AVX512(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixF32AVX512(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), AX
 	MOVQ weights+8(FP), CX
 	MOVQ headDim+16(FP), DX
 	MOVQ data+24(FP), BX
 	MOVQ DX, SI
-	MOVQ DX, DI
-	SHLQ $0x02, DI
+	MOVQ ahead+56(FP), DI
+	MOVQ DX, R8
+	SHLQ $0x02, R8
 
 run4:
 	CMPQ    SI, $+64
 	JL      after4
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z8
-	VMOVUPS 64(R8), Z9
-	VMOVUPS 128(R8), Z10
-	VMOVUPS 192(R8), Z11
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z12
-	VMOVUPS 64(R8), Z13
-	VMOVUPS 128(R8), Z14
-	VMOVUPS 192(R8), Z15
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	VMOVUPS 128(R9), Z2
+	VMOVUPS 192(R9), Z3
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z8
+	VMOVUPS 64(R9), Z9
+	VMOVUPS 128(R9), Z10
+	VMOVUPS 192(R9), Z11
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z12
+	VMOVUPS 64(R9), Z13
+	VMOVUPS 128(R9), Z14
+	VMOVUPS 192(R9), Z15
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run4tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run4later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch10:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch10
+	ADDQ       $0x08, DI
+
+run4later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run4positions:
-	VMOVUPS      (R11), Z16
-	VMOVUPS      64(R11), Z17
-	VMOVUPS      128(R11), Z18
-	VMOVUPS      192(R11), Z19
-	VBROADCASTSS (R8), Z20
+	VMOVUPS      (R12), Z16
+	VMOVUPS      64(R12), Z17
+	VMOVUPS      128(R12), Z18
+	VMOVUPS      192(R12), Z19
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z20, Z16, Z0
 	VFMADD231PS  Z20, Z17, Z1
 	VFMADD231PS  Z20, Z18, Z2
 	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS 2112(R8), Z20
+	VBROADCASTSS 2112(R9), Z20
 	VFMADD231PS  Z20, Z16, Z4
 	VFMADD231PS  Z20, Z17, Z5
 	VFMADD231PS  Z20, Z18, Z6
 	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS 4224(R8), Z20
+	VBROADCASTSS 4224(R9), Z20
 	VFMADD231PS  Z20, Z16, Z8
 	VFMADD231PS  Z20, Z17, Z9
 	VFMADD231PS  Z20, Z18, Z10
 	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS 6336(R8), Z20
+	VBROADCASTSS 6336(R9), Z20
 	VFMADD231PS  Z20, Z16, Z12
 	VFMADD231PS  Z20, Z17, Z13
 	VFMADD231PS  Z20, Z18, Z14
 	VFMADD231PS  Z20, Z19, Z15
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run4positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run4tiles
-	MOVQ         AX, R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z4, (R8)
-	VMOVUPS      Z5, 64(R8)
-	VMOVUPS      Z6, 128(R8)
-	VMOVUPS      Z7, 192(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z8, (R8)
-	VMOVUPS      Z9, 64(R8)
-	VMOVUPS      Z10, 128(R8)
-	VMOVUPS      Z11, 192(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z12, (R8)
-	VMOVUPS      Z13, 64(R8)
-	VMOVUPS      Z14, 128(R8)
-	VMOVUPS      Z15, 192(R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	VMOVUPS      Z2, 128(DI)
+	VMOVUPS      Z3, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	VMOVUPS      Z6, 128(DI)
+	VMOVUPS      Z7, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	VMOVUPS      Z10, 128(DI)
+	VMOVUPS      Z11, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	VMOVUPS      Z14, 128(DI)
+	VMOVUPS      Z15, 192(DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+256, AX
 	ADDQ         $+256, BX
 	SUBQ         $+64, SI
@@ -1164,66 +1324,85 @@ after4:
 run2:
 	CMPQ    SI, $+32
 	JL      after2
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z6
-	VMOVUPS 64(R8), Z7
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	VMOVUPS 64(R9), Z1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run2tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run2later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch11:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch11
+	ADDQ       $0x08, DI
+
+run2later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run2positions:
-	VMOVUPS      (R11), Z8
-	VMOVUPS      64(R11), Z9
-	VBROADCASTSS (R8), Z10
+	VMOVUPS      (R12), Z8
+	VMOVUPS      64(R12), Z9
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 2112(R8), Z10
+	VBROADCASTSS 2112(R9), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 4224(R8), Z10
+	VBROADCASTSS 4224(R9), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 6336(R8), Z10
+	VBROADCASTSS 6336(R9), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run2positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run2tiles
-	MOVQ         AX, R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z2, (R8)
-	VMOVUPS      Z3, 64(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z4, (R8)
-	VMOVUPS      Z5, 64(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z6, (R8)
-	VMOVUPS      Z7, 64(R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+128, AX
 	ADDQ         $+128, BX
 	SUBQ         $+32, SI
@@ -1233,53 +1412,72 @@ after2:
 run1:
 	CMPQ    SI, $+16
 	JL      after1
-	MOVQ    AX, R8
-	VMOVUPS (R8), Z0
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z2
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Z3
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Z0
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z2
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Z3
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run1tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run1later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch12:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch12
+	ADDQ       $0x08, DI
+
+run1later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run1positions:
-	VMOVUPS      (R11), Z4
-	VBROADCASTSS (R8), Z5
+	VMOVUPS      (R12), Z4
+	VBROADCASTSS (R9), Z5
 	VFMADD231PS  Z5, Z4, Z0
-	VBROADCASTSS 2112(R8), Z5
+	VBROADCASTSS 2112(R9), Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VBROADCASTSS 4224(R8), Z5
+	VBROADCASTSS 4224(R9), Z5
 	VFMADD231PS  Z5, Z4, Z2
-	VBROADCASTSS 6336(R8), Z5
+	VBROADCASTSS 6336(R9), Z5
 	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run1positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run1tiles
-	MOVQ         AX, R8
-	VMOVUPS      Z0, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z1, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z2, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Z3, (R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Z0, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z1, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z2, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Z3, (DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+64, AX
 	ADDQ         $+64, BX
 	SUBQ         $+16, SI
@@ -1376,7 +1574,7 @@ DATA attention_unpack<>+28(SB)/4, $0x00000007
 GLOBL attention_unpack<>(SB), RODATA|NOPTR, $32
 
 // func scoreQ8AVX2(dst *float32, query *uint32, lanes int, blocks int, data *byte, tiles *int, count int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·scoreQ8AVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ data+32(FP), CX
@@ -1388,9 +1586,24 @@ TEXT ·scoreQ8AVX2(SB), NOSPLIT, $0-56
 tiles:
 	MOVQ (DX), DI
 	ADDQ CX, DI
-	MOVQ query+8(FP), R8
-	MOVQ AX, R9
-	MOVQ lanes+16(FP), R10
+	MOVQ SI, R8
+	MOVQ SI, R9
+	SHRQ $0x04, R9
+	ADDQ SI, R9
+	SHRQ $0x01, R8
+	SUBQ R8, R9
+	ADDQ DI, R8
+	MOVQ R8, R10
+	ADDQ R9, R10
+
+prefetch1:
+	PREFETCHT1 (R8)
+	ADDQ       $0x40, R8
+	CMPQ       R8, R10
+	JL         prefetch1
+	MOVQ       query+8(FP), R8
+	MOVQ       AX, R9
+	MOVQ       lanes+16(FP), R10
 
 lanes:
 	VBROADCASTSS attention_80808080<>+0(SB), Y0
@@ -1868,13 +2081,13 @@ TEXT ·quantizeWeightsAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSS attention_0d800000<>+0(SB), Y0
 	VBROADCASTSS attention_467ffc00<>+0(SB), Y1
 	VBROADCASTSS attention_38800200<>+0(SB), Y2
+	VXORPS       Y3, Y3, Y3
 	MOVQ         $+4, SI
 
 lanes:
-	VMOVUPS Y0, Y3
+	VMOVUPS Y0, Y4
 	MOVQ    tiles+24(FP), DI
 	MOVQ    count+32(FP), R8
-	VXORPS  Y4, Y4, Y4
 	XORQ    R9, R9
 
 top:
@@ -1882,76 +2095,54 @@ top:
 	ADDQ         DX, R10
 	VCVTPH2PS    (R10), Y5
 	VCVTPH2PS    16(R10), Y6
-	VMOVUPS      (CX)(R9*4), Y7
-	VCMPPS       $0x04, Y4, Y7, Y8
-	VMULPS       Y5, Y7, Y7
-	VANDPS       Y8, Y7, Y7
-	VMOVUPS      32(CX)(R9*4), Y5
-	VCMPPS       $0x04, Y4, Y5, Y8
-	VMULPS       Y6, Y5, Y5
-	VANDPS       Y8, Y5, Y5
-	VMAXPS       Y7, Y3, Y3
-	VMAXPS       Y5, Y3, Y3
+	VMULPS       (CX)(R9*4), Y5, Y5
+	VMULPS       32(CX)(R9*4), Y6, Y6
+	VMAXPS       Y4, Y5, Y4
+	VMAXPS       Y4, Y6, Y4
 	ADDQ         $0x08, DI
 	ADDQ         $0x10, R9
 	SUBQ         $+1, R8
 	JNZ          top
-	VEXTRACTF128 $0x01, Y3, X4
-	VMAXPS       X4, X3, X3
-	VPERMILPS    $0x4e, X3, X4
-	VMAXPS       X4, X3, X3
-	VPERMILPS    $0xb1, X3, X4
-	VMAXPS       X4, X3, X3
-	VMULSS       X2, X3, X4
-	VMOVSS       X4, (BX)
-	VDIVSS       X3, X1, X4
-	VBROADCASTSS X4, Y3
-	VXORPS       Y4, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VMAXPS       X5, X4, X4
+	VPERMILPS    $0x4e, X4, X5
+	VMAXPS       X5, X4, X4
+	VPERMILPS    $0xb1, X4, X5
+	VMAXPS       X5, X4, X4
+	VMULSS       X2, X4, X5
+	VMOVSS       X5, (BX)
+	VDIVSS       X4, X1, X5
+	VBROADCASTSS X5, Y4
 	MOVQ         tiles+24(FP), DI
 	MOVQ         count+32(FP), R8
-	VXORPS       Y5, Y5, Y5
 	XORQ         R9, R9
 
 codes:
 	MOVQ         (DI), R10
 	ADDQ         DX, R10
-	VCVTPH2PS    (R10), Y6
-	VCVTPH2PS    16(R10), Y7
-	VMOVUPS      (CX)(R9*4), Y8
-	VCMPPS       $0x04, Y5, Y8, Y9
-	VMULPS       Y6, Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	VMOVUPS      32(CX)(R9*4), Y6
-	VCMPPS       $0x04, Y5, Y6, Y9
-	VMULPS       Y7, Y6, Y6
-	VANDPS       Y9, Y6, Y6
-	VMULPS       Y3, Y8, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPADDD       Y8, Y4, Y4
-	VMULPS       Y3, Y6, Y6
+	VCVTPH2PS    (R10), Y5
+	VCVTPH2PS    16(R10), Y6
+	VMULPS       (CX)(R9*4), Y5, Y5
+	VMULPS       32(CX)(R9*4), Y6, Y6
+	VMULPS       Y4, Y5, Y5
+	VMAXPS       Y3, Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VMULPS       Y4, Y6, Y6
+	VMAXPS       Y3, Y6, Y6
 	VCVTPS2DQ    Y6, Y6
-	VPADDD       Y6, Y4, Y4
-	VPACKUSDW    Y6, Y8, Y8
-	VBROADCASTSS attention_007f007f<>+0(SB), Y6
-	VPAND        Y6, Y8, Y6
-	VPSRLW       $0x07, Y8, Y8
-	VPACKUSWB    Y6, Y8, Y8
+	VPACKUSDW    Y6, Y5, Y5
+	VPSRLW       $0x07, Y5, Y6
+	VBROADCASTSS attention_007f007f<>+0(SB), Y7
+	VPAND        Y7, Y5, Y5
+	VPACKUSWB    Y5, Y6, Y5
 	VMOVUPS      attention_unpack<>+0(SB), Y6
-	VPERMD       Y8, Y6, Y8
-	VMOVDQU      X8, (AX)(R9*1)
-	VEXTRACTI128 $0x01, Y8, 512(AX)(R9*1)
+	VPERMD       Y5, Y6, Y5
+	VMOVDQU      X5, (AX)(R9*1)
+	VEXTRACTI128 $0x01, Y5, 512(AX)(R9*1)
 	ADDQ         $0x08, DI
 	ADDQ         $0x10, R9
 	SUBQ         $+1, R8
 	JNZ          codes
-	VEXTRACTF128 $0x01, Y4, X3
-	VPADDD       X3, X4, X4
-	VPERMILPS    $0x4e, X4, X3
-	VPADDD       X3, X4, X4
-	VPERMILPS    $0xb1, X4, X3
-	VPADDD       X3, X4, X4
-	VPSLLD       $0x07, X4, X4
-	VMOVD        X4, 16(BX)
 	ADDQ         $+1024, AX
 	ADDQ         $+2112, CX
 	ADDQ         $0x04, BX
@@ -1960,26 +2151,16 @@ codes:
 	VZEROUPPER
 	RET
 
-DATA attention_007f007f<>+0(SB)/4, $0x007f007f
-DATA attention_007f007f<>+4(SB)/4, $0x007f007f
-DATA attention_007f007f<>+8(SB)/4, $0x007f007f
-DATA attention_007f007f<>+12(SB)/4, $0x007f007f
-DATA attention_007f007f<>+16(SB)/4, $0x007f007f
-DATA attention_007f007f<>+20(SB)/4, $0x007f007f
-DATA attention_007f007f<>+24(SB)/4, $0x007f007f
-DATA attention_007f007f<>+28(SB)/4, $0x007f007f
-GLOBL attention_007f007f<>(SB), RODATA|NOPTR, $32
-
-// func mixQ8AVX2(out *float32, stride int, w *byte, data *byte, tiles *int, count int)
+// func mixQ8AVX2(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)
 // Requires: AVX, AVX2
-TEXT ·mixQ8AVX2(SB), NOSPLIT, $0-48
+TEXT ·mixQ8AVX2(SB), NOSPLIT, $0-64
 	MOVQ         out+0(FP), AX
 	MOVQ         stride+8(FP), CX
 	MOVQ         w+16(FP), DX
 	MOVQ         data+24(FP), BX
-	VBROADCASTSS attention_80808080<>+0(SB), Y0
-	VBROADCASTSS attention_00010001<>+0(SB), Y1
-	VBROADCASTSS attention_00800080<>+0(SB), Y2
+	VBROADCASTSS attention_00010001<>+0(SB), Y0
+	VBROADCASTSS attention_00800080<>+0(SB), Y1
+	VXORPS       Y2, Y2, Y2
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y4, Y4, Y4
 	VXORPS       Y5, Y5, Y5
@@ -1987,7 +2168,6 @@ TEXT ·mixQ8AVX2(SB), NOSPLIT, $0-48
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y8, Y8, Y8
 	VXORPS       Y9, Y9, Y9
-	VXORPS       Y10, Y10, Y10
 	MOVQ         tiles+32(FP), SI
 	MOVQ         DX, DI
 	MOVQ         count+40(FP), R8
@@ -1995,313 +2175,249 @@ TEXT ·mixQ8AVX2(SB), NOSPLIT, $0-48
 tiles0:
 	MOVQ         (SI), R9
 	ADDQ         BX, R9
-	VPBROADCASTD (DI), Y11
-	VPBROADCASTD 512(DI), Y12
-	VPBROADCASTD 1024(DI), Y13
-	VPBROADCASTD 1536(DI), Y14
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        96(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        96(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        96(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        96(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPBROADCASTD 4(DI), Y11
-	VPBROADCASTD 516(DI), Y12
-	VPBROADCASTD 1028(DI), Y13
-	VPBROADCASTD 1540(DI), Y14
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        224(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        224(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        224(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        224(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPBROADCASTD 8(DI), Y11
-	VPBROADCASTD 520(DI), Y12
-	VPBROADCASTD 1032(DI), Y13
-	VPBROADCASTD 1544(DI), Y14
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        352(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        352(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        352(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        352(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPBROADCASTD 12(DI), Y11
-	VPBROADCASTD 524(DI), Y12
-	VPBROADCASTD 1036(DI), Y13
-	VPBROADCASTD 1548(DI), Y14
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        480(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        480(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        480(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        480(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
+	VPBROADCASTD (DI), Y10
+	VPBROADCASTD 512(DI), Y11
+	VPBROADCASTD 1024(DI), Y12
+	VPBROADCASTD 1536(DI), Y13
+	VPMADDUBSW   (R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   (R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   (R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   (R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   32(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   32(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   32(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   32(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   64(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   64(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   64(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   64(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   96(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   96(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   96(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   96(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPBROADCASTD 4(DI), Y10
+	VPBROADCASTD 516(DI), Y11
+	VPBROADCASTD 1028(DI), Y12
+	VPBROADCASTD 1540(DI), Y13
+	VPMADDUBSW   128(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   128(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   128(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   128(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   160(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   160(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   160(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   160(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   192(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   192(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   192(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   192(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   224(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   224(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   224(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   224(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPBROADCASTD 8(DI), Y10
+	VPBROADCASTD 520(DI), Y11
+	VPBROADCASTD 1032(DI), Y12
+	VPBROADCASTD 1544(DI), Y13
+	VPMADDUBSW   256(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   256(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   256(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   256(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   288(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   288(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   288(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   288(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   320(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   320(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   320(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   320(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   352(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   352(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   352(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   352(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPBROADCASTD 12(DI), Y10
+	VPBROADCASTD 524(DI), Y11
+	VPBROADCASTD 1036(DI), Y12
+	VPBROADCASTD 1548(DI), Y13
+	VPMADDUBSW   384(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   384(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   384(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   384(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   416(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   416(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   416(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   416(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   448(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   448(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   448(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   448(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   480(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   480(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   480(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   480(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
 	ADDQ         $0x08, SI
 	ADDQ         $0x10, DI
 	SUBQ         $+1, R8
 	JNZ          tiles0
 	VBROADCASTSS 4096(DX), Y0
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y0, Y3, Y3
-	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y3, 32(AX)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y4, Y4
-	VMOVUPS      Y4, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VMOVUPS      Y5, 64(AX)
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y6, Y6
-	VMOVUPS      Y6, 96(AX)
+	VMOVUPS      Y5, 96(AX)
 	LEAQ         (AX)(CX*4), AX
 	VBROADCASTSS 4100(DX), Y0
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y6, Y6
+	VMOVUPS      Y6, (AX)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VMOVUPS      Y7, (AX)
+	VMOVUPS      Y7, 32(AX)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VMOVUPS      Y8, 32(AX)
+	VMOVUPS      Y8, 64(AX)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VMOVUPS      Y9, 64(AX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMOVUPS      Y10, 96(AX)
+	VMOVUPS      Y9, 96(AX)
 	LEAQ         (AX)(CX*4), AX
-	VBROADCASTSS attention_80808080<>+0(SB), Y0
-	VBROADCASTSS attention_00010001<>+0(SB), Y1
-	VBROADCASTSS attention_00800080<>+0(SB), Y2
+	VBROADCASTSS attention_00010001<>+0(SB), Y0
+	VBROADCASTSS attention_00800080<>+0(SB), Y1
+	VXORPS       Y2, Y2, Y2
 	VXORPS       Y3, Y3, Y3
 	VXORPS       Y4, Y4, Y4
 	VXORPS       Y5, Y5, Y5
@@ -2309,7 +2425,6 @@ tiles0:
 	VXORPS       Y7, Y7, Y7
 	VXORPS       Y8, Y8, Y8
 	VXORPS       Y9, Y9, Y9
-	VXORPS       Y10, Y10, Y10
 	MOVQ         tiles+32(FP), SI
 	MOVQ         DX, DI
 	MOVQ         count+40(FP), R8
@@ -2317,309 +2432,245 @@ tiles0:
 tiles1:
 	MOVQ         (SI), R9
 	ADDQ         BX, R9
-	VPBROADCASTD 2048(DI), Y11
-	VPBROADCASTD 2560(DI), Y12
-	VPBROADCASTD 3072(DI), Y13
-	VPBROADCASTD 3584(DI), Y14
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        (R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        32(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        64(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        96(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        96(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        96(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        96(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPBROADCASTD 2052(DI), Y11
-	VPBROADCASTD 2564(DI), Y12
-	VPBROADCASTD 3076(DI), Y13
-	VPBROADCASTD 3588(DI), Y14
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        128(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        160(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        192(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        224(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        224(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        224(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        224(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPBROADCASTD 2056(DI), Y11
-	VPBROADCASTD 2568(DI), Y12
-	VPBROADCASTD 3080(DI), Y13
-	VPBROADCASTD 3592(DI), Y14
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        256(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        288(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        320(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        352(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        352(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        352(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        352(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPBROADCASTD 2060(DI), Y11
-	VPBROADCASTD 2572(DI), Y12
-	VPBROADCASTD 3084(DI), Y13
-	VPBROADCASTD 3596(DI), Y14
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y3, Y3
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        384(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y7, Y7
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y4, Y4
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        416(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y8, Y8
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y12, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y5, Y5
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y13, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        448(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y14, Y15
-	VPMADDWD     Y1, Y15, Y15
-	VPADDD       Y15, Y9, Y9
-	VPXOR        480(R9), Y0, Y15
-	VPMADDUBSW   Y15, Y11, Y15
-	VPMADDWD     Y2, Y15, Y15
-	VPADDD       Y15, Y6, Y6
-	VPXOR        480(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y12, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y6, Y6
-	VPXOR        480(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y13, Y11
-	VPMADDWD     Y2, Y11, Y11
-	VPADDD       Y11, Y10, Y10
-	VPXOR        480(R9), Y0, Y11
-	VPMADDUBSW   Y11, Y14, Y11
-	VPMADDWD     Y1, Y11, Y11
-	VPADDD       Y11, Y10, Y10
+	VPBROADCASTD 2048(DI), Y10
+	VPBROADCASTD 2560(DI), Y11
+	VPBROADCASTD 3072(DI), Y12
+	VPBROADCASTD 3584(DI), Y13
+	VPMADDUBSW   (R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   (R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   (R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   (R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   32(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   32(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   32(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   32(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   64(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   64(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   64(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   64(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   96(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   96(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   96(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   96(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPBROADCASTD 2052(DI), Y10
+	VPBROADCASTD 2564(DI), Y11
+	VPBROADCASTD 3076(DI), Y12
+	VPBROADCASTD 3588(DI), Y13
+	VPMADDUBSW   128(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   128(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   128(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   128(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   160(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   160(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   160(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   160(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   192(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   192(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   192(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   192(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   224(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   224(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   224(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   224(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPBROADCASTD 2056(DI), Y10
+	VPBROADCASTD 2568(DI), Y11
+	VPBROADCASTD 3080(DI), Y12
+	VPBROADCASTD 3592(DI), Y13
+	VPMADDUBSW   256(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   256(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   256(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   256(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   288(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   288(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   288(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   288(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   320(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   320(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   320(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   320(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   352(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   352(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   352(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   352(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPBROADCASTD 2060(DI), Y10
+	VPBROADCASTD 2572(DI), Y11
+	VPBROADCASTD 3084(DI), Y12
+	VPBROADCASTD 3596(DI), Y13
+	VPMADDUBSW   384(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   384(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDUBSW   384(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   384(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDUBSW   416(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   416(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDUBSW   416(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   416(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y7, Y7
+	VPMADDUBSW   448(R9), Y10, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   448(R9), Y11, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDUBSW   448(R9), Y12, Y14
+	VPMADDWD     Y1, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   448(R9), Y13, Y14
+	VPMADDWD     Y0, Y14, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDUBSW   480(R9), Y10, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   480(R9), Y11, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y5, Y5
+	VPMADDUBSW   480(R9), Y12, Y10
+	VPMADDWD     Y1, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPMADDUBSW   480(R9), Y13, Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
 	ADDQ         $0x08, SI
 	ADDQ         $0x10, DI
 	SUBQ         $+1, R8
 	JNZ          tiles1
 	VBROADCASTSS 4104(DX), Y0
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y0, Y3, Y3
-	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y3, 32(AX)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y4, Y4
-	VMOVUPS      Y4, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VMOVUPS      Y5, 64(AX)
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y6, Y6
-	VMOVUPS      Y6, 96(AX)
+	VMOVUPS      Y5, 96(AX)
 	LEAQ         (AX)(CX*4), AX
 	VBROADCASTSS 4108(DX), Y0
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y6, Y6
+	VMOVUPS      Y6, (AX)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VMOVUPS      Y7, (AX)
+	VMOVUPS      Y7, 32(AX)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VMOVUPS      Y8, 32(AX)
+	VMOVUPS      Y8, 64(AX)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VMOVUPS      Y9, 64(AX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VMOVUPS      Y10, 96(AX)
+	VMOVUPS      Y9, 96(AX)
 	LEAQ         (AX)(CX*4), AX
 	VZEROUPPER
 	RET
@@ -2635,7 +2686,7 @@ DATA attention_00800080<>+28(SB)/4, $0x00800080
 GLOBL attention_00800080<>(SB), RODATA|NOPTR, $32
 
 // func scoreF16AVX2(dst *float32, query *uint32, lanes int, headDim int, data *byte, tiles *int, count int)
-// Requires: AVX, F16C, FMA3
+// Requires: AVX, F16C, FMA3, MMX+
 TEXT ·scoreF16AVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ data+32(FP), CX
@@ -2645,9 +2696,21 @@ TEXT ·scoreF16AVX2(SB), NOSPLIT, $0-56
 tiles:
 	MOVQ (DX), SI
 	ADDQ CX, SI
-	MOVQ query+8(FP), DI
-	MOVQ AX, R8
-	MOVQ lanes+16(FP), R9
+	MOVQ headDim+24(FP), DI
+	SHLQ $0x05, DI
+	MOVQ SI, R8
+	ADDQ DI, R8
+	MOVQ R8, R9
+	ADDQ DI, R9
+
+prefetch2:
+	PREFETCHT1 (R8)
+	ADDQ       $0x40, R8
+	CMPQ       R8, R9
+	JL         prefetch2
+	MOVQ       query+8(FP), DI
+	MOVQ       AX, R8
+	MOVQ       lanes+16(FP), R9
 
 lanes:
 	VXORPS Y0, Y0, Y0
@@ -2698,80 +2761,100 @@ dims:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
-// Requires: AVX, CMOV, F16C, FMA3
-TEXT ·mixF16AVX2(SB), NOSPLIT, $0-48
+// func mixF16AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
+// Requires: AVX, CMOV, F16C, FMA3, MMX+
+TEXT ·mixF16AVX2(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), AX
 	MOVQ weights+8(FP), CX
 	MOVQ headDim+16(FP), DX
 	MOVQ data+24(FP), BX
 	MOVQ DX, SI
-	MOVQ DX, DI
-	SHLQ $0x01, DI
+	MOVQ ahead+56(FP), DI
+	MOVQ DX, R8
+	SHLQ $0x01, R8
 
 run2:
 	CMPQ    SI, $+16
 	JL      after2
-	MOVQ    AX, R8
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y4
-	VMOVUPS 32(R8), Y5
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y6
-	VMOVUPS 32(R8), Y7
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Y0
+	VMOVUPS 32(R9), Y1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y3
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y4
+	VMOVUPS 32(R9), Y5
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y6
+	VMOVUPS 32(R9), Y7
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run2tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run2later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch3:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch3
+	ADDQ       $0x08, DI
+
+run2later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run2positions:
-	VCVTPH2PS    (R11), Y8
-	VCVTPH2PS    16(R11), Y9
-	VBROADCASTSS (R8), Y10
+	VCVTPH2PS    (R12), Y8
+	VCVTPH2PS    16(R12), Y9
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 2112(R8), Y10
+	VBROADCASTSS 2112(R9), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 4224(R8), Y10
+	VBROADCASTSS 4224(R9), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 6336(R8), Y10
+	VBROADCASTSS 6336(R9), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run2positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run2tiles
-	MOVQ         AX, R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y2, (R8)
-	VMOVUPS      Y3, 32(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y4, (R8)
-	VMOVUPS      Y5, 32(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y6, (R8)
-	VMOVUPS      Y7, 32(R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+64, AX
 	ADDQ         $+32, BX
 	SUBQ         $+16, SI
@@ -2781,53 +2864,72 @@ after2:
 run1:
 	CMPQ    SI, $+8
 	JL      after1
-	MOVQ    AX, R8
-	VMOVUPS (R8), Y0
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y2
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y3
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Y0
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y2
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y3
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run1tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run1later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch4:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch4
+	ADDQ       $0x08, DI
+
+run1later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run1positions:
-	VCVTPH2PS    (R11), Y4
-	VBROADCASTSS (R8), Y5
+	VCVTPH2PS    (R12), Y4
+	VBROADCASTSS (R9), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 2112(R8), Y5
+	VBROADCASTSS 2112(R9), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 4224(R8), Y5
+	VBROADCASTSS 4224(R9), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 6336(R8), Y5
+	VBROADCASTSS 6336(R9), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run1positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run1tiles
-	MOVQ         AX, R8
-	VMOVUPS      Y0, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y1, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y2, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y3, (R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Y0, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y1, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y2, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y3, (DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+32, AX
 	ADDQ         $+16, BX
 	SUBQ         $+8, SI
@@ -2838,7 +2940,7 @@ after1:
 	RET
 
 // func scoreF32AVX2(dst *float32, query *uint32, lanes int, headDim int, data *byte, tiles *int, count int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·scoreF32AVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ data+32(FP), CX
@@ -2848,9 +2950,21 @@ TEXT ·scoreF32AVX2(SB), NOSPLIT, $0-56
 tiles:
 	MOVQ (DX), SI
 	ADDQ CX, SI
-	MOVQ query+8(FP), DI
-	MOVQ AX, R8
-	MOVQ lanes+16(FP), R9
+	MOVQ headDim+24(FP), DI
+	SHLQ $0x06, DI
+	MOVQ SI, R8
+	ADDQ DI, R8
+	MOVQ R8, R9
+	ADDQ DI, R9
+
+prefetch5:
+	PREFETCHT1 (R8)
+	ADDQ       $0x40, R8
+	CMPQ       R8, R9
+	JL         prefetch5
+	MOVQ       query+8(FP), DI
+	MOVQ       AX, R8
+	MOVQ       lanes+16(FP), R9
 
 lanes:
 	VXORPS Y0, Y0, Y0
@@ -2901,80 +3015,100 @@ dims:
 	VZEROUPPER
 	RET
 
-// func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int)
-// Requires: AVX, CMOV, FMA3
-TEXT ·mixF32AVX2(SB), NOSPLIT, $0-48
+// func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·mixF32AVX2(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), AX
 	MOVQ weights+8(FP), CX
 	MOVQ headDim+16(FP), DX
 	MOVQ data+24(FP), BX
 	MOVQ DX, SI
-	MOVQ DX, DI
-	SHLQ $0x02, DI
+	MOVQ ahead+56(FP), DI
+	MOVQ DX, R8
+	SHLQ $0x02, R8
 
 run2:
 	CMPQ    SI, $+16
 	JL      after2
-	MOVQ    AX, R8
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y4
-	VMOVUPS 32(R8), Y5
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y6
-	VMOVUPS 32(R8), Y7
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Y0
+	VMOVUPS 32(R9), Y1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y3
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y4
+	VMOVUPS 32(R9), Y5
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y6
+	VMOVUPS 32(R9), Y7
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run2tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run2later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch6:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch6
+	ADDQ       $0x08, DI
+
+run2later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run2positions:
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	VBROADCASTSS (R8), Y10
+	VMOVUPS      (R12), Y8
+	VMOVUPS      32(R12), Y9
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 2112(R8), Y10
+	VBROADCASTSS 2112(R9), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 4224(R8), Y10
+	VBROADCASTSS 4224(R9), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 6336(R8), Y10
+	VBROADCASTSS 6336(R9), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run2positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run2tiles
-	MOVQ         AX, R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y2, (R8)
-	VMOVUPS      Y3, 32(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y4, (R8)
-	VMOVUPS      Y5, 32(R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y6, (R8)
-	VMOVUPS      Y7, 32(R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+64, AX
 	ADDQ         $+64, BX
 	SUBQ         $+16, SI
@@ -2984,53 +3118,72 @@ after2:
 run1:
 	CMPQ    SI, $+8
 	JL      after1
-	MOVQ    AX, R8
-	VMOVUPS (R8), Y0
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y1
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y2
-	LEAQ    (R8)(DX*4), R8
-	VMOVUPS (R8), Y3
-	LEAQ    (R8)(DX*4), R8
-	MOVQ    CX, R8
-	MOVQ    tiles+32(FP), R9
-	MOVQ    n+40(FP), R10
+	MOVQ    AX, R9
+	VMOVUPS (R9), Y0
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y1
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y2
+	LEAQ    (R9)(DX*4), R9
+	VMOVUPS (R9), Y3
+	LEAQ    (R9)(DX*4), R9
+	MOVQ    CX, R9
+	MOVQ    tiles+32(FP), R10
+	MOVQ    n+40(FP), R11
 
 run1tiles:
-	MOVQ    (R9), R11
-	ADDQ    BX, R11
-	MOVQ    $+16, R12
-	CMPQ    R10, R12
-	CMOVQLT R10, R12
-	SUBQ    R12, R10
+	TESTQ DI, DI
+	JZ    run1later
+	MOVQ  R8, R12
+	SHLQ  $0x04, R12
+	MOVQ  keys+48(FP), R13
+	MOVQ  (DI), R14
+	ADDQ  R13, R14
+	MOVQ  R14, R13
+	ADDQ  R12, R13
+
+prefetch7:
+	PREFETCHT1 (R14)
+	ADDQ       $0x40, R14
+	CMPQ       R14, R13
+	JL         prefetch7
+	ADDQ       $0x08, DI
+
+run1later:
+	MOVQ    (R10), R12
+	ADDQ    BX, R12
+	MOVQ    $+16, R13
+	CMPQ    R11, R13
+	CMOVQLT R11, R13
+	SUBQ    R13, R11
 
 run1positions:
-	VMOVUPS      (R11), Y4
-	VBROADCASTSS (R8), Y5
+	VMOVUPS      (R12), Y4
+	VBROADCASTSS (R9), Y5
 	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 2112(R8), Y5
+	VBROADCASTSS 2112(R9), Y5
 	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 4224(R8), Y5
+	VBROADCASTSS 4224(R9), Y5
 	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 6336(R8), Y5
+	VBROADCASTSS 6336(R9), Y5
 	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         DI, R11
-	ADDQ         $0x04, R8
-	SUBQ         $+1, R12
+	ADDQ         R8, R12
+	ADDQ         $0x04, R9
+	SUBQ         $+1, R13
 	JNZ          run1positions
-	ADDQ         $0x08, R9
-	TESTQ        R10, R10
+	ADDQ         $0x08, R10
+	TESTQ        R11, R11
 	JNZ          run1tiles
-	MOVQ         AX, R8
-	VMOVUPS      Y0, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y1, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y2, (R8)
-	LEAQ         (R8)(DX*4), R8
-	VMOVUPS      Y3, (R8)
-	LEAQ         (R8)(DX*4), R8
+	MOVQ         AX, DI
+	VMOVUPS      Y0, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y1, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y2, (DI)
+	LEAQ         (DI)(DX*4), DI
+	VMOVUPS      Y3, (DI)
+	LEAQ         (DI)(DX*4), DI
+	XORQ         DI, DI
 	ADDQ         $+32, AX
 	ADDQ         $+32, BX
 	SUBQ         $+8, SI

@@ -99,11 +99,11 @@ func (s KVShape) Check() error {
 //	          key scales [headDim/32][16], value scales [headDim/32][16]
 //
 // In keys the tokens are neighbours, so that one register holds a product's
-// terms of sixteen scores. Codes of q8_0 are kept plus 128, as VPDPBUSD takes
-// one unsigned operand, in groups of the four that it adds up: of keys four
-// values of a token, of values four tokens. Scales are float16, one for 32
-// values of a token. What lies at tokens that were never stored is arbitrary
-// and never enters a result.
+// terms of sixteen scores. Codes of q8_0 lie in groups of the four that
+// VPDPBUSD adds up: of keys four values of a token, of values four tokens. It
+// takes one unsigned operand: keys are kept plus 128, values meet weights, which
+// have no sign. Scales are float16, one for 32 values of a token. What lies at
+// tokens that were never stored is arbitrary and never enters a result.
 type KV struct {
 	KVShape
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -18,7 +20,6 @@ const (
 	codeLane    = 2 * 512        // weightCodes: between lanes
 	codeLow     = 512            // the lower halves
 	codeStep    = 4 * codeLane   // the steps
-	codeBias    = codeStep + 4*4 // the corrections
 	tileFloats  = 16 * 4         // sixteen scores
 	weightMax   = float32(1<<14 - 1)
 )
@@ -28,7 +29,7 @@ const (
 func attentions(ctx *build.Context) {
 	data := make(map[string]bool)
 	for _, wide := range []bool{true, false} {
-		a := &attention{&lanes{Context: ctx, wide: wide, family: "attention", data: data}}
+		a := &attention{lanes: &lanes{Context: ctx, wide: wide, family: "attention", data: data}}
 		a.quantize()
 		a.scoreQ8()
 		a.quantizeWeights()
@@ -41,7 +42,10 @@ func attentions(ctx *build.Context) {
 	}
 }
 
-type attention struct{ *lanes }
+type attention struct {
+	*lanes
+	asked int // labels of prefetch so far
+}
 
 func (a *attention) param(name string) reg.GPVirtual {
 	r := a.GP64()
@@ -87,6 +91,18 @@ func (a *attention) words(bits uint32) reg.VecVirtual {
 	return v
 }
 
+// prefetch asks for n bytes from begin on, which is used up, for later.
+func (a *attention) prefetch(begin, n reg.Register) {
+	a.asked++
+	end, label := a.copyOf(begin), fmt.Sprint("prefetch", a.asked)
+	a.ADDQ(n, end)
+	a.Label(label)
+	a.PREFETCHT1(at(begin, 0))
+	a.ADDQ(operand.U8(64), begin)
+	a.CMPQ(begin, end)
+	a.JL(operand.LabelRef(label))
+}
+
 func kind(half bool) (suffix string, size int) {
 	if half {
 		return "F16", 2
@@ -111,6 +127,13 @@ func (a *attention) scoreFloats(half bool) {
 			second = a.next(data, tiles, 1)
 		} else {
 			second, shift = first, 8*size
+		}
+		size16 := a.param("headDim") // of keys or values, in bytes
+		a.SHLQ(operand.U8(uint8(4+size/2)), size16)
+		for _, tile := range []reg.Register{first, second}[:step] {
+			values := a.copyOf(tile)
+			a.ADDQ(size16, values)
+			a.prefetch(values, size16)
 		}
 		q, out, n := a.param("query"), a.copyOf(dst), a.param("lanes")
 		a.times("lanes", n, laneStep, func() {
@@ -145,11 +168,11 @@ func (a *attention) scoreFloats(half bool) {
 // walks the positions: all of the run's additions come in order of position.
 func (a *attention) mixFloats(half bool) {
 	suffix, size := kind(half)
-	a.function("mix"+suffix, "(out, weights *float32, headDim int, data *byte, tiles *int, n int)",
+	a.function("mix"+suffix, "(out, weights *float32, headDim int, data *byte, tiles *int, n int, keys *byte, ahead *int)",
 		"%s computes out[lane][d] += weights[lane][i]*value[i][d] for n positions i; n > 0.")
 	out, weights, dim := a.param("out"), a.param("weights"), a.param("headDim")
 	data := a.param("data")
-	left, most := a.copyOf(dim), 2
+	left, ahead, most := a.copyOf(dim), a.param("ahead"), 2
 	if a.wide {
 		most = 4
 	}
@@ -160,7 +183,8 @@ func (a *attention) mixFloats(half bool) {
 		a.Label(begin)
 		a.CMPQ(left, operand.I32(int32(run*a.floats())))
 		a.JL(operand.LabelRef(after))
-		a.mixRun(begin, run, half, out, weights, dim, data, stride)
+		a.mixRun(begin, run, half, out, weights, dim, data, stride, ahead)
+		a.XORQ(ahead, ahead) // asked for once
 		a.ADDQ(operand.I32(int32(run*a.floats()*4)), out)
 		a.ADDQ(operand.I32(int32(run*a.floats()*size)), data)
 		a.SUBQ(operand.I32(int32(run*a.floats())), left)
@@ -170,7 +194,7 @@ func (a *attention) mixFloats(half bool) {
 	a.end()
 }
 
-func (a *attention) mixRun(label string, run int, half bool, out, weights, dim, data, stride reg.Register) {
+func (a *attention) mixRun(label string, run int, half bool, out, weights, dim, data, stride, ahead reg.Register) {
 	_, size := kind(half)
 	sums, row := make([]reg.VecVirtual, run*laneStep), a.copyOf(out)
 	for i := range sums {
@@ -182,6 +206,13 @@ func (a *attention) mixRun(label string, run int, half bool, out, weights, dim, 
 	}
 	p, tiles, n := a.copyOf(weights), a.param("tiles"), a.param("n")
 	a.Label(label + "tiles")
+	a.TESTQ(ahead, ahead)
+	a.JZ(operand.LabelRef(label + "later"))
+	size16 := a.copyOf(stride)
+	a.SHLQ(operand.U8(4), size16)
+	a.prefetch(a.next(a.param("keys"), ahead, 0), size16)
+	a.ADDQ(operand.U8(8), ahead)
+	a.Label(label + "later")
 	v, turns := a.next(data, tiles, 0), a.GP64()
 	a.MOVQ(operand.I32(16), turns)
 	a.CMPQ(n, turns)

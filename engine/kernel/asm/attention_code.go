@@ -30,6 +30,7 @@ func (a *attention) scoreQ8() {
 		for i := range step {
 			keys = append(keys, a.next(data, tiles, i))
 		}
+		a.prefetchValues(keys, scales)
 		q, out, n := a.param("query"), a.copyOf(dst), a.param("lanes")
 		a.times("lanes", n, laneStep, func() {
 			if a.wide {
@@ -43,6 +44,20 @@ func (a *attention) scoreQ8() {
 		a.ADDQ(operand.I32(int32(step*tileFloats)), dst)
 	})
 	a.end()
+}
+
+// prefetchValues asks for the values and scales of tiles whose keys are about to
+// be read: they are wanted once the segment's scores are known.
+func (a *attention) prefetchValues(tiles []reg.GPVirtual, scales reg.Register) {
+	for _, tile := range tiles {
+		values, n := a.copyOf(scales), a.copyOf(scales)
+		a.SHRQ(operand.U8(4), n) // scales take a sixteenth of codes; values begin half way
+		a.ADDQ(scales, n)
+		a.SHRQ(operand.U8(1), values)
+		a.SUBQ(values, n)
+		a.ADDQ(tile, values)
+		a.prefetch(values, n)
+	}
 }
 
 // scoreWide scores two tiles for four lanes and moves q to the next ones.
@@ -143,7 +158,8 @@ func (a *attention) scoreNarrow(tile, scales, q, out reg.Register) {
 }
 
 // quantizeWeights runs over the segment twice: for the largest product of
-// weight and value scale, and to round them all by it.
+// weight and value scale, and to round them all by it. MAX gives its second
+// source where either is NaN, so what is arbitrary counts as zero.
 func (a *attention) quantizeWeights() {
 	a.function("quantizeWeights", "(w *byte, p *float32, data *byte, tiles *int, count int)",
 		"%s fills weightCodes at w from four lanes of p; see quantizeWeightsPortable.")
@@ -155,7 +171,7 @@ func (a *attention) quantizeWeights() {
 	step := a.GP64() // of the lane
 	a.LEAQ(at(w, codeStep), step)
 	least, most := a.words(math.Float32bits(0x1p-100)), a.words(math.Float32bits(weightMax))
-	share := a.words(math.Float32bits(1 / weightMax))
+	share, zero := a.words(math.Float32bits(1/weightMax)), a.zero()
 	turns := a.GP64()
 	a.MOVQ(operand.I32(laneStep), turns)
 	a.times("lanes", turns, together, func() {
@@ -164,9 +180,9 @@ func (a *attention) quantizeWeights() {
 			inverse[l] = a.vec()
 			a.VMOVUPS(least, inverse[l])
 		}
-		a.overWeights("top", p, data, together, func(l, _ int, _ reg.Register, v []reg.VecVirtual) {
+		a.overWeights("top", p, data, together, func(l int, _ reg.Register, v []reg.VecVirtual) {
 			for _, x := range v {
-				a.VMAXPS(x, inverse[l], inverse[l])
+				a.VMAXPS(inverse[l], x, inverse[l])
 			}
 		})
 		for l, v := range inverse {
@@ -177,20 +193,14 @@ func (a *attention) quantizeWeights() {
 			a.VDIVSS(x, most.AsX(), t)
 			a.VBROADCASTSS(t, v)
 		}
-		sums := a.zeros(together)
-		a.overWeights("codes", p, data, together, func(l, at int, offset reg.Register, v []reg.VecVirtual) {
+		a.overWeights("codes", p, data, together, func(l int, offset reg.Register, v []reg.VecVirtual) {
 			for _, x := range v {
 				a.VMULPS(inverse[l], x, x)
+				a.VMAXPS(zero, x, x)
 				a.VCVTPS2DQ(x, x)
-				a.VPADDD(x, sums[l], sums[l])
 			}
 			a.halves(v, w, offset, l*codeLane)
 		})
-		for l, v := range sums {
-			x := a.fold(a.VPADDD, []reg.VecVirtual{v}).(reg.VecVirtual)
-			a.VPSLLD(operand.U8(7), x, x)
-			a.VMOVD(x, at(step, codeBias-codeStep+4*l))
-		}
 		a.ADDQ(operand.I32(int32(together*codeLane)), w)
 		a.ADDQ(operand.I32(int32(together*scoreStride)), p)
 		a.ADDQ(operand.U8(uint8(together*4)), step)
@@ -198,68 +208,55 @@ func (a *attention) quantizeWeights() {
 	a.end()
 }
 
-// overWeights calls body with sixteen products of weight and scale of each
-// lane, in one register or two; offset is their index. Where a weight is zero
-// so is the product, whatever lies at the scale.
-func (a *attention) overWeights(label string, p, data reg.Register, together int, body func(l, at int, offset reg.Register, v []reg.VecVirtual)) {
+// overWeights calls body with the products of weight and scale of each lane,
+// in two registers that begin at offset: two tiles, or one.
+func (a *attention) overWeights(label string, p, data reg.Register, together int, body func(l int, offset reg.Register, v []reg.VecVirtual)) {
 	tiles, left, offset := a.param("tiles"), a.param("count"), a.GP64()
-	zero := a.zero()
 	a.XORQ(offset, offset)
-	a.times(label, left, 1, func() {
-		tile := a.next(data, tiles, 0)
+	step := a.floats() / 8 // tiles
+	a.times(label, left, step, func() {
 		var scales []reg.VecVirtual
-		for i := 0; i < 16; i += a.floats() {
-			scales = append(scales, a.loadFloats(at(tile, 2*i), true))
+		if a.wide {
+			scales = append(scales, a.loadFloats(at(a.next(data, tiles, 0), 0), true), a.loadFloats(at(a.next(data, tiles, 1), 0), true))
+		} else {
+			tile := a.next(data, tiles, 0)
+			scales = append(scales, a.loadFloats(at(tile, 0), true), a.loadFloats(at(tile, 16), true))
 		}
 		for l := range together {
 			var v []reg.VecVirtual
 			for i, s := range scales {
 				x := a.vec()
-				a.VMOVUPS(operand.Mem{Base: p, Index: offset, Scale: 4, Disp: l*scoreStride + i*4*a.floats()}, x)
-				v = append(v, a.nonzero(x, s, zero))
+				a.VMULPS(operand.Mem{Base: p, Index: offset, Scale: 4, Disp: l*scoreStride + i*4*a.floats()}, s, x)
+				v = append(v, x)
 			}
-			body(l, 0, offset, v)
+			body(l, offset, v)
 		}
-		a.ADDQ(operand.U8(8), tiles)
-		a.ADDQ(operand.U8(16), offset)
+		a.ADDQ(operand.U8(8*step), tiles)
+		a.ADDQ(operand.U8(16*step), offset)
 	})
 }
 
-const notEqual = operand.U8(4) // or unordered
-
-// nonzero is x*y where x is not zero.
-func (a *attention) nonzero(x, y, zero reg.VecVirtual) reg.VecVirtual {
-	if a.wide {
-		k := a.K()
-		a.VCMPPS(notEqual, zero, x, k)
-		a.VMULPS_Z(y, x, k, x)
-		return x
-	}
-	mask := a.vec()
-	a.VCMPPS(notEqual, zero, x, mask)
-	a.VMULPS(y, x, x)
-	a.VANDPS(mask, x, x)
-	return x
-}
-
-// halves stores sixteen weights' upper and lower seven bits.
+// halves stores the upper and lower seven bits of two registers of weights.
+// Packing interleaves them by 128 bits: four bytes of the first register's
+// upper halves, of the second's, then of the lower halves.
 func (a *attention) halves(v []reg.VecVirtual, w, offset reg.Register, disp int) {
 	upper := operand.Mem{Base: w, Index: offset, Scale: 1, Disp: disp}
 	lower := operand.Mem{Base: w, Index: offset, Scale: 1, Disp: disp + codeLow}
-	x := v[0]
+	x, low := v[0], a.vec()
+	a.VPACKUSDW(v[1], x, x)
+	a.VPSRLW(operand.U8(7), x, low)
 	if a.wide {
-		t := a.vec()
-		a.VPSRLD(operand.U8(7), x, t)
-		a.VPMOVDB(t, upper)
-		a.VPANDD(a.words(127), x, x)
-		a.VPMOVDB(x, lower)
+		a.VPANDD(a.words(0x007f007f), x, x)
+		a.VPACKUSWB(x, low, x)
+		order := a.vec()
+		a.VMOVDQU32(a.static("order", 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), order)
+		a.VPERMD(x, order, x)
+		a.VMOVDQU(x.AsY(), upper)
+		a.VEXTRACTI64X4(operand.U8(1), x, lower)
 		return
 	}
-	low := a.vec()
-	a.VPACKUSDW(v[1], x, x)
-	a.VPAND(a.words(0x007f007f), x, low)
-	a.VPSRLW(operand.U8(7), x, x)
-	a.VPACKUSWB(low, x, x)
+	a.VPAND(a.words(0x007f007f), x, x)
+	a.VPACKUSWB(x, low, x)
 	a.VPERMD(x, a.loadFloats(a.static("unpack", 0, 4, 1, 5, 2, 6, 3, 7), false), x)
 	a.VMOVDQU(x.AsX(), upper)
 	a.VEXTRACTI128(operand.U8(1), x, lower)
@@ -267,7 +264,7 @@ func (a *attention) halves(v []reg.VecVirtual, w, offset reg.Register, disp int)
 
 // mixQ8 adds up 32 values of four lanes over a segment in integers.
 func (a *attention) mixQ8() {
-	a.function("mixQ8", "(out *float32, stride int, w *byte, data *byte, tiles *int, count int)",
+	a.function("mixQ8", "(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)",
 		"%s computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.")
 	out, stride, w, data := a.param("out"), a.param("stride"), a.param("w"), a.param("data")
 	if a.wide {
@@ -283,7 +280,16 @@ func (a *attention) mixQ8() {
 func (a *attention) mixWide(out, stride, w, data reg.Register) {
 	upper, lower := a.zeros(2*laneStep), a.zeros(2*laneStep)
 	tiles, codes := a.param("tiles"), a.copyOf(w)
+	keys, ahead := a.param("keys"), a.param("ahead")
 	a.times("tiles", a.param("count"), 1, func() {
+		a.TESTQ(ahead, ahead)
+		a.JZ(operand.LabelRef("later"))
+		k := a.next(keys, ahead, 0)
+		for line := 0; line < keyBlock; line += 64 {
+			a.PREFETCHT1(at(k, line))
+		}
+		a.ADDQ(operand.U8(8), ahead)
+		a.Label("later")
 		v := a.next(data, tiles, 0)
 		for quad := range 4 {
 			x, y := a.vec(), a.vec()
@@ -292,26 +298,24 @@ func (a *attention) mixWide(out, stride, w, data reg.Register) {
 			for l := range laneStep {
 				h := a.vec()
 				a.VPBROADCASTD(at(codes, l*codeLane+4*quad), h)
-				a.VPDPBUSD(h, x, upper[2*l])
-				a.VPDPBUSD(h, y, upper[2*l+1])
+				a.VPDPBUSD(x, h, upper[2*l])
+				a.VPDPBUSD(y, h, upper[2*l+1])
 				g := a.vec()
 				a.VPBROADCASTD(at(codes, l*codeLane+codeLow+4*quad), g)
-				a.VPDPBUSD(g, x, lower[2*l])
-				a.VPDPBUSD(g, y, lower[2*l+1])
+				a.VPDPBUSD(x, g, lower[2*l])
+				a.VPDPBUSD(y, g, lower[2*l+1])
 			}
 		}
 		a.ADDQ(operand.U8(8), tiles)
 		a.ADDQ(operand.U8(16), codes)
 	})
 	for l := range laneStep {
-		bias, step := a.vec(), a.vec()
-		a.VPBROADCASTD(at(w, codeBias+4*l), bias)
+		step := a.vec()
 		a.VBROADCASTSS(at(w, codeStep+4*l), step)
 		for i := range 2 {
 			x := upper[2*l+i]
 			a.VPSLLD(operand.U8(7), x, x)
 			a.VPADDD(lower[2*l+i], x, x)
-			a.VPSUBD(bias, x, x)
 			a.VCVTDQ2PS(x, x)
 			a.VMULPS(step, x, x)
 			a.VMOVUPS(x, at(out, 64*i))
@@ -320,11 +324,10 @@ func (a *attention) mixWide(out, stride, w, data reg.Register) {
 	}
 }
 
-// mixNarrow takes two lanes. Codes of values lose their 128 and are the signed
-// operand of VPMADDUBSW; halves are put together as pairs of products are
+// mixNarrow takes two lanes; halves are put together as pairs of products are
 // added.
 func (a *attention) mixNarrow(pair int, out, stride, w, data reg.Register) {
-	top, ones, halfs := a.words(0x80808080), a.words(0x00010001), a.words(0x00800080)
+	ones, halfs := a.words(0x00010001), a.words(0x00800080)
 	sums := a.zeros(8)
 	tiles, codes := a.param("tiles"), a.copyOf(w)
 	a.times(fmt.Sprint("tiles", pair), a.param("count"), 1, func() {
@@ -341,8 +344,7 @@ func (a *attention) mixNarrow(pair int, out, stride, w, data reg.Register) {
 					s := sums[4*l+i]
 					for _, half := range []struct{ codes, weight reg.VecVirtual }{{upper[l], halfs}, {lower[l], ones}} {
 						x := a.vec()
-						a.VPXOR(at(v, 128*quad+32*i), top, x)
-						a.VPMADDUBSW(x, half.codes, x)
+						a.VPMADDUBSW(at(v, 128*quad+32*i), half.codes, x)
 						a.VPMADDWD(half.weight, x, x)
 						a.VPADDD(x, s, s)
 					}
