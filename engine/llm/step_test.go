@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -77,15 +78,21 @@ func TestStepsDoNotAllocate(t *testing.T) {
 						}
 						s.submit(t, r)
 					}
-					for range 8 {
+					for range 6 {
 						s.turn()
 					}
-					if n := testing.AllocsPerRun(1, func() {
-						for range 16 {
-							s.turn()
-						}
-					}); n > float64(4*drafts) { // buffers grow with the longest drafts so far
-						t.Errorf("%v allocations in 16 steps", n)
+					// The best of three counts: the runtime allocates too, now and then,
+					// and buffers still grow with the longest drafts so far.
+					least := math.Inf(1)
+					for range 3 {
+						least = min(least, testing.AllocsPerRun(1, func() {
+							for range 6 {
+								s.turn()
+							}
+						}))
+					}
+					if least > float64(drafts) {
+						t.Errorf("%v allocations in 6 steps", least)
 					}
 					if n := s.sched.Stats().Running; n != batch {
 						t.Errorf("%d of %d outputs still ran at the end", n, batch)
