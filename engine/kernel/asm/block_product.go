@@ -81,7 +81,9 @@ type product struct {
 	isum        [][]reg.VecVirtual // integer totals of a superblock
 	w           []reg.VecVirtual   // weights
 	b           reg.VecVirtual     // activations, of two tiles
-	lines       []operand.Mem      // to prefetch
+	lines       []operand.Mem      // to prefetch, of one tile
+	shares      []int              // lines to prefetch with each dot, of two
+	next        reg.Register       // where they are
 	labels      int
 }
 
@@ -129,6 +131,8 @@ func (p *product) begin() {
 	p.b = p.ZMM()
 	p.second = p.GP64()
 	p.IMUL3Q(operand.U32(uint32(p.tileBytes)), p.blocks, p.second)
+	p.next = p.GP64()
+	p.LEAQ(operand.Mem{Base: p.tile, Index: p.second, Scale: 2}, p.next)
 	local := p.AllocLocal(64*p.tiles*p.rows + 64)
 	p.totals = p.GP64()
 	p.LEAQ(local.Offset(63), p.totals)
@@ -172,8 +176,29 @@ func (p *product) soon(base reg.Register, n int) {
 	}
 }
 
-// fetch asks for the next line of soon, if any.
+// pace has each of the next dots ask for a share of the next two tiles, of which
+// a block has parts such runs: with two tiles the first panel of a group of
+// tiles reads from memory what the others find in the second-level cache.
+func (p *product) pace(parts, dots int) {
+	if p.tiles == 1 {
+		return
+	}
+	lines := (2*p.tileBytes/parts + 63) / 64
+	p.shares = nil
+	for i := range dots {
+		p.shares = append(p.shares, (i+1)*lines/dots-i*lines/dots)
+	}
+}
+
+// fetch asks for what soon or pace want next, if anything.
 func (p *product) fetch() {
+	if len(p.shares) > 0 {
+		for i := range p.shares[0] {
+			p.PREFETCHT1(at(p.next, 64*i))
+		}
+		p.ADDQ(operand.U32(uint32(64*p.shares[0])), p.next)
+		p.shares = p.shares[1:]
+	}
 	if len(p.lines) > 0 {
 		p.PREFETCHT0(p.lines[0])
 		p.lines = p.lines[1:]
@@ -366,6 +391,7 @@ func (p *product) q4k() {
 		p.loop(group, func() {
 			p.soon(codes, 512)
 			p.soon(factors, 64)
+			p.pace(4, 16)
 			scale := p.ZMM()
 			for half, mask := range []reg.VecVirtual{low, high} {
 				p.zero(p.sum)
@@ -416,6 +442,7 @@ func (p *product) q5k() {
 			p.soon(codes, 512)
 			p.soon(bits, 128)
 			p.soon(factors, 64)
+			p.pace(4, 16)
 			scale := p.ZMM()
 			for half := range 2 {
 				p.zero(p.sum)
@@ -495,6 +522,7 @@ func (p *product) q6k() {
 			p.soon(codes, 512)
 			p.soon(bits, 256)
 			p.soon(factors, 64)
+			p.pace(4, 16)
 			scale := p.ZMM()
 			for s := range 4 {
 				p.offset(biases, s*p.rows*4, 0)
@@ -542,6 +570,7 @@ func (p *product) block32(codes, shift int, body func()) {
 	p.sum = p.zmms()
 	p.loop(p.blocks, func() {
 		p.soon(p.tile, codes)
+		p.pace(1, 8)
 		p.offset(p.panel, 32*p.rows, shift)
 		body()
 		p.factor(codes, 36*p.rows, p.sum)
@@ -613,6 +642,7 @@ func (p *product) floats(bytes int, load func(m operand.Mem, w reg.VecVirtual)) 
 	}
 	p.loop(p.blocks, func() {
 		p.soon(p.tile, bytes)
+		p.pace(1, 1)
 		p.fetch()
 		for t, w := range p.w {
 			load(p.weight(p.tile, 0, t), w)
