@@ -15,6 +15,14 @@ func quantizeBy(level Level, codes *[blockValues]int8, x *[blockValues]float32, 
 	}
 }
 
+func halveEights(level Level, dst []byte, x []float32) {
+	if level == Portable {
+		halvePortable(dst, x)
+		return
+	}
+	halveAVX2((*uint16)(unsafe.Pointer(&dst[0])), &x[0], len(x))
+}
+
 func scoreQ8(level Level, dst []float32, query []uint32, lanes, blocks int, data []byte, tiles []int) {
 	switch level {
 	case AVX512:

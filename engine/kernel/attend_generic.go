@@ -35,3 +35,5 @@ func mixF32(_ Level, out, weights []float32, headDim int, data []byte, at int, t
 }
 
 func blend(_ Level, acc, x []float32, a, b float32) { blendPortable(acc, x, a, b) }
+
+func halveEights(_ Level, dst []byte, x []float32) { halvePortable(dst, x) }

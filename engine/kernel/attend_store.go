@@ -46,7 +46,7 @@ func (j *storeJob) Do(_, row int) {
 		case KVF32:
 			storeF32(tile, k, v, p.Token%tileTokens)
 		default:
-			storeF16(tile, k, v, p.Token%tileTokens)
+			storeF16(j.level, tile, k, v, p.Token%tileTokens)
 		}
 	}
 }
@@ -60,14 +60,32 @@ func storeF32(tile []byte, k, v []float32, token int) {
 	copy(vals[token*len(v):], v)
 }
 
-func storeF16(tile []byte, k, v []float32, token int) {
+func storeF16(level Level, tile []byte, k, v []float32, token int) {
 	keys, vals := tile[:2*tileTokens*len(k)], tile[2*tileTokens*len(k):]
-	for i, f := range k {
-		binary.LittleEndian.PutUint16(keys[2*(i*tileTokens+token):], F32ToF16(f))
+	halve(level, vals[2*token*len(v):][:2*len(v)], v)
+	var part [2 * blockValues]byte
+	for i := 0; i < len(k); i += blockValues {
+		x := k[i:min(i+blockValues, len(k))]
+		halve(level, part[:2*len(x)], x)
+		to := keys[2*(i*tileTokens+token):]
+		for d := range x {
+			to[2*d*tileTokens], to[2*d*tileTokens+1] = part[2*d], part[2*d+1]
+		}
 	}
-	vals = vals[2*token*len(v):]
-	for i, f := range v {
-		binary.LittleEndian.PutUint16(vals[2*i:], F32ToF16(f))
+}
+
+// halve rounds x to float16 values, which it writes to dst, 2*len(x) bytes.
+func halve(level Level, dst []byte, x []float32) {
+	n := len(x) &^ 7
+	if n > 0 {
+		halveEights(level, dst, x[:n])
+	}
+	halvePortable(dst[2*n:], x[n:])
+}
+
+func halvePortable(dst []byte, x []float32) {
+	for i, f := range x {
+		binary.LittleEndian.PutUint16(dst[2*i:], F32ToF16(f))
 	}
 }
 

@@ -93,3 +93,8 @@ func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *
 //
 //go:noescape
 func blendAVX2(acc []float32, x []float32, a float32, b float32)
+
+// halveAVX2 rounds n values to float16, a multiple of 8 above 0.
+//
+//go:noescape
+func halveAVX2(dst *uint16, x *float32, n int)

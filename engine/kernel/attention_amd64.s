@@ -3250,3 +3250,20 @@ DATA attention_mask<>+52(SB)/4, $0x00000000
 DATA attention_mask<>+56(SB)/4, $0x00000000
 DATA attention_mask<>+60(SB)/4, $0x00000000
 GLOBL attention_mask<>(SB), RODATA|NOPTR, $64
+
+// func halveAVX2(dst *uint16, x *float32, n int)
+// Requires: AVX, F16C
+TEXT ·halveAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+
+eight:
+	VMOVUPS   (CX), Y0
+	VCVTPS2PH $0x00, Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x10, AX
+	SUBQ      $0x08, DX
+	JNZ       eight
+	VZEROUPPER
+	RET

@@ -40,6 +40,7 @@ func attentions(ctx *build.Context) {
 		}
 		a.blend()
 	}
+	halve(&lanes{Context: ctx, family: "attention", data: data})
 }
 
 type attention struct {
@@ -243,6 +244,21 @@ func (a *attention) mixRun(label string, run int, half bool, out, weights, dim, 
 			a.LEAQ(operand.Mem{Base: row, Index: dim, Scale: 4}, row)
 		}
 	}
+}
+
+// halve needs no wide registers: it is over before they would pay.
+func halve(l *lanes) {
+	l.function("halve", "(dst *uint16, x *float32, n int)", "%s rounds n values to float16, a multiple of 8 above 0.")
+	dst, x, n := l.Load(l.Param("dst"), l.GP64()), l.Load(l.Param("x"), l.GP64()), l.Load(l.Param("n"), l.GP64())
+	l.Label("eight")
+	v := l.YMM()
+	l.VMOVUPS(at(x, 0), v)
+	l.VCVTPS2PH(operand.U8(0), v, at(dst, 0)) // to nearest, ties to even
+	l.ADDQ(operand.U8(32), x)
+	l.ADDQ(operand.U8(16), dst)
+	l.SUBQ(operand.U8(8), n)
+	l.JNZ(operand.LabelRef("eight"))
+	l.end()
 }
 
 func (a *attention) blend() {
