@@ -23,7 +23,7 @@ DATA nonlinear4<>+15(SB)/1, $0x71
 GLOBL nonlinear4<>(SB), RODATA|NOPTR, $16
 
 // func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ4Kx1AVX2(SB), $96-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -46,33 +46,41 @@ loop1:
 
 loop2:
 	VPAND        (DI), Y2, Y0
+	PREFETCHT0   4736(DI)
 	VPBROADCASTD (R9), Y1
 	VPMADDUBSW   Y1, Y0, Y3
 	VPAND        64(DI), Y2, Y0
+	PREFETCHT0   4800(DI)
 	VPBROADCASTD 4(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y3, Y3
 	VPAND        128(DI), Y2, Y0
+	PREFETCHT0   4864(DI)
 	VPBROADCASTD 8(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y3, Y3
 	VPAND        192(DI), Y2, Y0
+	PREFETCHT0   4928(DI)
 	VPBROADCASTD 12(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y3, Y3
 	VPAND        256(DI), Y2, Y0
+	PREFETCHT0   4992(DI)
 	VPBROADCASTD 16(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y3, Y3
 	VPAND        320(DI), Y2, Y0
+	PREFETCHT0   5056(DI)
 	VPBROADCASTD 20(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y3, Y3
 	VPAND        384(DI), Y2, Y0
+	PREFETCHT0   5120(DI)
 	VPBROADCASTD 24(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y3, Y3
 	VPAND        448(DI), Y2, Y0
+	PREFETCHT0   5184(DI)
 	VPBROADCASTD 28(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y3, Y3
@@ -84,6 +92,7 @@ loop2:
 	VMOVDQU      (DI), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
+	PREFETCHT0   4736(R8)
 	VPBROADCASTD 32(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y3
 	VMOVDQU      64(DI), Y0
@@ -323,7 +332,7 @@ plain0_1:
 	RET
 
 // func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ4Kx2AVX2(SB), $160-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -349,11 +358,13 @@ loop1:
 
 loop2:
 	VPAND        (DI), Y3, Y0
+	PREFETCHT0   4736(DI)
 	VPBROADCASTD (R9), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 4(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(DI), Y3, Y0
+	PREFETCHT0   4800(DI)
 	VPBROADCASTD 8(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -361,6 +372,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        128(DI), Y3, Y0
+	PREFETCHT0   4864(DI)
 	VPBROADCASTD 16(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -368,6 +380,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        192(DI), Y3, Y0
+	PREFETCHT0   4928(DI)
 	VPBROADCASTD 24(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -375,6 +388,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        256(DI), Y3, Y0
+	PREFETCHT0   4992(DI)
 	VPBROADCASTD 32(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -382,6 +396,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        320(DI), Y3, Y0
+	PREFETCHT0   5056(DI)
 	VPBROADCASTD 40(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -389,6 +404,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        384(DI), Y3, Y0
+	PREFETCHT0   5120(DI)
 	VPBROADCASTD 48(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -396,6 +412,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        448(DI), Y3, Y0
+	PREFETCHT0   5184(DI)
 	VPBROADCASTD 56(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -412,6 +429,7 @@ loop2:
 	VMOVDQU      (DI), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
+	PREFETCHT0   4736(R8)
 	VPBROADCASTD 64(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 68(R9), Y1
@@ -796,7 +814,7 @@ plain1_1:
 	RET
 
 // func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ4Kx3AVX2(SB), $224-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -825,6 +843,7 @@ loop1:
 
 loop2:
 	VPAND        (DI), Y3, Y0
+	PREFETCHT0   4736(DI)
 	VPBROADCASTD (R9), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 4(R9), Y1
@@ -832,6 +851,7 @@ loop2:
 	VPBROADCASTD 8(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(DI), Y3, Y0
+	PREFETCHT0   4800(DI)
 	VPBROADCASTD 12(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -842,6 +862,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(DI), Y3, Y0
+	PREFETCHT0   4864(DI)
 	VPBROADCASTD 24(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -852,6 +873,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(DI), Y3, Y0
+	PREFETCHT0   4928(DI)
 	VPBROADCASTD 36(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -862,6 +884,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        256(DI), Y3, Y0
+	PREFETCHT0   4992(DI)
 	VPBROADCASTD 48(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -872,6 +895,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        320(DI), Y3, Y0
+	PREFETCHT0   5056(DI)
 	VPBROADCASTD 60(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -882,6 +906,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        384(DI), Y3, Y0
+	PREFETCHT0   5120(DI)
 	VPBROADCASTD 72(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -892,6 +917,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        448(DI), Y3, Y0
+	PREFETCHT0   5184(DI)
 	VPBROADCASTD 84(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -913,6 +939,7 @@ loop2:
 	VMOVDQU      (DI), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
+	PREFETCHT0   4736(R8)
 	VPBROADCASTD 96(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 100(R9), Y1
@@ -1442,7 +1469,7 @@ plain2_1:
 	RET
 
 // func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ4Kx4AVX2(SB), $288-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -1474,6 +1501,7 @@ loop1:
 
 loop2:
 	VPAND        (DI), Y3, Y0
+	PREFETCHT0   4736(DI)
 	VPBROADCASTD (R9), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 4(R9), Y1
@@ -1483,6 +1511,7 @@ loop2:
 	VPBROADCASTD 12(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(DI), Y3, Y0
+	PREFETCHT0   4800(DI)
 	VPBROADCASTD 16(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -1496,6 +1525,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(DI), Y3, Y0
+	PREFETCHT0   4864(DI)
 	VPBROADCASTD 32(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -1509,6 +1539,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(DI), Y3, Y0
+	PREFETCHT0   4928(DI)
 	VPBROADCASTD 48(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -1522,6 +1553,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        256(DI), Y3, Y0
+	PREFETCHT0   4992(DI)
 	VPBROADCASTD 64(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -1535,6 +1567,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        320(DI), Y3, Y0
+	PREFETCHT0   5056(DI)
 	VPBROADCASTD 80(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -1548,6 +1581,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        384(DI), Y3, Y0
+	PREFETCHT0   5120(DI)
 	VPBROADCASTD 96(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -1561,6 +1595,7 @@ loop2:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        448(DI), Y3, Y0
+	PREFETCHT0   5184(DI)
 	VPBROADCASTD 112(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -1587,6 +1622,7 @@ loop2:
 	VMOVDQU      (DI), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
+	PREFETCHT0   4736(R8)
 	VPBROADCASTD 128(R9), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 132(R9), Y1
@@ -2261,7 +2297,7 @@ plain3_1:
 	RET
 
 // func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ5Kx1AVX2(SB), $96-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -2295,6 +2331,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5760(DI)
 	VPBROADCASTD (R10), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(DI), Y2, Y0
@@ -2302,6 +2339,7 @@ loop2:
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5824(DI)
 	VPBROADCASTD 4(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2310,6 +2348,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5888(DI)
 	VPBROADCASTD 8(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2318,6 +2357,7 @@ loop2:
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5952(DI)
 	VPBROADCASTD 12(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2327,6 +2367,7 @@ loop2:
 	VMOVDQU      (R8), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6016(DI)
 	VPBROADCASTD 16(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        320(DI), Y2, Y0
@@ -2334,6 +2375,7 @@ loop2:
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6080(DI)
 	VPBROADCASTD 20(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2342,6 +2384,7 @@ loop2:
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6144(DI)
 	VPBROADCASTD 24(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2350,6 +2393,7 @@ loop2:
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6208(DI)
 	VPBROADCASTD 28(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2365,6 +2409,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5760(R8)
 	VPBROADCASTD 32(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(DI), Y0
@@ -2374,6 +2419,7 @@ loop2:
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5824(R8)
 	VPBROADCASTD 36(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2384,6 +2430,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5760(R9)
 	VPBROADCASTD 40(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -2696,7 +2743,7 @@ plain0_1:
 	RET
 
 // func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ5Kx2AVX2(SB), $160-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -2733,6 +2780,7 @@ loop2:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(DI)
 	VPBROADCASTD (R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 4(R10), Y1
@@ -2742,6 +2790,7 @@ loop2:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(DI)
 	VPBROADCASTD 8(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -2753,6 +2802,7 @@ loop2:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5888(DI)
 	VPBROADCASTD 16(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -2764,6 +2814,7 @@ loop2:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5952(DI)
 	VPBROADCASTD 24(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -2778,6 +2829,7 @@ loop2:
 	VMOVDQU      (R8), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6016(DI)
 	VPBROADCASTD 32(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 36(R10), Y1
@@ -2787,6 +2839,7 @@ loop2:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6080(DI)
 	VPBROADCASTD 40(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -2798,6 +2851,7 @@ loop2:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6144(DI)
 	VPBROADCASTD 48(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -2809,6 +2863,7 @@ loop2:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6208(DI)
 	VPBROADCASTD 56(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -2829,6 +2884,7 @@ loop2:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R8)
 	VPBROADCASTD 64(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 68(R10), Y1
@@ -2840,6 +2896,7 @@ loop2:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R8)
 	VPBROADCASTD 72(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -2853,6 +2910,7 @@ loop2:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R9)
 	VPBROADCASTD 80(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3308,7 +3366,7 @@ plain1_1:
 	RET
 
 // func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ5Kx3AVX2(SB), $224-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -3348,6 +3406,7 @@ loop2:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(DI)
 	VPBROADCASTD (R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 4(R10), Y1
@@ -3359,6 +3418,7 @@ loop2:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(DI)
 	VPBROADCASTD 12(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3373,6 +3433,7 @@ loop2:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5888(DI)
 	VPBROADCASTD 24(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3387,6 +3448,7 @@ loop2:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5952(DI)
 	VPBROADCASTD 36(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3406,6 +3468,7 @@ loop2:
 	VMOVDQU      (R8), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6016(DI)
 	VPBROADCASTD 48(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 52(R10), Y1
@@ -3417,6 +3480,7 @@ loop2:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6080(DI)
 	VPBROADCASTD 60(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3431,6 +3495,7 @@ loop2:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6144(DI)
 	VPBROADCASTD 72(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3445,6 +3510,7 @@ loop2:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6208(DI)
 	VPBROADCASTD 84(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3470,6 +3536,7 @@ loop2:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R8)
 	VPBROADCASTD 96(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 100(R10), Y1
@@ -3483,6 +3550,7 @@ loop2:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R8)
 	VPBROADCASTD 108(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -3499,6 +3567,7 @@ loop2:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R9)
 	VPBROADCASTD 120(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4097,7 +4166,7 @@ plain2_1:
 	RET
 
 // func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ5Kx4AVX2(SB), $288-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -4140,6 +4209,7 @@ loop2:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(DI)
 	VPBROADCASTD (R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 4(R10), Y1
@@ -4153,6 +4223,7 @@ loop2:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(DI)
 	VPBROADCASTD 16(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4170,6 +4241,7 @@ loop2:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5888(DI)
 	VPBROADCASTD 32(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4187,6 +4259,7 @@ loop2:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5952(DI)
 	VPBROADCASTD 48(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4211,6 +4284,7 @@ loop2:
 	VMOVDQU      (R8), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6016(DI)
 	VPBROADCASTD 64(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 68(R10), Y1
@@ -4224,6 +4298,7 @@ loop2:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6080(DI)
 	VPBROADCASTD 80(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4241,6 +4316,7 @@ loop2:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6144(DI)
 	VPBROADCASTD 96(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4258,6 +4334,7 @@ loop2:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6208(DI)
 	VPBROADCASTD 112(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4288,6 +4365,7 @@ loop2:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R8)
 	VPBROADCASTD 128(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPBROADCASTD 132(R10), Y1
@@ -4303,6 +4381,7 @@ loop2:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R8)
 	VPBROADCASTD 144(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -4322,6 +4401,7 @@ loop2:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R9)
 	VPBROADCASTD 160(R10), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
@@ -5063,7 +5143,7 @@ plain3_1:
 	RET
 
 // func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ6Kx1AVX2(SB), $96-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -5101,6 +5181,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R8)
 	VPBROADCASTD (R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(R8), Y2, Y0
@@ -5108,6 +5189,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R8)
 	VPBROADCASTD 4(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5118,6 +5200,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R8)
 	VPBROADCASTD 8(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        192(R8), Y2, Y0
@@ -5125,6 +5208,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R8)
 	VPBROADCASTD 12(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5141,6 +5225,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6976(R8)
 	VPBROADCASTD 16(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        320(R8), Y2, Y0
@@ -5148,6 +5233,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7040(R8)
 	VPBROADCASTD 20(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5158,6 +5244,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7104(R8)
 	VPBROADCASTD 24(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        448(R8), Y2, Y0
@@ -5165,6 +5252,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7168(R8)
 	VPBROADCASTD 28(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5182,6 +5270,7 @@ loop2:
 	VMOVDQU      (R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R9)
 	VPBROADCASTD 32(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(R8), Y0
@@ -5190,6 +5279,7 @@ loop2:
 	VMOVDQU      64(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R9)
 	VPBROADCASTD 36(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5201,6 +5291,7 @@ loop2:
 	VMOVDQU      128(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R9)
 	VPBROADCASTD 40(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      192(R8), Y0
@@ -5209,6 +5300,7 @@ loop2:
 	VMOVDQU      192(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R9)
 	VPBROADCASTD 44(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5227,6 +5319,7 @@ loop2:
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R10)
 	VPBROADCASTD 48(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      320(R8), Y0
@@ -5506,7 +5599,7 @@ plain0_1:
 	RET
 
 // func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ6Kx2AVX2(SB), $160-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -5550,6 +5643,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R8)
 	VPBROADCASTD (R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 4(R11), Y1
@@ -5559,6 +5653,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R8)
 	VPBROADCASTD 8(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5574,6 +5669,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R8)
 	VPBROADCASTD 16(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 20(R11), Y1
@@ -5583,6 +5679,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R8)
 	VPBROADCASTD 24(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5607,6 +5704,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6976(R8)
 	VPBROADCASTD 32(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 36(R11), Y1
@@ -5616,6 +5714,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7040(R8)
 	VPBROADCASTD 40(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5631,6 +5730,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7104(R8)
 	VPBROADCASTD 48(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 52(R11), Y1
@@ -5640,6 +5740,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7168(R8)
 	VPBROADCASTD 56(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5665,6 +5766,7 @@ loop2:
 	VMOVDQU      (R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R9)
 	VPBROADCASTD 64(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 68(R11), Y1
@@ -5675,6 +5777,7 @@ loop2:
 	VMOVDQU      64(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R9)
 	VPBROADCASTD 72(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5691,6 +5794,7 @@ loop2:
 	VMOVDQU      128(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R9)
 	VPBROADCASTD 80(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 84(R11), Y1
@@ -5701,6 +5805,7 @@ loop2:
 	VMOVDQU      192(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R9)
 	VPBROADCASTD 88(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -5727,6 +5832,7 @@ loop2:
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R10)
 	VPBROADCASTD 96(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 100(R11), Y1
@@ -6124,7 +6230,7 @@ plain1_1:
 	RET
 
 // func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ6Kx3AVX2(SB), $224-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -6174,6 +6280,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R8)
 	VPBROADCASTD (R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 4(R11), Y1
@@ -6185,6 +6292,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R8)
 	VPBROADCASTD 12(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -6205,6 +6313,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R8)
 	VPBROADCASTD 24(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 28(R11), Y1
@@ -6216,6 +6325,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R8)
 	VPBROADCASTD 36(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -6248,6 +6358,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6976(R8)
 	VPBROADCASTD 48(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 52(R11), Y1
@@ -6259,6 +6370,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7040(R8)
 	VPBROADCASTD 60(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -6279,6 +6391,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7104(R8)
 	VPBROADCASTD 72(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 76(R11), Y1
@@ -6290,6 +6403,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7168(R8)
 	VPBROADCASTD 84(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -6323,6 +6437,7 @@ loop2:
 	VMOVDQU      (R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R9)
 	VPBROADCASTD 96(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 100(R11), Y1
@@ -6335,6 +6450,7 @@ loop2:
 	VMOVDQU      64(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R9)
 	VPBROADCASTD 108(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -6356,6 +6472,7 @@ loop2:
 	VMOVDQU      128(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R9)
 	VPBROADCASTD 120(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 124(R11), Y1
@@ -6368,6 +6485,7 @@ loop2:
 	VMOVDQU      192(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R9)
 	VPBROADCASTD 132(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -6402,6 +6520,7 @@ loop2:
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R10)
 	VPBROADCASTD 144(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 148(R11), Y1
@@ -6917,7 +7036,7 @@ plain2_1:
 	RET
 
 // func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ6Kx4AVX2(SB), $288-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -6973,6 +7092,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R8)
 	VPBROADCASTD (R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 4(R11), Y1
@@ -6986,6 +7106,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R8)
 	VPBROADCASTD 16(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -7011,6 +7132,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R8)
 	VPBROADCASTD 32(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 36(R11), Y1
@@ -7024,6 +7146,7 @@ loop2:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R8)
 	VPBROADCASTD 48(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -7064,6 +7187,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6976(R8)
 	VPBROADCASTD 64(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 68(R11), Y1
@@ -7077,6 +7201,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7040(R8)
 	VPBROADCASTD 80(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -7102,6 +7227,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7104(R8)
 	VPBROADCASTD 96(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 100(R11), Y1
@@ -7115,6 +7241,7 @@ loop2:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   7168(R8)
 	VPBROADCASTD 112(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -7156,6 +7283,7 @@ loop2:
 	VMOVDQU      (R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R9)
 	VPBROADCASTD 128(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 132(R11), Y1
@@ -7170,6 +7298,7 @@ loop2:
 	VMOVDQU      64(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6784(R9)
 	VPBROADCASTD 144(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -7196,6 +7325,7 @@ loop2:
 	VMOVDQU      128(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6848(R9)
 	VPBROADCASTD 160(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 164(R11), Y1
@@ -7210,6 +7340,7 @@ loop2:
 	VMOVDQU      192(R9), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6912(R9)
 	VPBROADCASTD 176(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -7252,6 +7383,7 @@ loop2:
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   6720(R10)
 	VPBROADCASTD 192(R11), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 196(R11), Y1
@@ -7885,7 +8017,7 @@ plain3_1:
 	RET
 
 // func productQ80x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ80x1AVX2(SB), $96-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -7905,6 +8037,7 @@ TEXT ·productQ80x1AVX2(SB), $96-56
 loop1:
 	VPXOR        Y5, Y5, Y5
 	VPXOR        (AX), Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -7912,6 +8045,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
 	VPXOR        64(AX), Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -7919,6 +8053,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
 	VPXOR        128(AX), Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -7926,6 +8061,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
 	VPXOR        192(AX), Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -7933,6 +8069,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
 	VPXOR        256(AX), Y3, Y0
+	PREFETCHT0   5152(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -7940,6 +8077,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
 	VPXOR        320(AX), Y3, Y0
+	PREFETCHT0   5216(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -7947,6 +8085,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
 	VPXOR        384(AX), Y3, Y0
+	PREFETCHT0   5280(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -7954,6 +8093,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
 	VPXOR        448(AX), Y3, Y0
+	PREFETCHT0   5344(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8066,7 +8206,7 @@ plain0_1:
 	RET
 
 // func productQ80x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ80x2AVX2(SB), $160-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -8089,6 +8229,7 @@ loop1:
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        (AX), Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8101,6 +8242,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPXOR        64(AX), Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8113,6 +8255,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPXOR        128(AX), Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8125,6 +8268,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPXOR        192(AX), Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8137,6 +8281,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPXOR        256(AX), Y3, Y0
+	PREFETCHT0   5152(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8149,6 +8294,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPXOR        320(AX), Y3, Y0
+	PREFETCHT0   5216(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8161,6 +8307,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPXOR        384(AX), Y3, Y0
+	PREFETCHT0   5280(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8173,6 +8320,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPXOR        448(AX), Y3, Y0
+	PREFETCHT0   5344(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8366,7 +8514,7 @@ plain1_1:
 	RET
 
 // func productQ80x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ80x3AVX2(SB), $224-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -8392,6 +8540,7 @@ loop1:
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        (AX), Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8409,6 +8558,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	VPXOR        64(AX), Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8426,6 +8576,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	VPXOR        128(AX), Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8443,6 +8594,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	VPXOR        192(AX), Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8460,6 +8612,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	VPXOR        256(AX), Y3, Y0
+	PREFETCHT0   5152(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8477,6 +8630,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	VPXOR        320(AX), Y3, Y0
+	PREFETCHT0   5216(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8494,6 +8648,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	VPXOR        384(AX), Y3, Y0
+	PREFETCHT0   5280(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 72(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8511,6 +8666,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	VPXOR        448(AX), Y3, Y0
+	PREFETCHT0   5344(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 84(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8785,7 +8941,7 @@ plain2_1:
 	RET
 
 // func productQ80x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ80x4AVX2(SB), $288-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -8814,6 +8970,7 @@ loop1:
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	VPXOR        (AX), Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8836,6 +8993,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPXOR        64(AX), Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8858,6 +9016,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPXOR        128(AX), Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8880,6 +9039,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPXOR        192(AX), Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8902,6 +9062,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPXOR        256(AX), Y3, Y0
+	PREFETCHT0   5152(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 64(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8924,6 +9085,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPXOR        320(AX), Y3, Y0
+	PREFETCHT0   5216(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 80(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8946,6 +9108,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPXOR        384(AX), Y3, Y0
+	PREFETCHT0   5280(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 96(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -8968,6 +9131,7 @@ loop1:
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPXOR        448(AX), Y3, Y0
+	PREFETCHT0   5344(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 112(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -9323,7 +9487,7 @@ plain3_1:
 	RET
 
 // func productQ40x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ40x1AVX2(SB), $96-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -9344,17 +9508,21 @@ loop1:
 	VPBROADCASTD 32(CX), Y5
 	VPSRAD       $0x04, Y5, Y5
 	VPAND        (AX), Y2, Y0
+	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPAND        64(AX), Y2, Y0
+	PREFETCHT0   4960(AX)
 	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        128(AX), Y2, Y0
+	PREFETCHT0   5024(AX)
 	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        192(AX), Y2, Y0
+	PREFETCHT0   5088(AX)
 	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -9476,7 +9644,7 @@ plain0_1:
 	RET
 
 // func productQ40x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ40x2AVX2(SB), $160-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -9501,11 +9669,13 @@ loop1:
 	VPBROADCASTD 68(CX), Y7
 	VPSRAD       $0x04, Y7, Y7
 	VPAND        (AX), Y2, Y0
+	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(AX), Y2, Y0
+	PREFETCHT0   4960(AX)
 	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -9513,6 +9683,7 @@ loop1:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        128(AX), Y2, Y0
+	PREFETCHT0   5024(AX)
 	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -9520,6 +9691,7 @@ loop1:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        192(AX), Y2, Y0
+	PREFETCHT0   5088(AX)
 	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -9720,7 +9892,7 @@ plain1_1:
 	RET
 
 // func productQ40x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ40x3AVX2(SB), $224-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -9749,6 +9921,7 @@ loop1:
 	VPBROADCASTD 104(CX), Y9
 	VPSRAD       $0x04, Y9, Y9
 	VPAND        (AX), Y2, Y0
+	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 4(CX), Y1
@@ -9756,6 +9929,7 @@ loop1:
 	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(AX), Y2, Y0
+	PREFETCHT0   4960(AX)
 	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -9766,6 +9940,7 @@ loop1:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(AX), Y2, Y0
+	PREFETCHT0   5024(AX)
 	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -9776,6 +9951,7 @@ loop1:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(AX), Y2, Y0
+	PREFETCHT0   5088(AX)
 	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -10055,7 +10231,7 @@ plain2_1:
 	RET
 
 // func productQ40x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ40x4AVX2(SB), $288-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -10088,6 +10264,7 @@ loop1:
 	VPBROADCASTD 140(CX), Y11
 	VPSRAD       $0x04, Y11, Y11
 	VPAND        (AX), Y2, Y0
+	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPBROADCASTD 4(CX), Y1
@@ -10097,6 +10274,7 @@ loop1:
 	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(AX), Y2, Y0
+	PREFETCHT0   4960(AX)
 	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -10110,6 +10288,7 @@ loop1:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(AX), Y2, Y0
+	PREFETCHT0   5024(AX)
 	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -10123,6 +10302,7 @@ loop1:
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(AX), Y2, Y0
+	PREFETCHT0   5088(AX)
 	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
@@ -10481,7 +10661,7 @@ plain3_1:
 	RET
 
 // func productQ50x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ50x1AVX2(SB), $96-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -10509,6 +10689,7 @@ loop1:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4928(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(AX), Y2, Y0
@@ -10516,6 +10697,7 @@ loop1:
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4992(AX)
 	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -10524,6 +10706,7 @@ loop1:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5056(AX)
 	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -10532,6 +10715,7 @@ loop1:
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5120(AX)
 	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -10543,6 +10727,7 @@ loop1:
 	VMOVDQU      256(AX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5184(AX)
 	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(AX), Y0
@@ -10701,7 +10886,7 @@ plain0_1:
 	RET
 
 // func productQ50x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ50x2AVX2(SB), $160-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -10733,6 +10918,7 @@ loop1:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4928(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 4(CX), Y1
@@ -10742,6 +10928,7 @@ loop1:
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4992(AX)
 	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -10753,6 +10940,7 @@ loop1:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5056(AX)
 	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -10764,6 +10952,7 @@ loop1:
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5120(AX)
 	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -10780,6 +10969,7 @@ loop1:
 	VMOVDQU      256(AX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5184(AX)
 	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 36(CX), Y1
@@ -11014,7 +11204,7 @@ plain1_1:
 	RET
 
 // func productQ50x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ50x3AVX2(SB), $224-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -11050,6 +11240,7 @@ loop1:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4928(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 4(CX), Y1
@@ -11061,6 +11252,7 @@ loop1:
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4992(AX)
 	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -11075,6 +11267,7 @@ loop1:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5056(AX)
 	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -11089,6 +11282,7 @@ loop1:
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5120(AX)
 	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -11110,6 +11304,7 @@ loop1:
 	VMOVDQU      256(AX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5184(AX)
 	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 52(CX), Y1
@@ -11420,7 +11615,7 @@ plain2_1:
 	RET
 
 // func productQ50x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productQ50x4AVX2(SB), $288-56
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
@@ -11460,6 +11655,7 @@ loop1:
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4928(AX)
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 4(CX), Y1
@@ -11473,6 +11669,7 @@ loop1:
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   4992(AX)
 	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -11490,6 +11687,7 @@ loop1:
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5056(AX)
 	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -11507,6 +11705,7 @@ loop1:
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5120(AX)
 	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
@@ -11533,6 +11732,7 @@ loop1:
 	VMOVDQU      256(AX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
+	PREFETCHT0   5184(AX)
 	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPBROADCASTD 68(CX), Y1
@@ -11919,7 +12119,7 @@ plain3_1:
 	RET
 
 // func productIQ4NLx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productIQ4NLx1AVX2(SB), $96-56
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
@@ -11941,6 +12141,7 @@ loop1:
 	VPXOR        Y6, Y6, Y6
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -11949,6 +12150,7 @@ loop1:
 	VPADDD       Y1, Y6, Y6
 	VPAND        64(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -11957,6 +12159,7 @@ loop1:
 	VPADDD       Y1, Y6, Y6
 	VPAND        128(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -11965,6 +12168,7 @@ loop1:
 	VPADDD       Y1, Y6, Y6
 	VPAND        192(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12133,7 +12337,7 @@ plain0_1:
 	RET
 
 // func productIQ4NLx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productIQ4NLx2AVX2(SB), $160-56
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
@@ -12158,6 +12362,7 @@ loop1:
 	VPXOR        Y7, Y7, Y7
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12171,6 +12376,7 @@ loop1:
 	VPADDD       Y1, Y7, Y7
 	VPAND        64(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12184,6 +12390,7 @@ loop1:
 	VPADDD       Y1, Y7, Y7
 	VPAND        128(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12197,6 +12404,7 @@ loop1:
 	VPADDD       Y1, Y7, Y7
 	VPAND        192(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12466,7 +12674,7 @@ plain1_1:
 	RET
 
 // func productIQ4NLx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productIQ4NLx3AVX2(SB), $224-56
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
@@ -12494,6 +12702,7 @@ loop1:
 	VPXOR        Y8, Y8, Y8
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12512,6 +12721,7 @@ loop1:
 	VPADDD       Y1, Y8, Y8
 	VPAND        64(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12530,6 +12740,7 @@ loop1:
 	VPADDD       Y1, Y8, Y8
 	VPAND        128(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12548,6 +12759,7 @@ loop1:
 	VPADDD       Y1, Y8, Y8
 	VPAND        192(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12918,7 +13130,7 @@ plain2_1:
 	RET
 
 // func productIQ4NLx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productIQ4NLx4AVX2(SB), $288-56
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
@@ -12949,6 +13161,7 @@ loop1:
 	VPXOR        Y9, Y9, Y9
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12972,6 +13185,7 @@ loop1:
 	VPADDD       Y1, Y9, Y9
 	VPAND        64(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   4960(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -12995,6 +13209,7 @@ loop1:
 	VPADDD       Y1, Y9, Y9
 	VPAND        128(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5024(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -13018,6 +13233,7 @@ loop1:
 	VPADDD       Y1, Y9, Y9
 	VPAND        192(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
+	PREFETCHT0   5088(AX)
 	VPABSB       Y0, Y2
 	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
@@ -13489,7 +13705,7 @@ plain3_1:
 	RET
 
 // func productF32x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productF32x1AVX2(SB), $96-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -13503,6 +13719,7 @@ TEXT ·productF32x1AVX2(SB), $96-56
 	VPXOR   Y3, Y3, Y3
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VMOVUPS      (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -13548,7 +13765,7 @@ plain0_1:
 	RET
 
 // func productF32x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productF32x2AVX2(SB), $160-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -13566,6 +13783,7 @@ TEXT ·productF32x2AVX2(SB), $160-56
 	VPXOR   Y5, Y5, Y5
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VMOVUPS      (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -13642,7 +13860,7 @@ plain1_1:
 	RET
 
 // func productF32x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productF32x3AVX2(SB), $224-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -13664,6 +13882,7 @@ TEXT ·productF32x3AVX2(SB), $224-56
 	VPXOR   Y7, Y7, Y7
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VMOVUPS      (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -13771,7 +13990,7 @@ plain2_1:
 	RET
 
 // func productF32x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productF32x4AVX2(SB), $288-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -13797,6 +14016,7 @@ TEXT ·productF32x4AVX2(SB), $288-56
 	VPXOR   Y9, Y9, Y9
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VMOVUPS      (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -13935,7 +14155,7 @@ plain3_1:
 	RET
 
 // func productF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productF16x1AVX2(SB), $96-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -13949,6 +14169,7 @@ TEXT ·productF16x1AVX2(SB), $96-56
 	VPXOR   Y3, Y3, Y3
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VCVTPH2PS    (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -13994,7 +14215,7 @@ plain0_1:
 	RET
 
 // func productF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productF16x2AVX2(SB), $160-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -14012,6 +14233,7 @@ TEXT ·productF16x2AVX2(SB), $160-56
 	VPXOR   Y5, Y5, Y5
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VCVTPH2PS    (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -14088,7 +14310,7 @@ plain1_1:
 	RET
 
 // func productF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productF16x3AVX2(SB), $224-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -14110,6 +14332,7 @@ TEXT ·productF16x3AVX2(SB), $224-56
 	VPXOR   Y7, Y7, Y7
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VCVTPH2PS    (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -14217,7 +14440,7 @@ plain2_1:
 	RET
 
 // func productF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·productF16x4AVX2(SB), $288-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -14243,6 +14466,7 @@ TEXT ·productF16x4AVX2(SB), $288-56
 	VPXOR   Y9, Y9, Y9
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VCVTPH2PS    (AX), Y0
 	VBROADCASTSS (CX), Y1
 	VFMADD231PS  Y1, Y0, Y2
@@ -14381,7 +14605,7 @@ plain3_1:
 	RET
 
 // func productBF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productBF16x1AVX2(SB), $96-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -14395,6 +14619,7 @@ TEXT ·productBF16x1AVX2(SB), $96-56
 	VPXOR   Y3, Y3, Y3
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VPMOVZXWD    (AX), Y0
 	VPSLLD       $0x10, Y0, Y0
 	VBROADCASTSS (CX), Y1
@@ -14442,7 +14667,7 @@ plain0_1:
 	RET
 
 // func productBF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productBF16x2AVX2(SB), $160-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -14460,6 +14685,7 @@ TEXT ·productBF16x2AVX2(SB), $160-56
 	VPXOR   Y5, Y5, Y5
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VPMOVZXWD    (AX), Y0
 	VPSLLD       $0x10, Y0, Y0
 	VBROADCASTSS (CX), Y1
@@ -14538,7 +14764,7 @@ plain1_1:
 	RET
 
 // func productBF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productBF16x3AVX2(SB), $224-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -14560,6 +14786,7 @@ TEXT ·productBF16x3AVX2(SB), $224-56
 	VPXOR   Y7, Y7, Y7
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VPMOVZXWD    (AX), Y0
 	VPSLLD       $0x10, Y0, Y0
 	VBROADCASTSS (CX), Y1
@@ -14669,7 +14896,7 @@ plain2_1:
 	RET
 
 // func productBF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·productBF16x4AVX2(SB), $288-56
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
@@ -14695,6 +14922,7 @@ TEXT ·productBF16x4AVX2(SB), $288-56
 	VPXOR   Y9, Y9, Y9
 
 loop1:
+	PREFETCHT0   4736(AX)
 	VPMOVZXWD    (AX), Y0
 	VPSLLD       $0x10, Y0, Y0
 	VBROADCASTSS (CX), Y1

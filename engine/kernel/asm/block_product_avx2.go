@@ -24,25 +24,26 @@ func blockProductsAVX2(ctx *build.Context) {
 		ctx.AddDatum(i, operand.U8(uint8(int8(v))))
 	}
 	for _, k := range []struct {
-		name string
-		body func(*product2)
+		name      string
+		tileBytes int
+		body      func(*product2)
 	}{
-		{"Q4K", (*product2).q4k},
-		{"Q5K", (*product2).q5k},
-		{"Q6K", (*product2).q6k},
-		{"Q80", (*product2).q80},
-		{"Q40", (*product2).q40},
-		{"Q50", (*product2).q50},
-		{"IQ4NL", (*product2).iq4nl},
-		{"F32", (*product2).f32},
-		{"F16", (*product2).f16},
-		{"BF16", (*product2).bf16},
+		{"Q4K", 2368, (*product2).q4k},
+		{"Q5K", 2880, (*product2).q5k},
+		{"Q6K", 3360, (*product2).q6k},
+		{"Q80", 544, (*product2).q80},
+		{"Q40", 288, (*product2).q40},
+		{"Q50", 352, (*product2).q50},
+		{"IQ4NL", 288, (*product2).iq4nl},
+		{"F32", 64, (*product2).f32},
+		{"F16", 32, (*product2).f16},
+		{"BF16", 32, (*product2).bf16},
 	} {
 		for rows := 1; rows <= maxRowsAVX2; rows++ {
 			ctx.Function(fmt.Sprintf("product%sx%dAVX2", k.name, rows))
 			ctx.Pragma("noescape")
 			ctx.SignatureExpr(productSignature)
-			p := &product2{Context: ctx, rows: rows}
+			p := &product2{Context: ctx, rows: rows, tileBytes: k.tileBytes}
 			p.generate(k.body)
 		}
 	}
@@ -59,7 +60,25 @@ type product2 struct {
 	isum        []reg.VecVirtual // integer totals
 	w, b, t     reg.VecVirtual
 	ones        reg.VecVirtual
+	tileBytes   int
+	lines       []operand.Mem // to prefetch
 	labels      int
+}
+
+// soon has each of the next dots ask for a line of the n bytes ahead of base, as
+// in the AVX-512 products. The first half of a block does it for both.
+func (p *product2) soon(base reg.Register, n int) {
+	ahead := (prefetchBytes + p.tileBytes - 1) / p.tileBytes * p.tileBytes
+	for i := 0; i < n; i += 64 {
+		p.lines = append(p.lines, at(base, ahead+i))
+	}
+}
+
+func (p *product2) fetch() {
+	if len(p.lines) > 0 {
+		p.PREFETCHT0(p.lines[0])
+		p.lines = p.lines[1:]
+	}
 }
 
 func (p *product2) ymms() []reg.VecVirtual {
@@ -140,6 +159,7 @@ func (p *product2) zero(regs []reg.VecVirtual) {
 // dot adds sums of pairs of k-quad kq, weights being in p.w; the first of a run
 // overwrites.
 func (p *product2) dot(kq int, first bool) {
+	p.fetch()
 	for r, s := range p.sum {
 		p.VPBROADCASTD(at(p.panel, (kq*p.rows+r)*4), p.b)
 		if first {
@@ -154,6 +174,7 @@ func (p *product2) dot(kq int, first bool) {
 // signed is dot for signed weights: their signs go to the activations. The sums
 // are widened at once.
 func (p *product2) signed(kq int) {
+	p.fetch()
 	p.VPABSB(p.w, p.t)
 	for r, s := range p.isum {
 		p.VPBROADCASTD(at(p.panel, (kq*p.rows+r)*4), p.b)
@@ -241,7 +262,7 @@ func (p *product2) superblock() (bias16, sums32, scale, size int) {
 
 // fours runs body for the four groups of 64 columns of a superblock, with
 // pointers into the tile and into the panel, each advanced by its step.
-func (p *product2) fours(offsets, steps []int, body func(at []reg.Register)) {
+func (p *product2) fours(half int, offsets, steps []int, body func(at []reg.Register)) {
 	group := p.GP64()
 	p.MOVQ(operand.U32(4), group)
 	pointers := make([]reg.Register, len(offsets))
@@ -254,6 +275,11 @@ func (p *product2) fours(offsets, steps []int, body func(at []reg.Register)) {
 	panel := p.panel
 	p.panel = acts
 	p.loop(group, func() {
+		for i, s := range steps {
+			if half == 0 {
+				p.soon(pointers[i], s)
+			}
+		}
 		body(pointers)
 		for i, s := range steps {
 			p.ADDQ(operand.U32(uint32(s)), pointers[i])
@@ -271,7 +297,7 @@ func (p *product2) q4k() {
 	p.loop(p.blocks, func() {
 		for half := range 2 {
 			p.zero(p.isum)
-			p.fours([]int{32 * half, scales + 8*half}, []int{512, 32}, func(at2 []reg.Register) {
+			p.fours(half, []int{32 * half, scales + 8*half}, []int{512, 32}, func(at2 []reg.Register) {
 				for sub := range 2 {
 					for kq := range 8 {
 						p.nibble(at2[0], 64*kq, sub, low)
@@ -298,7 +324,7 @@ func (p *product2) q5k() {
 	p.loop(p.blocks, func() {
 		for half := range 2 {
 			p.zero(p.isum)
-			p.fours([]int{32 * half, high + 32*half, scales + 8*half}, []int{512, 128, 32}, func(at2 []reg.Register) {
+			p.fours(half, []int{32 * half, high + 32*half, scales + 8*half}, []int{512, 128, 32}, func(at2 []reg.Register) {
 				for sub := range 2 {
 					p.VPMOVZXBD(at(at2[2], 16*sub), scale)
 					p.twice(scale)
@@ -330,7 +356,7 @@ func (p *product2) q6k() {
 			p.zero(p.isum)
 			biases := p.GP64()
 			p.LEAQ(at(p.panel, bias16), biases)
-			p.fours([]int{32 * half, high + 32*half, scales + 8*half}, []int{512, 256, 64}, func(at2 []reg.Register) {
+			p.fours(half, []int{32 * half, high + 32*half, scales + 8*half}, []int{512, 256, 64}, func(at2 []reg.Register) {
 				for s := range 4 {
 					p.VPMOVSXBD(at(at2[2], 16*s), scale)
 					for r, v := range p.isum {
@@ -374,6 +400,7 @@ func (p *product2) factor(half, da int, d reg.VecVirtual) {
 func (p *product2) block32(codes, shift int, unsigned bool, body func(half int)) {
 	p.isum = p.ymms()
 	p.loop(p.blocks, func() {
+		p.soon(p.tile, codes)
 		for half := range 2 {
 			for r, s := range p.isum {
 				if !unsigned {
@@ -452,6 +479,8 @@ func (p *product2) floats(bytes int, load func(half int)) {
 	p.zero(totals[0])
 	p.zero(totals[1])
 	p.loop(p.blocks, func() {
+		p.soon(p.tile, bytes)
+		p.fetch()
 		for half := range 2 {
 			load(half)
 			for r, t := range totals[half] {
