@@ -62,9 +62,10 @@ func (b *batch) reserve(h *hyper, rows, outputs int) {
 	grow(&b.hidden, outputs*h.width)
 }
 
+// grow makes *s n long, with some room to grow, and keeps nothing of it.
 func grow(s *[]float32, n int) {
 	if cap(*s) < n {
-		*s = make([]float32, n)
+		*s = make([]float32, n, n+n/4)
 	}
 	*s = (*s)[:n]
 }
