@@ -67,13 +67,13 @@ func quantizeWeights(level Level, w *weightCodes, p []float32, data []byte, at i
 	}
 }
 
-func mixQ8(level Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int, keys int, ahead []int) {
+func mixQ8(level Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int, keys, scales int, ahead []int) {
 	next := unsafe.SliceData(ahead)
 	switch level {
 	case AVX512:
-		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], next)
+		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], scales-keys, next)
 	case AVX2:
-		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], next)
+		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], scales-keys, next)
 	default:
 		mixQ8Portable(out, stride, w, data, at, tiles)
 	}

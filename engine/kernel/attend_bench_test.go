@@ -25,7 +25,7 @@ func BenchmarkAttendKernels(b *testing.B) {
 			{"maximum", func() { maximum(level, w.scores[:lanes*segmentTokens]) }},
 			{"expSum", func() { expSum(level, w.scores[:lanes*segmentTokens], 0) }},
 			{"quantizeWeights", func() { quantizeWeights(level, &w.codes, w.scores, codes.data, codes.valueScalesAt(), codesAt) }},
-			{"mixQ8", func() { mixQ8(level, w.part, dim, &w.codes, codes.data, codes.valuesAt(), codesAt, 0, nil) }},
+			{"mixQ8", func() { mixQ8(level, w.part, dim, &w.codes, codes.data, codes.valuesAt(), codesAt, 0, 0, nil) }},
 			{"mixF16", func() {
 				mixF16(level, w.part, w.scores, dim, halves.data, halves.valuesAt(), halvesAt, segmentTokens, nil)
 			}},

@@ -22,7 +22,7 @@ func quantizeWeights(_ Level, w *weightCodes, p []float32, data []byte, at int, 
 	quantizeWeightsPortable(w, p, data, at, tiles)
 }
 
-func mixQ8(_ Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int, _ int, _ []int) {
+func mixQ8(_ Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int, _, _ int, _ []int) {
 	mixQ8Portable(out, stride, w, data, at, tiles)
 }
 

@@ -190,9 +190,10 @@ func (w *attendWork) mixCodes(places, ahead []int) {
 	kv := w.kv
 	for l := 0; l < w.lanes; l += laneStep {
 		for b := range kv.HeadDim / blockValues {
-			scales := kv.valueScalesAt() + b*2*tileTokens
-			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], kv.data, scales, places)
-			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, kv.data, kv.valuesAt()+b*blockValues*tileTokens, places, b*blockValues*tileTokens, ahead)
+			codes, scales := b*blockValues*tileTokens, b*2*tileTokens
+			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], kv.data, kv.valueScalesAt()+scales, places)
+			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, kv.data, kv.valuesAt()+codes, places,
+				codes, kv.keyScalesAt()+scales, ahead)
 		}
 		ahead = nil
 	}

@@ -22,7 +22,7 @@ func quantizeWeightsAVX512(w *byte, p *float32, data *byte, tiles *int, count in
 // mixQ8AVX512 computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.
 //
 //go:noescape
-func mixQ8AVX512(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)
+func mixQ8AVX512(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)
 
 // scoreF16AVX512 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //
@@ -67,7 +67,7 @@ func quantizeWeightsAVX2(w *byte, p *float32, data *byte, tiles *int, count int)
 // mixQ8AVX2 computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.
 //
 //go:noescape
-func mixQ8AVX2(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)
+func mixQ8AVX2(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)
 
 // scoreF16AVX2 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //

@@ -92,6 +92,22 @@ func (a *attention) words(bits uint32) reg.VecVirtual {
 	return v
 }
 
+// laneGroups runs body for each four lanes of a tile. The first ones' also asks
+// for the tile's values, a line as it reads one of keys: they are wanted once
+// the segment's scores are known.
+func (a *attention) laneGroups(out reg.Register, body func(ask bool)) {
+	n := a.param("lanes")
+	body(true)
+	a.ADDQ(operand.I32(laneStep*scoreStride), out)
+	a.SUBQ(operand.I32(laneStep), n)
+	a.JZ(operand.LabelRef("scored"))
+	a.times("lanes", n, laneStep, func() {
+		body(false)
+		a.ADDQ(operand.I32(laneStep*scoreStride), out)
+	})
+	a.Label("scored")
+}
+
 // prefetch asks for n bytes from begin on, which is used up, for later.
 func (a *attention) prefetch(begin, n reg.Register) {
 	a.asked++
@@ -129,35 +145,34 @@ func (a *attention) scoreFloats(half bool) {
 		} else {
 			second, shift = first, 8*size
 		}
-		size16 := a.param("headDim") // of keys or values, in bytes
-		a.SHLQ(operand.U8(uint8(4+size/2)), size16)
-		for _, tile := range []reg.Register{first, second}[:step] {
-			values := a.copyOf(tile)
-			a.ADDQ(size16, values)
-			a.prefetch(values, size16)
-		}
-		q, out, n := a.param("query"), a.copyOf(dst), a.param("lanes")
-		a.times("lanes", n, laneStep, func() {
+		values := a.param("headDim") // begin after as many keys, in bytes
+		a.SHLQ(operand.U8(uint8(4+size/2)), values)
+		q, out := a.param("query"), a.copyOf(dst)
+		a.laneGroups(out, func(ask bool) {
 			sums := a.zeros(2 * laneStep)
-			offset, d := a.GP64(), a.param("headDim")
-			a.XORQ(offset, offset)
-			a.times("dims", d, 1, func() {
-				k0 := a.loadFloats(operand.Mem{Base: first, Index: offset, Scale: 1}, half)
-				k1 := a.loadFloats(operand.Mem{Base: second, Index: offset, Scale: 1, Disp: shift}, half)
+			k0, k1, d := a.copyOf(first), a.copyOf(second), a.param("headDim")
+			a.times(fmt.Sprint("dims", ask), d, 1, func() {
+				x, y := a.loadFloats(at(k0, 0), half), a.loadFloats(at(k1, shift), half)
+				if ask {
+					a.PREFETCHT1(operand.Mem{Base: k0, Index: values, Scale: 1})
+				}
+				if ask && a.wide {
+					a.PREFETCHT1(operand.Mem{Base: k1, Index: values, Scale: 1})
+				}
 				for l := range laneStep {
 					f := a.vec()
 					a.VBROADCASTSS(at(q, 4*l), f)
-					a.VFMADD231PS(f, k0, sums[2*l])
-					a.VFMADD231PS(f, k1, sums[2*l+1])
+					a.VFMADD231PS(f, x, sums[2*l])
+					a.VFMADD231PS(f, y, sums[2*l+1])
 				}
-				a.ADDQ(operand.U8(16*size), offset)
+				a.ADDQ(operand.U8(16*size), k0)
+				a.ADDQ(operand.U8(16*size), k1)
 				a.ADDQ(operand.U8(4*laneStep), q)
 			})
 			for l := range laneStep {
 				a.VMOVUPS(sums[2*l], at(out, l*scoreStride))
 				a.VMOVUPS(sums[2*l+1], at(out, l*scoreStride+4*a.floats()))
 			}
-			a.ADDQ(operand.I32(laneStep*scoreStride), out)
 		})
 		a.ADDQ(operand.U8(8*step), tiles)
 		a.ADDQ(operand.I32(int32(step*tileFloats)), dst)

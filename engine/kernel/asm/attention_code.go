@@ -30,15 +30,13 @@ func (a *attention) scoreQ8() {
 		for i := range step {
 			keys = append(keys, a.next(data, tiles, i))
 		}
-		a.prefetchValues(keys, scales)
-		q, out, n := a.param("query"), a.copyOf(dst), a.param("lanes")
-		a.times("lanes", n, laneStep, func() {
+		q, out := a.param("query"), a.copyOf(dst)
+		a.laneGroups(out, func(ask bool) {
 			if a.wide {
-				a.scoreWide(keys, scales, q, out)
+				a.scoreWide(keys, scales, q, out, ask)
 			} else {
-				a.scoreNarrow(keys[0], scales, q, out)
+				a.scoreNarrow(keys[0], scales, q, out, ask)
 			}
-			a.ADDQ(operand.I32(laneStep*scoreStride), out)
 		})
 		a.ADDQ(operand.U8(8*step), tiles)
 		a.ADDQ(operand.I32(int32(step*tileFloats)), dst)
@@ -46,29 +44,30 @@ func (a *attention) scoreQ8() {
 	a.end()
 }
 
-// prefetchValues asks for the values and scales of tiles whose keys are about to
-// be read: they are wanted once the segment's scores are known.
-func (a *attention) prefetchValues(tiles []reg.GPVirtual, scales reg.Register) {
-	for _, tile := range tiles {
-		values, n := a.copyOf(scales), a.copyOf(scales)
-		a.SHRQ(operand.U8(4), n) // scales take a sixteenth of codes; values begin half way
-		a.ADDQ(scales, n)
-		a.SHRQ(operand.U8(1), values)
-		a.SUBQ(values, n)
-		a.ADDQ(tile, values)
-		a.prefetch(values, n)
-	}
+// scalesAhead asks for the scales of a tile's values, which begin after those
+// of its keys at s.
+func (a *attention) scalesAhead(s, scales reg.Register) {
+	values := a.copyOf(scales)
+	a.SHRQ(operand.U8(5), values) // keys' scales take a byte for 32 of codes
+	a.ADDQ(s, values)
+	a.PREFETCHT1(at(values, 0))
 }
 
 // scoreWide scores two tiles for four lanes and moves q to the next ones.
-func (a *attention) scoreWide(keys []reg.GPVirtual, scales, q, out reg.Register) {
+func (a *attention) scoreWide(keys []reg.GPVirtual, scales, q, out reg.Register, ask bool) {
 	totals := a.zeros(2 * laneStep)
 	var k, s []reg.GPVirtual
 	for _, tile := range keys {
 		k, s = append(k, a.copyOf(tile)), append(s, a.copyOf(tile))
 		a.ADDQ(scales, s[len(s)-1])
+		if ask {
+			a.scalesAhead(s[len(s)-1], scales)
+		}
 	}
-	a.times("blocks", a.param("blocks"), 1, func() {
+	if ask {
+		a.SHRQ(operand.U8(1), scales) // values begin half way to scales
+	}
+	a.times(fmt.Sprint("blocks", ask), a.param("blocks"), 1, func() {
 		sums := make([]reg.VecVirtual, 2*laneStep)
 		for i := range sums {
 			sums[i] = a.vec()
@@ -78,6 +77,11 @@ func (a *attention) scoreWide(keys []reg.GPVirtual, scales, q, out reg.Register)
 			x, y := a.vec(), a.vec()
 			a.VMOVDQU32(at(k[0], 64*quad), x)
 			a.VMOVDQU32(at(k[1], 64*quad), y)
+			for i := range k {
+				if ask {
+					a.PREFETCHT1(operand.Mem{Base: k[i], Index: scales, Scale: 1, Disp: 64 * quad})
+				}
+			}
 			for l := range laneStep {
 				w := a.vec()
 				a.VPBROADCASTD(at(q, (quad*laneStep+l)*4), w)
@@ -95,6 +99,9 @@ func (a *attention) scoreWide(keys []reg.GPVirtual, scales, q, out reg.Register)
 		}
 		a.ADDQ(operand.I32(queryBlock), q)
 	})
+	if ask {
+		a.SHLQ(operand.U8(1), scales)
+	}
 	for l := range laneStep {
 		a.VMOVUPS(totals[2*l], at(out, l*scoreStride))
 		a.VMOVUPS(totals[2*l+1], at(out, l*scoreStride+tileFloats))
@@ -115,7 +122,7 @@ func (a *attention) addScaled(totals, sums, scales []reg.VecVirtual, query opera
 
 // scoreNarrow scores one tile for four lanes, two at a time for want of
 // registers, and moves q to the next ones.
-func (a *attention) scoreNarrow(tile, scales, q, out reg.Register) {
+func (a *attention) scoreNarrow(tile, scales, q, out reg.Register, ask bool) {
 	top, ones := a.words(0x80808080), a.words(0x00010001)
 	begin := a.copyOf(q)
 	for pair := range laneStep / 2 {
@@ -123,7 +130,7 @@ func (a *attention) scoreNarrow(tile, scales, q, out reg.Register) {
 		totals := a.zeros(4)
 		k, s := a.copyOf(tile), a.copyOf(tile)
 		a.ADDQ(scales, s)
-		a.times(fmt.Sprint("blocks", pair), a.param("blocks"), 1, func() {
+		a.times(fmt.Sprintf("blocks%d%t", pair, ask), a.param("blocks"), 1, func() {
 			sums := a.zeros(4)
 			for quad := range 8 {
 				x, y := a.vec(), a.vec()
@@ -264,7 +271,7 @@ func (a *attention) halves(v []reg.VecVirtual, w, offset reg.Register, disp int)
 
 // mixQ8 adds up 32 values of four lanes over a segment in integers.
 func (a *attention) mixQ8() {
-	a.function("mixQ8", "(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, ahead *int)",
+	a.function("mixQ8", "(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)",
 		"%s computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.")
 	out, stride, w, data := a.param("out"), a.param("stride"), a.param("w"), a.param("data")
 	if a.wide {
@@ -280,7 +287,7 @@ func (a *attention) mixQ8() {
 func (a *attention) mixWide(out, stride, w, data reg.Register) {
 	upper, lower := a.zeros(2*laneStep), a.zeros(2*laneStep)
 	tiles, codes := a.param("tiles"), a.copyOf(w)
-	keys, ahead := a.param("keys"), a.param("ahead")
+	keys, scales, ahead := a.param("keys"), a.param("scales"), a.param("ahead")
 	a.times("tiles", a.param("count"), 1, func() {
 		a.TESTQ(ahead, ahead)
 		a.JZ(operand.LabelRef("later"))
@@ -288,6 +295,7 @@ func (a *attention) mixWide(out, stride, w, data reg.Register) {
 		for line := 0; line < keyBlock; line += 64 {
 			a.PREFETCHT1(at(k, line))
 		}
+		a.PREFETCHT1(operand.Mem{Base: k, Index: scales, Scale: 1})
 		a.ADDQ(operand.U8(8), ahead)
 		a.Label("later")
 		v := a.next(data, tiles, 0)
