@@ -16,7 +16,8 @@ import (
 var factorsAt = map[gguf.Type][]int{
 	gguf.TypeQ4K: {0, 2}, gguf.TypeQ5K: {0, 2}, gguf.TypeQ6K: {208},
 	gguf.TypeQ8_0: {0}, gguf.TypeQ4_0: {0}, gguf.TypeQ5_0: {0}, gguf.TypeIQ4NL: {0},
-	gguf.TypeF16: {0}, gguf.TypeF32: nil, gguf.TypeBF16: nil,
+	gguf.TypeQ2K: {80, 82}, gguf.TypeQ3K: {108}, gguf.TypeIQ4XS: {0}, gguf.TypeQ4_1: {0, 2}, gguf.TypeQ5_1: {0, 2},
+	gguf.TypeF16: {0}, gguf.TypeMXFP4: nil, gguf.TypeF32: nil, gguf.TypeBF16: nil,
 }
 
 func tiledTypes() []gguf.Type {
@@ -42,6 +43,9 @@ func randomRows(rng *rand.Rand, t gguf.Type, rows, cols int) []byte {
 		}
 		if t == gguf.TypeBF16 {
 			binary.LittleEndian.PutUint16(src[b:], uint16(math.Float32bits(rng.Float32()-0.5)>>16))
+		}
+		if t == gguf.TypeMXFP4 {
+			src[b] = byte(118 + rng.IntN(8))
 		}
 		for _, at := range factorsAt[t] {
 			binary.LittleEndian.PutUint16(src[b+at:], F32ToF16(0.02*(rng.Float32()-0.5)))
@@ -304,15 +308,16 @@ func TestProductsAllocateNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, level := range Levels() {
 		c := NewCPU(2, level)
-		for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ8_0, gguf.TypeF16} {
+		for _, typ := range tiledTypes() {
 			rows, cols, n := 41, 512, 9
 			m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, weight, dst, row := randomFloats(rng, n*cols), randomFloats(rng, cols), make([]float32, n*rows), make([]float32, cols)
+			x, weight, row := randomFloats(rng, n*cols), randomFloats(rng, cols), make([]float32, cols)
+			dst, other := make([]float32, n*rows), make([]float32, n*rows)
 			if allocs := testing.AllocsPerRun(20, func() {
-				c.Products(x, n, Norm{Weight: weight}, Product{Dst: dst, W: m}, Product{Dst: dst, W: m, Add: true})
+				c.Products(x, n, Norm{Weight: weight}, Product{Dst: dst, W: m}, Product{Dst: other, W: m, Add: true})
 				c.Gated(dst, x, n, Norm{}, Product{W: m}, Product{W: m})
 				m.DecodeRow(row, 40)
 			}); allocs != 0 {
