@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/configs"
+	"weir/engine/kernel"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
 	"weir/tokenizer/chat"
@@ -80,14 +81,26 @@ func answersAsked() []defaultmodel.QA {
 	return list
 }
 
-// The embedded model gives its training answers word for word. With -all it is
-// asked every question; that takes minutes.
+// The embedded model gives its training answers word for word, at every level.
+// With -all it is asked every question; that takes minutes.
 func TestEmbeddedModelAnswersWordForWord(t *testing.T) {
+	levels := kernel.Levels()
+	if testing.Short() {
+		levels = levels[len(levels)-1:]
+	}
+	for _, level := range levels {
+		t.Run(level.String(), func(t *testing.T) { answersWordForWord(t, level) })
+	}
+}
+
+func answersWordForWord(t *testing.T, level kernel.Level) {
 	f, err := openModel("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := loadModel(configs.Default(), f, modelHooks{progress: func(int64, int64) {}})
+	c := configs.Default()
+	c.Engine.CPULevel = level.String()
+	m, err := loadModel(c, f, modelHooks{progress: func(int64, int64) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

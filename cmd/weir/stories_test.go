@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/engine/kernel"
 )
 
 const stories = "../../../shared/testdata/stories"
@@ -103,8 +104,8 @@ func complete(base string, st story, stream bool) (string, error) {
 }
 
 // The same text to the character, through HTTP: streaming and not, alone and
-// eight at once, whatever the blocks and chunks, and where the cache is so
-// small that sequences are preempted.
+// eight at once, whatever the blocks and chunks, at every level, and where the
+// cache is so small that sequences are preempted.
 func TestStoriesEqualTheReferenceThroughHTTP(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(stories, "greedy.json"))
 	if err != nil {
@@ -117,17 +118,26 @@ func TestStoriesEqualTheReferenceThroughHTTP(t *testing.T) {
 	for i := range list { // the tool that wrote the references ended each with an empty line
 		list[i].Completion = strings.TrimSuffix(list[i].Completion, "\n\n")
 	}
-	runs := []struct {
+	type run struct {
 		block, chunk int
 		tight        bool
-	}{{16, 16, true}, {64, 512, true}, {16, 16, false}, {16, 512, false}, {64, 16, false}, {64, 512, false}}
+		level        string
+	}
+	runs := []run{
+		{16, 16, true, "auto"}, {64, 512, true, "auto"}, {16, 16, false, "auto"},
+		{16, 512, false, "auto"}, {64, 16, false, "auto"}, {64, 512, false, "auto"},
+	}
+	for _, level := range kernel.Levels() {
+		runs = append(runs, run{16, 512, false, level.String()})
+	}
 	if testing.Short() {
 		runs, list = runs[:1], list[:4]
 	}
 	for _, c := range runs {
-		t.Run(fmt.Sprintf("block=%d,chunk=%d,tight=%v", c.block, c.chunk, c.tight), func(t *testing.T) {
+		t.Run(fmt.Sprintf("block=%d,chunk=%d,tight=%v,level=%s", c.block, c.chunk, c.tight, c.level), func(t *testing.T) {
 			s := startServer(t, func(conf *configs.Config) {
 				conf.Model.Path, conf.Model.ServedNames = filepath.Join(stories, "stories260K.gguf"), []string{"stories"}
+				conf.Engine.CPULevel = c.level
 				conf.Engine.KVType = "f32"       // as the reference's
 				conf.Scheduler.MaxModelLen = 192 // the file says 128, the reference went beyond
 				conf.Engine.BlockTokens, conf.Scheduler.PrefillChunk = c.block, c.chunk

@@ -123,7 +123,7 @@ func oracle(t *testing.T, f tiny, kv kernel.KVType, prompt []int32, tokens int) 
 	m := load(t, f.file(t))
 	ids := slices.Clone(prompt)
 	for range tokens {
-		l := allLogits(t, m, ids, kv, 16, len(ids), 2)
+		l := allLogits(t, m, kernel.AutoLevel, ids, kv, 16, len(ids), 2)
 		row := l[(len(ids)-1)*m.vocab:]
 		best := 0
 		for i := range row {
@@ -152,9 +152,8 @@ func TestGreedyEqualsTheModelRunAnewForEveryToken(t *testing.T) {
 
 // The metamorphic set: the same requests under other block sizes, chunks,
 // threads and pools, alone and together, with preemption and shared prefixes,
-// give the same tokens.
+// give the same tokens, at every level.
 func TestAnswersDoNotDependOnHowTheEngineIsRun(t *testing.T) {
-	f := families[1]
 	var requests []func() *inference.Request
 	shared := prompt(7, 40)
 	for i := range 8 {
@@ -170,8 +169,15 @@ func TestAnswersDoNotDependOnHowTheEngineIsRun(t *testing.T) {
 			return r
 		})
 	}
+	for _, level := range kernel.Levels() {
+		t.Run(level.String(), func(t *testing.T) { sameAnswers(t, families[1], level, requests) })
+	}
+}
+
+// sameAnswers runs requests one by one and then in every other way.
+func sameAnswers(t *testing.T, f tiny, level kernel.Level, requests []func() *inference.Request) {
 	var want []map[int][]int32
-	alone := start(t, f, Options{KVBlocks: 100})
+	alone := start(t, f, Options{KVBlocks: 100, Level: level})
 	for _, r := range requests {
 		want = append(want, ask(t, alone, r()).tokens)
 	}
@@ -184,6 +190,7 @@ func TestAnswersDoNotDependOnHowTheEngineIsRun(t *testing.T) {
 		{BlockTokens: 16, KVBlocks: 17, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1}},
 	} {
 		t.Run(fmt.Sprintf("block=%d,chunk=%d,blocks=%d", o.BlockTokens, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
+			o.Level = level
 			e := start(t, f, o)
 			for round := range 2 { // the second finds its prefixes cached
 				got := make([]answer, len(requests))
@@ -244,7 +251,7 @@ func TestLogprobsAreTheModelsOwn(t *testing.T) {
 	a := ask(t, e, r)
 	ids := slices.Concat(p, a.tokens[0])
 	m := load(t, f.file(t))
-	logits := allLogits(t, m, ids, kernel.KVF16, 16, len(ids), 1)
+	logits := allLogits(t, m, kernel.AutoLevel, ids, kernel.KVF16, 16, len(ids), 1)
 	want := func(pos int, id int32) float64 { // log softmax, by hand
 		row, sum := logits[pos*m.vocab:][:m.vocab], 0.0
 		for _, l := range row {

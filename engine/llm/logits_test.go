@@ -28,9 +28,9 @@ func needShared(t *testing.T, part string) string {
 }
 
 // allLogits runs tokens through the model in chunks and returns [len][vocab].
-func allLogits(t *testing.T, m *model, tokens []int32, kvType kernel.KVType, blockTokens, chunk, threads int) []float32 {
+func allLogits(t *testing.T, m *model, level kernel.Level, tokens []int32, kvType kernel.KVType, blockTokens, chunk, threads int) []float32 {
 	t.Helper()
-	c := kernel.NewCPU(threads, kernel.AutoLevel)
+	c := kernel.NewCPU(threads, level)
 	defer c.Close()
 	n := (len(tokens) + blockTokens - 1) / blockTokens
 	kv, err := kernel.NewKV(kernel.KVShape{Type: kvType, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: n + 1})
@@ -126,11 +126,13 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 				kvs = []kernel.KVType{c.kv}
 				tokens, ref = tokens[:16], ref[:16*m.vocab]
 			}
-			for _, kv := range kvs {
-				e := relativeL2(allLogits(t, m, tokens, kv, 16, 64, 2), ref)
-				t.Logf("%-17s kv %-5v relative L2 %.2e (limit %.0e)", c.name, kv, e, c.limit)
-				if kv == c.kv && e > c.limit {
-					t.Errorf("kv %v: relative L2 %.3e above %.0e", kv, e, c.limit)
+			for _, level := range kernel.Levels() {
+				for _, kv := range kvs {
+					e := relativeL2(allLogits(t, m, level, tokens, kv, 16, 64, 2), ref)
+					t.Logf("%-17s %-8v kv %-5v relative L2 %.2e (limit %.0e)", c.name, level, kv, e, c.limit)
+					if kv == c.kv && e > c.limit {
+						t.Errorf("%v, kv %v: relative L2 %.3e above %.0e", level, kv, e, c.limit)
+					}
 				}
 			}
 		})
@@ -138,23 +140,25 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 }
 
 // Same bits whatever the chunks, the blocks, the threads: the engine's first
-// promise, for every family and cache type.
+// promise, for every family, cache type and level.
 func TestLogitsAreTheSameHoweverTheWorkIsCut(t *testing.T) {
 	tokens := make([]int32, 70)
 	for i := range tokens {
 		tokens[i] = int32(i*i*7+i) % tinyVocab
 	}
+	cuts := [][3]int{{48, 33, 3}, {16, 16, 1}, {64, 1, 2}, {32, 7, 2}}
+	if testing.Short() {
+		cuts = cuts[:1]
+	}
 	for _, f := range families {
 		m := load(t, f.file(t))
-		for _, kv := range []kernel.KVType{kernel.KVF32, kernel.KVF16, kernel.KVQ8} {
-			want := allLogits(t, m, tokens, kv, 16, len(tokens), 1)
-			cuts := [][3]int{{48, 33, 3}, {16, 16, 1}, {64, 1, 2}, {32, 7, 2}}
-			if testing.Short() {
-				cuts = cuts[:1]
-			}
-			for _, c := range cuts {
-				if got := allLogits(t, m, tokens, kv, c[0], c[1], c[2]); !slices.Equal(got, want) {
-					t.Errorf("%s kv %v: blocks of %d, chunks of %d, %d threads: other bits", f.arch, kv, c[0], c[1], c[2])
+		for _, level := range kernel.Levels() {
+			for _, kv := range []kernel.KVType{kernel.KVF32, kernel.KVF16, kernel.KVQ8} {
+				want := allLogits(t, m, level, tokens, kv, 16, len(tokens), 1)
+				for _, c := range cuts {
+					if got := allLogits(t, m, level, tokens, kv, c[0], c[1], c[2]); !slices.Equal(got, want) {
+						t.Errorf("%s %v kv %v: blocks of %d, chunks of %d, %d threads: other bits", f.arch, level, kv, c[0], c[1], c[2])
+					}
 				}
 			}
 		}
