@@ -7,7 +7,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo un
 LDFLAGS    = -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-short test-race test-invariants fuzz lint format-check vet generate check-generate \
+.PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
         vectors golden size static-check cross smoke check clean
 
 help: ## list the targets
@@ -24,6 +24,9 @@ test-short: ## the tests without the slow ones
 
 test-race: ## every test under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+
+test-purego: ## the engine without assembly
+	$(GO) test -short -tags purego ./engine/...
 
 test-invariants: ## every test with broken contracts stopping where they happen
 	$(GO) test -tags invariants ./...
@@ -69,7 +72,7 @@ cross: ## compile for arm64 and for other systems
 smoke: build ## start the server, chat once, stop it with SIGTERM
 	@.ci/smoke ./weir
 
-check: format-check vet lint check-generate test test-race static-check cross smoke ## all that CI runs
+check: format-check vet lint check-generate test test-purego test-race static-check cross smoke ## all that CI runs
 
 clean: ## remove what the targets above built
 	rm -rf weir dist
