@@ -149,7 +149,7 @@ func quantizeSuper(dst []byte, x []float32) {
 // quantizeBlock takes as scale the one that fits the rounded values best, by
 // least squares: a block is short enough for that to matter.
 func quantizeBlock(dst []byte, x []float32) {
-	_, inverse := int8Scale(x)
+	scale, inverse := int8Scale(x)
 	var sum, square int32
 	fit := float32(0)
 	for i, v := range x {
@@ -160,7 +160,6 @@ func quantizeBlock(dst []byte, x []float32) {
 		fit += v * float32(q)
 	}
 	putQuad(dst, 32, uint32(-128*sum))
-	scale := float32(0)
 	if square > 0 {
 		scale = fit / float32(square)
 	}
@@ -170,7 +169,8 @@ func quantizeBlock(dst []byte, x []float32) {
 func roundInt8(v float32) int32 { return int32(math.RoundToEven(float64(v))) }
 
 // int8Scale is the scale that maps x to [-127,127], and its inverse; both are 0
-// where all values are.
+// where all values are. A value that is not finite makes a scale that is not:
+// it has to show in the result.
 func int8Scale(x []float32) (scale, inverse float32) {
 	top := float32(0)
 	for _, v := range x {

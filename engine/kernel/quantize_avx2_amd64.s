@@ -15,7 +15,7 @@ DATA unpackedOrder<>+28(SB)/4, $0x00000007
 GLOBL unpackedOrder<>(SB), RODATA|NOPTR, $32
 
 // func quantizeSuperAVX2(dst *float32, x *float32, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·quantizeSuperAVX2(SB), $0-24
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
@@ -35,68 +35,103 @@ TEXT ·quantizeSuperAVX2(SB), $0-24
 	VMOVDQU      unpackedOrder<>+0(SB), Y4
 
 loop:
-	VPAND        (CX), Y0, Y5
+	VPXOR        Y8, Y8, Y8
+	VPXOR        Y7, Y7, Y7
+	VPAND        (CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
+	VMOVAPS      Y6, Y5
 	VPAND        32(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        64(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        96(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        128(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        160(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        192(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        224(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        256(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        288(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        320(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        352(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        384(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        416(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        448(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        480(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        512(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        544(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        576(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        608(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        640(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        672(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        704(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        736(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        768(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        800(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        832(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        864(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        896(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        928(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        960(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPAND        992(CX), Y0, Y6
+	VFMADD231PS  Y8, Y6, Y7
 	VMAXPS       Y6, Y5, Y5
 	VPERM2F128   $0x01, Y5, Y5, Y6
 	VMAXPS       Y6, Y5, Y5
@@ -104,22 +139,29 @@ loop:
 	VMAXPS       Y6, Y5, Y5
 	VPSHUFD      $0xb1, Y5, Y6
 	VMAXPS       Y6, Y5, Y5
+	VPERM2F128   $0x01, Y7, Y7, Y6
+	VADDPS       Y6, Y7, Y7
+	VPSHUFD      $0x4e, Y7, Y6
+	VADDPS       Y6, Y7, Y7
+	VPSHUFD      $0xb1, Y7, Y6
+	VADDPS       Y6, Y7, Y7
 	VPXOR        Y6, Y6, Y6
 	VCMPPS       $0x04, Y6, Y5, Y6
-	VDIVPS       Y5, Y1, Y7
-	VANDPS       Y6, Y7, Y7
+	VDIVPS       Y5, Y1, Y8
+	VANDPS       Y6, Y8, Y8
+	VADDPS       Y7, Y5, Y5
 	VDIVPS       Y1, Y5, Y5
 	VMOVSS       X5, 336(AX)
-	VMULPS       (CX), Y7, Y5
+	VMULPS       (CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       32(CX), Y7, Y6
+	VMULPS       32(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       64(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       96(CX), Y7, Y9
+	VMULPS       64(CX), Y8, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       96(CX), Y8, Y9
 	VCVTPS2DQ    Y9, Y9
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y8, Y6
+	VPACKSSDW    Y9, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, (AX)
@@ -139,16 +181,16 @@ loop:
 	SHLL         $0x05, SI
 	NEGL         SI
 	MOVL         SI, 260(AX)
-	VMULPS       128(CX), Y7, Y5
+	VMULPS       128(CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       160(CX), Y7, Y6
+	VMULPS       160(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       192(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       224(CX), Y7, Y9
+	VMULPS       192(CX), Y8, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       224(CX), Y8, Y9
 	VCVTPS2DQ    Y9, Y9
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y8, Y6
+	VPACKSSDW    Y9, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, 32(AX)
@@ -168,16 +210,16 @@ loop:
 	SHLL         $0x05, SI
 	NEGL         SI
 	MOVL         SI, 268(AX)
-	VMULPS       256(CX), Y7, Y5
+	VMULPS       256(CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       288(CX), Y7, Y6
+	VMULPS       288(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       320(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       352(CX), Y7, Y9
+	VMULPS       320(CX), Y8, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       352(CX), Y8, Y9
 	VCVTPS2DQ    Y9, Y9
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y8, Y6
+	VPACKSSDW    Y9, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, 64(AX)
@@ -197,16 +239,16 @@ loop:
 	SHLL         $0x05, SI
 	NEGL         SI
 	MOVL         SI, 276(AX)
-	VMULPS       384(CX), Y7, Y5
+	VMULPS       384(CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       416(CX), Y7, Y6
+	VMULPS       416(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       448(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       480(CX), Y7, Y9
+	VMULPS       448(CX), Y8, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       480(CX), Y8, Y9
 	VCVTPS2DQ    Y9, Y9
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y8, Y6
+	VPACKSSDW    Y9, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, 96(AX)
@@ -226,16 +268,16 @@ loop:
 	SHLL         $0x05, SI
 	NEGL         SI
 	MOVL         SI, 284(AX)
-	VMULPS       512(CX), Y7, Y5
+	VMULPS       512(CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       544(CX), Y7, Y6
+	VMULPS       544(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       576(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       608(CX), Y7, Y9
+	VMULPS       576(CX), Y8, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       608(CX), Y8, Y9
 	VCVTPS2DQ    Y9, Y9
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y8, Y6
+	VPACKSSDW    Y9, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, 128(AX)
@@ -255,16 +297,16 @@ loop:
 	SHLL         $0x05, SI
 	NEGL         SI
 	MOVL         SI, 292(AX)
-	VMULPS       640(CX), Y7, Y5
+	VMULPS       640(CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       672(CX), Y7, Y6
+	VMULPS       672(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       704(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       736(CX), Y7, Y9
+	VMULPS       704(CX), Y8, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       736(CX), Y8, Y9
 	VCVTPS2DQ    Y9, Y9
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y8, Y6
+	VPACKSSDW    Y9, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, 160(AX)
@@ -284,16 +326,16 @@ loop:
 	SHLL         $0x05, SI
 	NEGL         SI
 	MOVL         SI, 300(AX)
-	VMULPS       768(CX), Y7, Y5
+	VMULPS       768(CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       800(CX), Y7, Y6
+	VMULPS       800(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       832(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       864(CX), Y7, Y9
+	VMULPS       832(CX), Y8, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       864(CX), Y8, Y9
 	VCVTPS2DQ    Y9, Y9
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y8, Y6
+	VPACKSSDW    Y9, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, 192(AX)
@@ -313,16 +355,16 @@ loop:
 	SHLL         $0x05, SI
 	NEGL         SI
 	MOVL         SI, 308(AX)
-	VMULPS       896(CX), Y7, Y5
+	VMULPS       896(CX), Y8, Y5
 	VCVTPS2DQ    Y5, Y5
-	VMULPS       928(CX), Y7, Y6
+	VMULPS       928(CX), Y8, Y6
 	VCVTPS2DQ    Y6, Y6
-	VMULPS       960(CX), Y7, Y8
-	VCVTPS2DQ    Y8, Y8
-	VMULPS       992(CX), Y7, Y7
+	VMULPS       960(CX), Y8, Y7
 	VCVTPS2DQ    Y7, Y7
+	VMULPS       992(CX), Y8, Y8
+	VCVTPS2DQ    Y8, Y8
 	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y7, Y8, Y6
+	VPACKSSDW    Y8, Y7, Y6
 	VPACKSSWB    Y6, Y5, Y5
 	VPERMD       Y5, Y4, Y5
 	VMOVDQU      Y5, 224(AX)

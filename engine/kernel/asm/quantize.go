@@ -135,8 +135,16 @@ func (q *quantizer) super() {
 	for i, v := range values {
 		q.VMOVUPS(at(q.x, 64*i), v)
 	}
+	nothing, zero := q.ZMM(), q.ZMM()
+	q.VPXORD(zero, zero, zero)
+	q.VMULPS(zero, values[0], nothing)
+	for _, v := range values[1:] {
+		q.VFMADD231PS(zero, v, nothing)
+	}
+	q.acrossLanes(nothing, zero, func() { q.VADDPS(zero, nothing, nothing) })
 	inverse := q.ZMM()
 	top := q.scales(values, magnitude, limit, inverse)
+	q.VADDPS(nothing, top, top) // a maximum may lose a NaN, a sum of products with 0 does not
 	for i, v := range values {
 		q.VMULPS(inverse, v, v)
 		q.VCVTPS2DQ(v, v)

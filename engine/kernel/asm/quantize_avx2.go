@@ -84,18 +84,23 @@ func (q *quantizer2) super() {
 	q.begin("quantizeSuperAVX2")
 	q.constants()
 	q.Label("loop")
-	top, t := q.YMM(), q.YMM()
+	top, t, nothing, zero := q.YMM(), q.YMM(), q.YMM(), q.YMM()
+	q.VPXOR(zero, zero, zero)
+	q.VPXOR(nothing, nothing, nothing)
 	for i := range 32 {
-		if i == 0 {
-			q.VPAND(at(q.x, 0), q.magnitude, top)
-			continue
-		}
 		q.VPAND(at(q.x, 32*i), q.magnitude, t)
-		q.VMAXPS(t, top, top)
+		q.VFMADD231PS(zero, t, nothing)
+		if i == 0 {
+			q.VMOVAPS(t, top)
+		} else {
+			q.VMAXPS(t, top, top)
+		}
 	}
 	q.across(top, t, func() { q.VMAXPS(t, top, top) })
+	q.across(nothing, t, func() { q.VADDPS(t, nothing, nothing) })
 	inverse, sums := q.YMM(), q.YMM()
 	q.inverse(top, inverse)
+	q.VADDPS(nothing, top, top) // a maximum may lose a NaN, a sum of products with 0 does not
 	q.VDIVPS(q.limit, top, top)
 	q.VMOVSS(top.AsX(), at(q.dst, 336))
 	low, high := q.GP32(), q.GP32()
