@@ -3,8 +3,8 @@ package kernel
 import "weir/engine/gguf"
 
 // HasProduct reports whether weights of a type have matrix products of their own
-// at a level. The others are decoded row by row and multiplied as floats, which
-// is several times slower.
+// at a level, as all supported ones do. Others would be decoded row by row and
+// multiplied as floats, which is some hundred times slower.
 func HasProduct(level Level, t gguf.Type) bool {
 	if level == AutoLevel {
 		level = BestLevel()

@@ -98,35 +98,31 @@ func dotQuads(sum *[tileLanes]int32, codes, acts []byte, m, n int) {
 func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var codes [superBlockValues * tileLanes]byte
 	expandBlock(t, codes[:], tile)
-	scales, factors := tile[f.tileBytes-320:], tile[f.tileBytes-64:]
-	if t == gguf.TypeQ6K {
-		scales, factors = tile[3072:], tile[3328:]
-	}
+	minima := false
 	for r := range m {
 		var isum, msum [tileLanes]int32
-		if t == gguf.TypeQ6K {
-			for j := range 16 {
-				sum := filled(panelInt(panel[256*m:], j*m+r))
-				dotQuads(&sum, codes[256*j:], panel[16*j*m+4*r:], m, 4)
-				for l := range isum {
-					isum[l] += int32(int8(scales[16*j+l])) * sum[l]
-				}
-			}
-		} else {
-			for j := range 8 {
-				var sum [tileLanes]int32
-				dotQuads(&sum, codes[512*j:], panel[32*j*m+4*r:], m, 8)
-				act := int32(int16(binary.LittleEndian.Uint16(panel[320*m+4*(j/2*m+r)+j%2*2:])))
-				for l := range isum {
-					isum[l] += int32(scales[16*j+l]) * sum[l]
-					msum[l] += int32(scales[128+32*(j/2)+2*l+j%2]) * act
-				}
-			}
+		switch t {
+		case gguf.TypeQ6K:
+			sums16(&isum, codes[:], tile[3072:], panel, m, r, 0)
+		case gguf.TypeQ3K:
+			sums16(&isum, codes[:], tile[1536:], panel, m, r, 3)
+		case gguf.TypeIQ4XS:
+			sumsIQ4XS(&isum, codes[:], tile[2048:], panel, m, r)
+		case gguf.TypeQ2K:
+			minima = true
+			sumsQ2K(&isum, &msum, codes[:], tile[1024:], panel, m, r)
+		default: // Q4_K and Q5_K
+			minima = true
+			sums32(&isum, &msum, codes[:], tile[f.tileBytes-320:], panel, m, r)
+		}
+		factors := tile[f.tileBytes-2*tileLanes:]
+		if minima {
+			factors = tile[f.tileBytes-4*tileLanes:]
 		}
 		scale := panelFloat(panel, 84*m+r)
 		for l := range isum {
 			v := scaleAt(factors, 2*l) * float32(isum[l])
-			if t != gguf.TypeQ6K {
+			if minima {
 				v -= scaleAt(factors, 32+2*l) * float32(msum[l])
 			}
 			total[r][l] += v * scale
@@ -138,13 +134,29 @@ func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, 
 func blockProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var codes [blockValues * tileLanes]byte
 	expandBlock(t, codes[:], tile)
-	factors := tile[f.tileBytes-2*tileLanes:]
+	if t == gguf.TypeQ4_1 || t == gguf.TypeQ5_1 {
+		minimumProduct(total, codes[:], tile[f.tileBytes-4*tileLanes:], panel, m)
+		return
+	}
+	var scales [tileLanes]float32
+	blockScales(t, &scales, tile[:f.tileBytes])
 	for r := range m {
 		sum := filled(panelInt(panel, 8*m+r) >> offsetShift(t))
 		dotQuads(&sum, codes[:], panel[4*r:], m, 8)
 		scale := panelFloat(panel, 9*m+r)
 		for l := range sum {
-			total[r][l] += float32(sum[l]) * scaleAt(factors, 2*l) * scale
+			total[r][l] += float32(sum[l]) * scales[l] * scale
+		}
+	}
+}
+
+// blockScales reads the scales at the end of a tile's block.
+func blockScales(t gguf.Type, scales *[tileLanes]float32, tile []byte) {
+	for l := range scales {
+		if t == gguf.TypeMXFP4 {
+			scales[l] = halfE8M0(tile[len(tile)-tileLanes+l])
+		} else {
+			scales[l] = scaleAt(tile, len(tile)-2*tileLanes+2*l)
 		}
 	}
 }
@@ -155,7 +167,7 @@ func offsetShift(t gguf.Type) int {
 	switch t {
 	case gguf.TypeQ4_0:
 		return 4
-	case gguf.TypeQ5_0:
+	case gguf.TypeQ5_0, gguf.TypeMXFP4:
 		return 3
 	default:
 		return 0

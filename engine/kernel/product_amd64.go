@@ -34,6 +34,30 @@ var products512 = map[gguf.Type]*productFuncs{
 		one: [panelRows + 1]productFunc{nil, productIQ4NLx1AVX512, productIQ4NLx2AVX512, productIQ4NLx3AVX512, productIQ4NLx4AVX512, productIQ4NLx5AVX512, productIQ4NLx6AVX512, productIQ4NLx7AVX512, productIQ4NLx8AVX512},
 		two: [panelRows + 1]productFunc{4: productIQ4NLx4PairAVX512, 5: productIQ4NLx5PairAVX512, 6: productIQ4NLx6PairAVX512},
 	},
+	gguf.TypeQ3K: {
+		one: [panelRows + 1]productFunc{nil, productQ3Kx1AVX512, productQ3Kx2AVX512, productQ3Kx3AVX512, productQ3Kx4AVX512, productQ3Kx5AVX512, productQ3Kx6AVX512, productQ3Kx7AVX512, productQ3Kx8AVX512},
+		two: [panelRows + 1]productFunc{4: productQ3Kx4PairAVX512, 5: productQ3Kx5PairAVX512, 6: productQ3Kx6PairAVX512},
+	},
+	gguf.TypeQ4_1: {
+		one: [panelRows + 1]productFunc{nil, productQ41x1AVX512, productQ41x2AVX512, productQ41x3AVX512, productQ41x4AVX512, productQ41x5AVX512, productQ41x6AVX512, productQ41x7AVX512, productQ41x8AVX512},
+		two: [panelRows + 1]productFunc{4: productQ41x4PairAVX512, 5: productQ41x5PairAVX512, 6: productQ41x6PairAVX512},
+	},
+	gguf.TypeQ5_1: {
+		one: [panelRows + 1]productFunc{nil, productQ51x1AVX512, productQ51x2AVX512, productQ51x3AVX512, productQ51x4AVX512, productQ51x5AVX512, productQ51x6AVX512, productQ51x7AVX512, productQ51x8AVX512},
+		two: [panelRows + 1]productFunc{4: productQ51x4PairAVX512, 5: productQ51x5PairAVX512, 6: productQ51x6PairAVX512},
+	},
+	gguf.TypeIQ4XS: {
+		one: [panelRows + 1]productFunc{nil, productIQ4XSx1AVX512, productIQ4XSx2AVX512, productIQ4XSx3AVX512, productIQ4XSx4AVX512, productIQ4XSx5AVX512, productIQ4XSx6AVX512, productIQ4XSx7AVX512, productIQ4XSx8AVX512},
+		two: [panelRows + 1]productFunc{4: productIQ4XSx4PairAVX512, 5: productIQ4XSx5PairAVX512, 6: productIQ4XSx6PairAVX512},
+	},
+	gguf.TypeQ2K: {
+		one: [panelRows + 1]productFunc{nil, productQ2Kx1AVX512, productQ2Kx2AVX512, productQ2Kx3AVX512, productQ2Kx4AVX512, productQ2Kx5AVX512, productQ2Kx6AVX512, productQ2Kx7AVX512, productQ2Kx8AVX512},
+		two: [panelRows + 1]productFunc{4: productQ2Kx4PairAVX512, 5: productQ2Kx5PairAVX512, 6: productQ2Kx6PairAVX512},
+	},
+	gguf.TypeMXFP4: {
+		one: [panelRows + 1]productFunc{nil, productMXFP4x1AVX512, productMXFP4x2AVX512, productMXFP4x3AVX512, productMXFP4x4AVX512, productMXFP4x5AVX512, productMXFP4x6AVX512, productMXFP4x7AVX512, productMXFP4x8AVX512},
+		two: [panelRows + 1]productFunc{4: productMXFP4x4PairAVX512, 5: productMXFP4x5PairAVX512, 6: productMXFP4x6PairAVX512},
+	},
 	gguf.TypeF32: {
 		one: [panelRows + 1]productFunc{nil, productF32x1AVX512, productF32x2AVX512, productF32x3AVX512, productF32x4AVX512, productF32x5AVX512, productF32x6AVX512, productF32x7AVX512, productF32x8AVX512},
 		two: [panelRows + 1]productFunc{4: productF32x4PairAVX512, 5: productF32x5PairAVX512, 6: productF32x6PairAVX512},
@@ -57,6 +81,12 @@ var products256 = map[gguf.Type]*productFuncs{
 	gguf.TypeQ4_0:  {one: [panelRows + 1]productFunc{nil, productQ40x1AVX2, productQ40x2AVX2, productQ40x3AVX2, productQ40x4AVX2}},
 	gguf.TypeQ5_0:  {one: [panelRows + 1]productFunc{nil, productQ50x1AVX2, productQ50x2AVX2, productQ50x3AVX2, productQ50x4AVX2}},
 	gguf.TypeIQ4NL: {one: [panelRows + 1]productFunc{nil, productIQ4NLx1AVX2, productIQ4NLx2AVX2, productIQ4NLx3AVX2, productIQ4NLx4AVX2}},
+	gguf.TypeQ3K:   {one: [panelRows + 1]productFunc{nil, productQ3Kx1AVX2, productQ3Kx2AVX2, productQ3Kx3AVX2, productQ3Kx4AVX2}},
+	gguf.TypeQ4_1:  {one: [panelRows + 1]productFunc{nil, productQ41x1AVX2, productQ41x2AVX2, productQ41x3AVX2, productQ41x4AVX2}},
+	gguf.TypeQ5_1:  {one: [panelRows + 1]productFunc{nil, productQ51x1AVX2, productQ51x2AVX2, productQ51x3AVX2, productQ51x4AVX2}},
+	gguf.TypeIQ4XS: {one: [panelRows + 1]productFunc{nil, productIQ4XSx1AVX2, productIQ4XSx2AVX2, productIQ4XSx3AVX2, productIQ4XSx4AVX2}},
+	gguf.TypeQ2K:   {one: [panelRows + 1]productFunc{nil, productQ2Kx1AVX2, productQ2Kx2AVX2, productQ2Kx3AVX2, productQ2Kx4AVX2}},
+	gguf.TypeMXFP4: {one: [panelRows + 1]productFunc{nil, productMXFP4x1AVX2, productMXFP4x2AVX2, productMXFP4x3AVX2, productMXFP4x4AVX2}},
 	gguf.TypeF32:   {one: [panelRows + 1]productFunc{nil, productF32x1AVX2, productF32x2AVX2, productF32x3AVX2, productF32x4AVX2}},
 	gguf.TypeF16:   {one: [panelRows + 1]productFunc{nil, productF16x1AVX2, productF16x2AVX2, productF16x3AVX2, productF16x4AVX2}},
 	gguf.TypeBF16:  {one: [panelRows + 1]productFunc{nil, productBF16x1AVX2, productBF16x2AVX2, productBF16x3AVX2, productBF16x4AVX2}},

@@ -37,7 +37,13 @@ func randomRows(rng *rand.Rand, t gguf.Type, rows, cols int) []byte {
 	for i := range src {
 		src[i] = byte(rng.Uint32())
 	}
-	for b := 0; b < len(src); b += f.rowBytes {
+	tameFactors(rng, t, src)
+	return src
+}
+
+// tameFactors gives rows of blocks factors near one hundredth.
+func tameFactors(rng *rand.Rand, t gguf.Type, src []byte) {
+	for b := 0; b < len(src); b += formats[t].rowBytes {
 		if t == gguf.TypeF32 {
 			putQuad(src, b, math.Float32bits(rng.Float32()-0.5))
 		}
@@ -51,7 +57,6 @@ func randomRows(rng *rand.Rand, t gguf.Type, rows, cols int) []byte {
 			binary.LittleEndian.PutUint16(src[b+at:], F32ToF16(0.02*(rng.Float32()-0.5)))
 		}
 	}
-	return src
 }
 
 func randomFloats(rng *rand.Rand, n int) []float32 {
@@ -60,6 +65,18 @@ func randomFloats(rng *rand.Rand, n int) []float32 {
 		x[i] = float32(rng.NormFloat64())
 	}
 	return x
+}
+
+// TestEveryTypeHasProducts: no type that a file may hold is left to be decoded
+// row by row.
+func TestEveryTypeHasProducts(t *testing.T) {
+	for _, level := range Levels() {
+		for _, typ := range gguf.SupportedTypes() {
+			if !HasProduct(level, typ) {
+				t.Errorf("%v has none at level %v", typ, level)
+			}
+		}
+	}
 }
 
 // TestTilesKeepEveryBit packs rows and takes them out again.
@@ -127,7 +144,15 @@ func checkProduct(t *testing.T, c *CPU, rng *rand.Rand, typ gguf.Type, rows, col
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, bias, before := randomFloats(rng, n*cols), randomFloats(rng, rows), randomFloats(rng, n*rows)
+	compareProduct(t, c, m, randomFloats(rng, n*cols), randomFloats(rng, rows), randomFloats(rng, n*rows))
+}
+
+// compareProduct compares a product of the rows of x, added to before, with the
+// sums.
+func compareProduct(t *testing.T, c *CPU, m *Matrix, x, bias, before []float32) {
+	t.Helper()
+	rows, cols := m.Rows, m.Cols
+	n := len(x) / cols
 	got := slices.Clone(before)
 	c.Products(x, n, Norm{}, Product{Dst: got, W: m, Bias: bias, Add: true})
 	w, seen := make([]float32, cols), rounded(m.format, x)
@@ -143,6 +168,63 @@ func checkProduct(t *testing.T, c *CPU, rng *rand.Rand, typ gguf.Type, rows, col
 				t.Fatalf("%d x %d by %d rows: output %d of row %d is %v, want %v", rows, cols, n, o, r, got[r*rows+o], sum)
 			}
 		}
+	}
+}
+
+// TestProductsHoldAtTheExtremes multiplies codes and scales that are all the same
+// bits with activations of the largest magnitude: no partial sum may overflow.
+func TestProductsHoldAtTheExtremes(t *testing.T) {
+	for _, level := range Levels() {
+		c := NewCPU(1, level)
+		for _, typ := range tiledTypes() {
+			f := formats[typ]
+			if f.kind == kindFloat {
+				continue
+			}
+			rows, cols, n := tileLanes, 2*f.values, 9
+			for _, fill := range []byte{0x00, 0x0f, 0x20, 0x7f, 0x80, 0x88, 0xf0, 0xff} {
+				src := bytes.Repeat([]byte{fill}, rows*2*f.rowBytes)
+				tameFactors(rand.New(rand.NewPCG(11, uint64(fill))), typ, src)
+				m, err := NewMatrix(typ, rows, cols, src)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := make([]float32, n*cols)
+				for i := range x {
+					x[i] = [3]float32{1, -1, float32(1 - i&2)}[i/cols%3]
+				}
+				t.Run(fmt.Sprintf("%v/%v/%#02x", level, typ, fill), func(t *testing.T) {
+					compareProduct(t, c, m, x, make([]float32, rows), make([]float32, n*rows))
+				})
+			}
+		}
+		c.Close()
+	}
+}
+
+// TestEveryExponentOfMXFP4 multiplies rows whose scales are the powers of two from
+// the smallest, which are subnormal, to where 127 times one leaves float32.
+func TestEveryExponentOfMXFP4(t *testing.T) {
+	const rows = 249
+	src := make([]byte, rows*mxfp4Bytes)
+	for e := range rows {
+		src[e*mxfp4Bytes], src[e*mxfp4Bytes+1] = byte(e), 1
+	}
+	m, err := NewMatrix(gguf.TypeMXFP4, rows, blockValues, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, got := make([]float32, blockValues), make([]float32, rows)
+	x[0] = 1
+	for _, level := range Levels() {
+		c := NewCPU(1, level)
+		c.MatMul(got, m, x, 1, nil)
+		for e, v := range got {
+			if want := math.Ldexp(1, e-128); !(math.Abs(float64(v)/want-1) <= 1e-6) {
+				t.Errorf("%v: a scale of 2^(%d-128) gives %g, want %g", level, e, v, want)
+			}
+		}
+		c.Close()
 	}
 }
 
@@ -270,7 +352,8 @@ func BenchmarkProducts(b *testing.B) {
 	for _, level := range Levels()[1:] {
 		c := NewCPU(1, level)
 		defer c.Close()
-		for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K, gguf.TypeQ8_0, gguf.TypeQ4_0, gguf.TypeF16} {
+		for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K, gguf.TypeQ8_0, gguf.TypeQ4_0,
+			gguf.TypeQ2K, gguf.TypeQ3K, gguf.TypeQ4_1, gguf.TypeQ5_1, gguf.TypeIQ4XS, gguf.TypeMXFP4, gguf.TypeF16} {
 			for _, n := range []int{1, 4, 8, 16, 64, 512} {
 				b.Run(fmt.Sprintf("%v/%v/%d", level, typ, n), func(b *testing.B) { benchProduct(b, c, typ, 2048, 2048, n) })
 			}

@@ -38,13 +38,19 @@ type format struct {
 // formats are the types that have products of their own; the others are
 // decoded row by row.
 var formats = map[gguf.Type]*format{
+	gguf.TypeQ2K:   {kindSuper, superBlockValues, q2kBytes, q2kTileBytes, packQ2K},
+	gguf.TypeQ3K:   {kindSuper, superBlockValues, q3kBytes, q3kTileBytes, packQ3K},
 	gguf.TypeQ4K:   {kindSuper, superBlockValues, q4kBytes, q4kTileBytes, packQ4K},
 	gguf.TypeQ5K:   {kindSuper, superBlockValues, q5kBytes, q5kTileBytes, packQ5K},
 	gguf.TypeQ6K:   {kindSuper, superBlockValues, q6kBytes, q6kTileBytes, packQ6K},
+	gguf.TypeIQ4XS: {kindSuper, superBlockValues, iq4xsBytes, iq4xsTileBytes, packIQ4XS},
 	gguf.TypeQ8_0:  {kindBlock, blockValues, q80Bytes, tileLanes * q80Bytes, packQ80},
 	gguf.TypeQ4_0:  {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
+	gguf.TypeQ4_1:  {kindBlock, blockValues, q41Bytes, tileLanes * q41Bytes, packQ41},
 	gguf.TypeQ5_0:  {kindBlock, blockValues, q50Bytes, tileLanes * q50Bytes, packQ50},
+	gguf.TypeQ5_1:  {kindBlock, blockValues, q51Bytes, tileLanes * q51Bytes, packQ51},
 	gguf.TypeIQ4NL: {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
+	gguf.TypeMXFP4: {kindBlock, blockValues, mxfp4Bytes, mxfp4TileBytes, packMXFP4},
 	gguf.TypeF32:   {kindFloat, 1, 4, tileLanes * 4, packF32},
 	gguf.TypeF16:   {kindFloat, 1, 2, tileLanes * 2, packF16},
 	gguf.TypeBF16:  {kindFloat, 1, 2, tileLanes * 2, packF16},
@@ -54,18 +60,30 @@ var formats = map[gguf.Type]*format{
 // switch, since what passes through function values escapes to the heap.)
 func unpackBlock(t gguf.Type, block, tile []byte, lane int) {
 	switch t {
+	case gguf.TypeQ2K:
+		unpackQ2K(block, tile, lane)
+	case gguf.TypeQ3K:
+		unpackQ3K(block, tile, lane)
 	case gguf.TypeQ4K:
 		unpackQ4K(block, tile, lane)
 	case gguf.TypeQ5K:
 		unpackQ5K(block, tile, lane)
 	case gguf.TypeQ6K:
 		unpackQ6K(block, tile, lane)
+	case gguf.TypeIQ4XS:
+		unpackIQ4XS(block, tile, lane)
 	case gguf.TypeQ8_0:
 		unpackQ80(block, tile, lane)
 	case gguf.TypeQ4_0, gguf.TypeIQ4NL:
 		unpackQ40(block, tile, lane)
+	case gguf.TypeQ4_1:
+		unpackQ41(block, tile, lane)
 	case gguf.TypeQ5_0:
 		unpackQ50(block, tile, lane)
+	case gguf.TypeQ5_1:
+		unpackQ51(block, tile, lane)
+	case gguf.TypeMXFP4:
+		unpackMXFP4(block, tile, lane)
 	case gguf.TypeF32:
 		unpackF32(block, tile, lane)
 	default: // F16 and BF16
@@ -77,18 +95,26 @@ func unpackBlock(t gguf.Type, block, tile []byte, lane int) {
 // bytes, for the portable products.
 func expandBlock(t gguf.Type, codes, tile []byte) {
 	switch t {
+	case gguf.TypeQ2K:
+		expandQ2K(codes, tile)
+	case gguf.TypeQ3K:
+		expandQ3K(codes, tile)
 	case gguf.TypeQ4K:
 		expandQ4K(codes, tile)
 	case gguf.TypeQ5K:
 		expandQ5K(codes, tile)
 	case gguf.TypeQ6K:
 		expandQ6K(codes, tile)
+	case gguf.TypeIQ4XS:
+		expandIQ4XS(codes, tile)
 	case gguf.TypeQ8_0:
 		expandQ80(codes, tile)
-	case gguf.TypeQ4_0:
+	case gguf.TypeQ4_0, gguf.TypeQ4_1:
 		expandQ40(codes, tile)
-	case gguf.TypeQ5_0:
+	case gguf.TypeQ5_0, gguf.TypeQ5_1:
 		expandQ50(codes, tile)
+	case gguf.TypeMXFP4:
+		expandMXFP4(codes, tile)
 	default: // IQ4_NL; floats have no codes
 		expandIQ4NL(codes, tile)
 	}

@@ -28,6 +28,15 @@ var nonlinearValues = [16]int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 2
 
 const rodata = attr.RODATA | attr.NOPTR
 
+// table16 defines a symbol of sixteen bytes.
+func table16(ctx *build.Context, name string, values [16]int, offset int) {
+	ctx.StaticGlobal(name)
+	ctx.DataAttributes(rodata)
+	for i, v := range values {
+		ctx.AddDatum(i, operand.U8(uint8(int8(v+offset))))
+	}
+}
+
 // productSignature: dst [rows][stride bytes] takes 16 outputs of each row; tile
 // and panel are laid out as tile.go and panel.go say; blocks counts the blocks
 // of one row; bias is 16 floats or nil; add is 1 to add to dst.
@@ -37,11 +46,7 @@ const productSignature = "func(dst *float32, stride int, tile *byte, panel *byte
 // 1 to 8 activation rows. Lanes are weight rows, so no sum crosses lanes and
 // each output's order of additions is the same whatever the number of rows.
 func blockProducts(ctx *build.Context) {
-	ctx.StaticGlobal(nonlinear)
-	ctx.DataAttributes(rodata)
-	for i, v := range nonlinearValues {
-		ctx.AddDatum(i, operand.U8(uint8(v+128)))
-	}
+	table16(ctx, nonlinear, nonlinearValues, 128)
 	for _, k := range []struct {
 		name      string
 		tileBytes int // of a block
@@ -625,12 +630,17 @@ func (p *product) iq4nl() {
 	p.block32(256, 0, func() {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
-			for _, w := range p.w {
-				p.VPSHUFB(w, table, w)
-			}
+			p.lookup(table)
 			p.dot(kq)
 		}
 	})
+}
+
+// lookup replaces the codes in p.w by what they stand for.
+func (p *product) lookup(table reg.VecVirtual) {
+	for _, w := range p.w {
+		p.VPSHUFB(w, table, w)
+	}
 }
 
 // floats is the loop over columns; a panel holds [column][row] floats. Of two

@@ -18,11 +18,7 @@ const maxRowsAVX2 = 4
 // others. Integers are exact and floats in the order of the AVX-512 products, so
 // both levels give the same bits.
 func blockProductsAVX2(ctx *build.Context) {
-	ctx.StaticGlobal(nonlinear)
-	ctx.DataAttributes(rodata)
-	for i, v := range nonlinearValues {
-		ctx.AddDatum(i, operand.U8(uint8(int8(v))))
-	}
+	table16(ctx, nonlinear, nonlinearValues, 0)
 	for _, k := range []struct {
 		name      string
 		tileBytes int
@@ -460,9 +456,7 @@ func (p *product2) q50() {
 }
 
 func (p *product2) iq4nl() {
-	table := p.YMM()
-	p.VBROADCASTI128(operand.NewDataAddr(operand.NewStaticSymbol(nonlinear), 0), table)
-	low := p.constant(0x0f0f0f0f)
+	table, low := p.table16(nonlinear), p.constant(0x0f0f0f0f)
 	p.ones = p.constant(0x00010001)
 	p.block32(256, 0, false, func(half int) {
 		for kq := range 8 {

@@ -25,6 +25,8 @@ type family struct {
 var families = []family{
 	{"engine/kernel", "kernel", "block_product", blockProducts},
 	{"engine/kernel", "kernel", "block_product_avx2", blockProductsAVX2},
+	{"engine/kernel", "kernel", "block_product_more", moreProducts},
+	{"engine/kernel", "kernel", "block_product_more_avx2", moreProductsAVX2},
 	{"engine/kernel", "kernel", "quantize", quantizers},
 	{"engine/kernel", "kernel", "quantize_avx2", quantizersAVX2},
 	{"engine/kernel", "kernel", "vector", vectors},
