@@ -30,6 +30,7 @@ var families = []family{
 	{"engine/kernel", "kernel", "quantize", quantizers},
 	{"engine/kernel", "kernel", "quantize_avx2", quantizersAVX2},
 	{"engine/kernel", "kernel", "vector", vectors},
+	{"engine/kernel", "kernel", "reduce", reductions},
 	{"engine/kernel", "kernel", "attention", attentions},
 	{"engine/kernel", "kernel", "pause", pauses},
 	{"internal/roofline", "roofline", "limit", rooflines},
