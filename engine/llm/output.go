@@ -56,6 +56,9 @@ func (o *outputs) init(e *Engine) {
 	o.e = e
 	o.raw = make([][]float32, e.cpu.Threads())
 	o.work = make([]sample.Scratch, e.cpu.Threads())
+	for i := range o.work {
+		o.work[i].Level = e.cpu.Level()
+	}
 }
 
 func (o *outputs) reset() {
@@ -125,13 +128,13 @@ func (o *outputs) row(worker, i int) {
 	c := &o.plan.Chunks[r.chunk]
 	j := c.User.(*job)
 	logits := o.logits[(i-o.tile)*o.e.model.vocab:][:o.e.model.vocab]
-	if !sample.Finite(logits) {
+	if !o.work[worker].Finite(logits) {
 		r.err = fmt.Errorf("%w: the model gave no finite logit at position %d", inference.ErrInternal, r.pos)
 		return
 	}
 	if next := r.pos + 1; j.req.PromptLogprobs >= 0 && next < len(j.req.Prompt) {
 		id := j.req.Prompt[next]
-		lp, top := sample.Logprob(logits, id, j.req.PromptLogprobs)
+		lp, top := o.work[worker].Logprob(logits, id, j.req.PromptLogprobs)
 		r.prompt = inference.Event{Kind: inference.EventPrompt, Token: id, Logprob: lp, Top: top}
 	}
 	if r.draft >= 0 && c.Samples > 0 {
@@ -159,7 +162,7 @@ func (o *outputs) sample(worker int, r *outputRow, c *scheduler.Chunk, logits []
 		ev := inference.Event{Kind: inference.EventToken, Choice: choice}
 		ev.Token = j.samplers[choice].Sample(row, &o.work[worker])
 		if j.req.Sampling.Logprobs >= 0 {
-			ev.Logprob, ev.Top = sample.Logprob(logits, ev.Token, j.req.Sampling.Logprobs)
+			ev.Logprob, ev.Top = o.work[worker].Logprob(logits, ev.Token, j.req.Sampling.Logprobs)
 		}
 		r.samples = append(r.samples, ev)
 	}

@@ -4,97 +4,201 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"weir/engine/kernel"
+	"weir/internal/inference"
 )
 
-// filter narrows the candidates by min_p, top_k, typical_p and top_p, in this order
-// (vLLM takes min_p first too; typical_p stands where llama.cpp has it). Every
-// filter keeps at least one candidate. Ties keep vocabulary order.
-func (s *Sampler) filter(cand []candidate) []candidate {
-	if s.p.MinP > 0 {
-		cand = minP(cand, min(s.p.MinP, 1))
-	}
-	if k := s.p.TopK; k > 0 && k < len(cand) {
-		best(cand, k)
-		cand = cand[:k]
-	}
-	if s.p.TypicalP < 1 {
-		cand = typicalP(cand, s.p.TypicalP)
-	}
-	if s.p.TopP < 1 {
-		cand = topP(cand, s.p.TopP)
-	}
-	return cand
+// filters tells whether any token may be filtered out.
+func (s *Sampler) filters() bool {
+	return s.p.MinP > 0 || s.p.TopK > 0 || s.p.TypicalP < 1 || s.p.TopP < 1
 }
 
-// better orders by weight, then by id, so that the order is total.
+// filter narrows the running to min_p, top_k, typical_p and top_p, in this
+// order (vLLM takes min_p first too; typical_p stands where llama.cpp has it).
+// Every filter keeps at least one token. Better is the higher weight, of
+// equals the lower id. x holds the weights, and 0 for what a filter leaves
+// out although it weighs enough; top is the highest logit, whose weight is 1.
+func (s *Sampler) filter(x []float32, w *Scratch, top float32) {
+	w.least, w.count = math.SmallestNonzeroFloat32, len(x)
+	if s.p.MinP > 0 {
+		w.least = max(w.least, min(s.p.MinP, 1))
+		w.sum(x)
+	}
+	if k := s.p.TopK; k > 0 && k < w.count {
+		w.keep(x, target{k, math.Inf(1)}, w.kth(k, top, s.p.Temperature))
+		w.sum(x)
+	}
+	if s.p.TypicalP < 1 {
+		w.typical(x, s.p.TypicalP)
+		w.sum(x)
+	}
+	if s.p.TopP < 1 {
+		// All below this weight together weigh too little to be needed.
+		total := w.total()
+		idle := total * (1 - float64(s.p.TopP)) / float64(w.count)
+		w.keep(x, target{math.MaxInt, total * float64(s.p.TopP)}, float32(idle))
+		w.sum(x)
+	}
+}
+
+// sum brings w.sums and w.count up to date.
+func (w *Scratch) sum(x []float32) {
+	w.count = kernel.BlockSums(w.Level, w.sums, x, w.least).Count
+}
+
+// target is how far down a filter keeps: the best tokens, up to the one that
+// makes them count, or that brings their weight to mass (for top_p, the
+// smallest set of likeliest tokens whose share reaches p, Holtzman et al. 2020).
+type target struct {
+	count int
+	mass  float64
+}
+
+func (t target) reached(count int, mass float64) bool {
+	return count > 0 && (count >= t.count || mass >= t.mass)
+}
+
+// window is how many tokens around a boundary are few enough to be looked at
+// one by one.
+const window = 512
+
+// keep narrows the running to a target. It closes in on the weight of the
+// last token kept: those from lo up reach the target (or are all there are),
+// those above hi do not. guess is where it looks first.
+func (w *Scratch) keep(x []float32, goal target, guess float32) {
+	lo, hi := w.least, float32(1)
+	from, above, mass := w.count, 0, 0.0 // how many from lo up, at most; what is above hi
+	for t := guess; from-above > window && lo < hi; t = between(lo, hi) {
+		if !(t > lo && t <= hi) {
+			t = between(lo, hi)
+		}
+		part := kernel.BlockSums(w.Level, w.sums, x, t)
+		if sum := w.total(); goal.reached(part.Count, sum) {
+			lo, from = part.Lowest, part.Count
+		} else {
+			hi, above, mass = part.Below, part.Count, sum
+		}
+	}
+	if lo <= hi {
+		w.cut(x, goal, lo, hi, above, mass)
+	}
+}
+
+// cut finds the last token kept among those with weights in [lo,hi], where
+// above tokens of weight mass are better. One is left out by its weight, or if
+// that equals the last one's, by setting it to 0.
+func (w *Scratch) cut(x []float32, goal target, lo, hi float32, above int, mass float64) {
+	ids := w.find(x, lo, hi)
+	if lo == hi { // many ties, in order
+		for i := range ids {
+			above++
+			if mass += float64(lo); goal.reached(above, mass) {
+				drop(x, ids[i+1:])
+				break
+			}
+		}
+		w.least = lo
+		return
+	}
+	cand := w.cand[:0]
+	for _, id := range ids {
+		cand = append(cand, candidate{id, x[id], float64(x[id])})
+	}
+	w.cand = cand
+	if last := boundary(cand, goal, above, mass); last < len(cand) {
+		w.least = cand[last].weight
+		for _, c := range cand[last+1:] {
+			if c.weight == w.least {
+				x[c.id] = 0
+			}
+		}
+	}
+}
+
+// boundary moves the best candidates to the front, up to the one at which
+// they reach the goal, and returns its index; len(cand) if they do not reach
+// it. above tokens of weight mass are better than all of them. It is
+// quickselect by weight: nothing is sorted.
+func boundary(cand []candidate, goal target, above int, mass float64) int {
+	lo, end := 0, len(cand)
+	for hi := end; lo < hi; {
+		p := lo + partition(cand[lo:hi])
+		sum := 0.0
+		for _, c := range cand[lo:p] {
+			sum += float64(c.weight)
+		}
+		if goal.reached(above+p-lo, mass+sum) {
+			hi, end = p, p-1
+			continue
+		}
+		above, mass = above+p+1-lo, mass+sum+float64(cand[p].weight)
+		if goal.reached(above, mass) {
+			return p
+		}
+		lo = p + 1
+	}
+	return end
+}
+
+func drop(x []float32, ids []inference.TokenID) {
+	for _, id := range ids {
+		x[id] = 0
+	}
+}
+
+// between halves the floats from lo to hi, both above 0: what it gives is
+// above lo.
+func between(lo, hi float32) float32 {
+	a, b := math.Float32bits(lo), math.Float32bits(hi)
+	return math.Float32frombits(a + (b-a+1)/2)
+}
+
+// kth is a weight that at least k tokens have, as so many blocks do: 0 where
+// there are fewer blocks.
+func (w *Scratch) kth(k int, top, temperature float32) float32 {
+	if k > len(w.maxima) {
+		return 0
+	}
+	x, sum := [1]float32{w.highest(k)}, [1]float64{}
+	kernel.BlockWeights(w.Level, sum[:], x[:], top, temperature)
+	return x[0]
+}
+
+// highest is the k-th highest of the blocks' maxima.
+func (w *Scratch) highest(k int) float32 {
+	copy(w.sorted, w.maxima)
+	slices.Sort(w.sorted)
+	return w.sorted[len(w.sorted)-k]
+}
+
+// typical narrows the running to the tokens whose surprise is nearest to the
+// entropy, until their share reaches p (Meister et al. 2022).
+func (w *Scratch) typical(x []float32, p float32) {
+	total, entropy := w.total(), 0.0
+	cand := w.cand[:0]
+	for _, id := range w.find(x, w.least, 1) {
+		q := float64(x[id]) / total
+		surprise := -math.Log(q)
+		entropy += q * surprise
+		cand = append(cand, candidate{id, x[id], surprise})
+	}
+	w.cand = cand
+	for i := range cand {
+		cand[i].rank = -math.Abs(cand[i].rank - entropy)
+	}
+	last := boundary(cand, target{math.MaxInt, total * float64(p)}, 0, 0)
+	for i := last + 1; i < len(cand); i++ {
+		x[cand[i].id] = 0
+	}
+}
+
+// better orders by rank, then by id, so that the order is total.
 func better(a, b candidate) int {
-	if c := cmp.Compare(b.weight, a.weight); c != 0 {
+	if c := cmp.Compare(b.rank, a.rank); c != 0 {
 		return c
 	}
 	return cmp.Compare(a.id, b.id)
-}
-
-// minP keeps candidates at least p times as likely as the likeliest, whose
-// weight is 1.
-func minP(cand []candidate, p float32) []candidate {
-	kept := cand[:0]
-	for _, c := range cand {
-		if c.weight >= p {
-			kept = append(kept, c)
-		}
-	}
-	return kept
-}
-
-// topP keeps the smallest set of likeliest candidates whose share reaches p
-// (Holtzman et al. 2020). It sorts in growing prefixes: the set is most often
-// small beside the vocabulary.
-func topP(cand []candidate, p float32) []candidate {
-	total := 0.0
-	for _, c := range cand {
-		total += float64(c.weight)
-	}
-	goal, sum, done := total*float64(p), 0.0, 0
-	for n := 64; ; n *= 8 {
-		n = min(n, len(cand))
-		best(cand[done:], n-done)
-		for ; done < n; done++ {
-			if sum += float64(cand[done].weight); sum >= goal {
-				return cand[:done+1]
-			}
-		}
-		if n == len(cand) {
-			return cand
-		}
-	}
-}
-
-// typicalP keeps the candidates whose surprise is nearest to the entropy until
-// their share reaches p (Meister et al. 2022).
-func typicalP(cand []candidate, p float32) []candidate {
-	total := 0.0
-	for _, c := range cand {
-		total += float64(c.weight)
-	}
-	entropy := 0.0
-	for _, c := range cand {
-		q := float64(c.weight) / total
-		entropy -= q * math.Log(q)
-	}
-	odd := func(c candidate) float64 { return math.Abs(-math.Log(float64(c.weight)/total) - entropy) }
-	slices.SortFunc(cand, func(a, b candidate) int {
-		if c := cmp.Compare(odd(a), odd(b)); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.id, b.id)
-	})
-	sum := 0.0
-	for i, c := range cand {
-		if sum += float64(c.weight) / total; sum >= float64(p) {
-			return cand[:i+1]
-		}
-	}
-	return cand
 }
 
 // best moves the k best candidates, sorted, to the front: quickselect, then a

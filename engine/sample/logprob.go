@@ -1,52 +1,50 @@
 package sample
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
+	"weir/engine/kernel"
 	"weir/internal/inference"
 )
 
 // Logprob is the natural logarithm of id's probability under raw logits
-// (temperature 1), and the n likeliest tokens, best first; nil for n = 0.
-func Logprob(logits []float32, id inference.TokenID, n int) (float32, []inference.TokenLogprob) {
-	norm := logSumExp(logits)
-	var top []inference.TokenLogprob
-	for i, l := range logits {
-		if n <= 0 || math.IsNaN(float64(l)) || len(top) == n && l <= top[n-1].Logprob {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(top, l, func(t inference.TokenLogprob, l float32) int {
-			if t.Logprob >= l {
-				return -1 // equals keep vocabulary order
+// (temperature 1), and the n likeliest tokens, best first, of equals the lower
+// id first; nil for n = 0. It is exact to 1e-5.
+func (w *Scratch) Logprob(logits []float32, id inference.TokenID, n int) (float32, []inference.TokenLogprob) {
+	top := w.top(logits)
+	kernel.BlockExpSums(w.Level, w.sums, logits, top, 1)
+	norm := float64(top) + math.Log(w.total())
+	lp := float32(float64(logits[id]) - norm)
+	if n <= 0 {
+		return lp, nil
+	}
+	cand := w.likeliest(logits, n)
+	list := make([]inference.TokenLogprob, len(cand))
+	for i, c := range cand {
+		list[i] = inference.TokenLogprob{ID: c.id, Logprob: float32(c.rank - norm)}
+	}
+	return lp, list
+}
+
+// likeliest lists the n tokens with the highest logits, in memory of w: as
+// many blocks have one as high as the n-th of their maxima, so no lower token
+// need be looked at, nor more than n that are equal to it.
+func (w *Scratch) likeliest(logits []float32, n int) []candidate {
+	from := float32(math.Inf(-1))
+	if n <= len(w.maxima) {
+		from = w.highest(n)
+	}
+	cand, equals := w.cand[:0], 0
+	for _, id := range w.find(logits, from, float32(math.Inf(1))) {
+		if logits[id] == from {
+			if equals++; equals > n {
+				continue
 			}
-			return cmp.Compare(l, t.Logprob)
-		})
-		if len(top) == n {
-			top = top[:n-1]
 		}
-		top = slices.Insert(top, at, inference.TokenLogprob{ID: inference.TokenID(i), Logprob: l})
+		cand = append(cand, candidate{id: id, rank: float64(logits[id])})
 	}
-	for i := range top {
-		top[i].Logprob = float32(float64(top[i].Logprob) - norm)
-	}
-	return float32(float64(logits[id]) - norm), top
-}
-
-func logSumExp(logits []float32) float64 {
-	top := float64(logits[argmax(logits)])
-	sum := 0.0
-	for _, l := range logits {
-		if e := math.Exp(float64(l) - top); e == e {
-			sum += e
-		}
-	}
-	return top + math.Log(sum)
-}
-
-// Finite reports whether the highest logit is a number to sample by.
-func Finite(logits []float32) bool {
-	top := float64(logits[argmax(logits)])
-	return !math.IsNaN(top) && !math.IsInf(top, 0)
+	w.cand = cand
+	n = min(n, len(cand))
+	best(cand, n)
+	return cand[:n]
 }

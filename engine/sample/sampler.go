@@ -29,17 +29,6 @@ type Sampler struct {
 	sampled int
 }
 
-// Scratch is working memory for one Sample at a time, shared by samplers. It
-// grows to the vocabulary's size once.
-type Scratch struct{ cand []candidate }
-
-// candidate is a token still in the running, with its probability times an
-// unknown constant.
-type candidate struct {
-	id     inference.TokenID
-	weight float32
-}
-
 // New returns a sampler for a choice that continues prompt.
 func New(p Params, prompt []inference.TokenID) *Sampler {
 	s := &Sampler{p: p}
@@ -54,18 +43,27 @@ func New(p Params, prompt []inference.TokenID) *Sampler {
 }
 
 // Sample picks the next token. It overwrites logits, one value per token of
-// the vocabulary. NaN counts as minus infinity.
+// the vocabulary. NaN counts as minus infinity. The token depends on the
+// logits, the sampler and w's level alone; between levels, probabilities
+// differ in the last bits.
 func (s *Sampler) Sample(logits []float32, w *Scratch) inference.TokenID {
 	s.adjust(logits)
 	var id inference.TokenID
-	if s.p.Temperature <= 0 {
-		id = argmax(logits)
-	} else {
-		id = s.draw(logits, w)
+	switch top := w.top(logits); {
+	case s.p.Temperature <= 0:
+		id = w.first(logits, top)
+	case math.IsInf(float64(top), 0):
+		s.uniform() // one draw per token, whatever it is used for
+		id = w.first(logits, top)
+	default:
+		id = s.draw(logits, top, w, s.uniform())
 	}
 	s.accept(id)
 	return id
 }
+
+// uniform draws a number in [0,1).
+func (s *Sampler) uniform() float64 { return float64(s.rng.Uint64()>>11) / (1 << 53) }
 
 // Sampled is how many tokens were picked.
 func (s *Sampler) Sampled() int { return s.sampled }
@@ -95,60 +93,15 @@ func (s *Sampler) adjust(logits []float32) {
 			logits[id] = float32(math.Inf(-1))
 		}
 	}
-	for id := range s.seen {
+	for _, c := range s.seen.list {
+		id := c.id
 		if l := logits[id]; l > 0 {
 			logits[id] = l / s.p.RepetitionPenalty
 		} else {
 			logits[id] = l * s.p.RepetitionPenalty
 		}
 	}
-	for id, n := range s.output {
-		logits[id] -= s.p.PresencePenalty + s.p.FrequencyPenalty*float32(n)
+	for _, c := range s.output.list {
+		logits[c.id] -= s.p.PresencePenalty + s.p.FrequencyPenalty*float32(c.n)
 	}
-}
-
-// draw samples from the filtered distribution.
-func (s *Sampler) draw(logits []float32, w *Scratch) inference.TokenID {
-	cand := s.filter(w.gather(logits, s.p.Temperature))
-	total := 0.0
-	for _, c := range cand {
-		total += float64(c.weight)
-	}
-	point := float64(s.rng.Uint64()>>11) / (1 << 53) * total
-	for _, c := range cand {
-		if point -= float64(c.weight); point < 0 {
-			return c.id
-		}
-	}
-	return cand[len(cand)-1].id // rounding left a crumb of the total
-}
-
-// gather lists every token that has a chance, in vocabulary order, its weight
-// taken after temperature. The likeliest has weight 1.
-func (w *Scratch) gather(logits []float32, temperature float32) []candidate {
-	if cap(w.cand) < len(logits) {
-		w.cand = make([]candidate, 0, len(logits))
-	}
-	cand := w.cand[:0]
-	top := logits[argmax(logits)]
-	if math.IsInf(float64(top), 0) || math.IsNaN(float64(top)) {
-		return append(cand, candidate{id: argmax(logits), weight: 1})
-	}
-	for id, l := range logits {
-		if p := float32(math.Exp(float64((l - top) / temperature))); p > 0 {
-			cand = append(cand, candidate{inference.TokenID(id), p})
-		}
-	}
-	return cand
-}
-
-// argmax is the lowest id with the highest logit; NaN never wins.
-func argmax(logits []float32) inference.TokenID {
-	best, top := 0, float32(math.Inf(-1))
-	for i, l := range logits {
-		if l > top {
-			best, top = i, l
-		}
-	}
-	return inference.TokenID(best)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"weir/engine/kernel"
 	"weir/internal/inference"
 )
 
@@ -148,7 +149,7 @@ func TestBestEqualsSorting(t *testing.T) {
 	for range 300 {
 		c := make([]candidate, 1+r.IntN(200))
 		for i := range c {
-			c[i] = candidate{inference.TokenID(i), float32(r.IntN(8))}
+			c[i] = candidate{id: inference.TokenID(i), rank: float64(r.IntN(8))}
 		}
 		r.Shuffle(len(c), func(i, j int) { c[i], c[j] = c[j], c[i] })
 		want := slices.Clone(c)
@@ -166,7 +167,7 @@ func TestLogprobs(t *testing.T) {
 	for i := range logits {
 		logits[i] += 100 // the norm takes care
 	}
-	lp, top := Logprob(logits, 3, 3)
+	lp, top := (&Scratch{}).Logprob(logits, 3, 3)
 	sum := math.Exp(1) + 2*math.Exp(3) + math.Exp(2) + math.Exp(-1)
 	if want := 2 - math.Log(sum); math.Abs(float64(lp)-want) > 1e-5 {
 		t.Errorf("logprob %v, want %v", lp, want)
@@ -174,10 +175,10 @@ func TestLogprobs(t *testing.T) {
 	if len(top) != 3 || top[0].ID != 1 || top[1].ID != 2 || top[2].ID != 3 {
 		t.Errorf("top %v, want tokens 1, 2, 3", top)
 	}
-	if _, top := Logprob(logits, 0, 0); top != nil {
+	if _, top := (&Scratch{}).Logprob(logits, 0, 0); top != nil {
 		t.Errorf("top %v, want none", top)
 	}
-	if _, top := Logprob(logits, 0, 20); len(top) != 5 {
+	if _, top := (&Scratch{}).Logprob(logits, 0, 20); len(top) != 5 {
 		t.Errorf("%d alternatives of 5 tokens", len(top))
 	}
 }
@@ -185,6 +186,7 @@ func TestLogprobs(t *testing.T) {
 func TestSampleAllocatesNothing(t *testing.T) {
 	for name, edit := range map[string]func(*Params){
 		"greedy":  func(p *Params) { p.Temperature = 0 },
+		"plain":   nil,
 		"top_p":   func(p *Params) { p.TopP, p.TopK, p.MinP = 0.9, 50, 0.01 },
 		"typical": func(p *Params) { p.TypicalP = 0.9 },
 	} {
@@ -223,8 +225,8 @@ func FuzzSample(f *testing.F) {
 		s := New(params(func(p *Params) {
 			p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP = temp, k, topP, minP, typical
 		}), nil)
-		for range 3 {
-			if id := s.Sample(slices.Clone(logits), &Scratch{}); int(id) < 0 || int(id) >= len(logits) {
+		for _, level := range kernel.Levels() {
+			if id := s.Sample(slices.Clone(logits), &Scratch{Level: level}); int(id) < 0 || int(id) >= len(logits) {
 				t.Fatalf("token %d of %d", id, len(logits))
 			}
 		}

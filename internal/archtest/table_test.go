@@ -25,7 +25,7 @@ var table = []folder{
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 
 	{path: "engine/llm", own: []string{"engine", "internal", "kvcache", "scheduler"}},
-	{path: "engine/sample", own: []string{"internal"}},
+	{path: "engine/sample", own: []string{"engine/kernel", "internal"}},
 	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}, third: []string{xsys}},
 	{path: "engine/gguf", third: []string{xsys}},
 
