@@ -191,10 +191,17 @@ func expandQ40(codes, tile []byte) {
 	}
 }
 
-func expandIQ4NL(codes, tile []byte) {
+func expandIQ4NL(codes, tile []byte) { expandTable(codes, tile, &nonlinear4, 128) }
+
+// expandTable writes what a tile's nibbles stand for, plus offset.
+func expandTable(codes, tile []byte, values *[16]float32, offset int) {
+	var table [16]byte
+	for c, v := range values {
+		table[c] = byte(int(v) + offset)
+	}
 	expandQ40(codes, tile)
 	for i, c := range codes[:512] {
-		codes[i] = byte(int(nonlinear4[c]) + 128)
+		codes[i] = table[c&15]
 	}
 }
 

@@ -74,9 +74,4 @@ func unpackMXFP4(block, tile []byte, lane int) {
 }
 
 // expandMXFP4 writes doubled values plus 16.
-func expandMXFP4(codes, tile []byte) {
-	expandQ40(codes, tile)
-	for i, c := range codes[:512] {
-		codes[i] = byte(int(e2m1Doubled[c]) + 16)
-	}
-}
+func expandMXFP4(codes, tile []byte) { expandTable(codes, tile, &e2m1Doubled, 16) }
