@@ -93,22 +93,24 @@ func weight(x, top, t float32) float32 {
 	return 0
 }
 
+// blockSumsPortable compares bits as integers, whose order is that of floats
+// from 0 up, so that it has no branch to guess.
 func blockSumsPortable(dst []float64, x []float32, least float32) (count int, lowest, below float32) {
-	lowest = float32(math.Inf(1))
+	low, high, bound := math.Float32bits(float32(math.Inf(1))), uint32(0), int32(math.Float32bits(least))
 	for b := range dst {
-		sum := 0.0
+		sum, n := 0.0, int32(0)
 		for _, v := range blockOf(x, b) {
-			if v >= least {
-				sum += float64(v)
-				count++
-				lowest = min(lowest, v)
-			} else {
-				below = max(below, v)
-			}
+			bits := math.Float32bits(v)
+			rest := uint32((int32(bits) - bound) >> 31) // all ones below the bound
+			n += 1 + int32(rest)
+			sum += float64(math.Float32frombits(bits &^ rest))
+			low = min(low, bits|rest)
+			high = max(high, bits&rest)
 		}
 		dst[b] = sum
+		count += int(n)
 	}
-	return count, lowest, below
+	return count, math.Float32frombits(low), math.Float32frombits(high)
 }
 
 func findPortable(dst []int32, x []float32, lo, hi float32) int {
