@@ -16,6 +16,11 @@ const leastPrompt = 32
 // to fit the time ends on a whole number of them.
 const panel = 16
 
+// aim is the share of the target that a step is planned to take. Where other
+// programs or machines share the memory, a step now and then takes twice what
+// the same step took before; a stream is to keep its target then, too.
+const aim = 0.5
+
 // allowance is what one sequence may take of a step.
 type allowance struct {
 	rows  int
@@ -24,12 +29,12 @@ type allowance struct {
 }
 
 // pace decides how long the step may take, once the rows of running outputs
-// are planned: with none of them, as long as the budget lasts. The target
-// leaves room for the estimate's own error.
+// are planned: with none of them, as long as the budget lasts. Beside aim, the
+// target leaves room for the estimate's own error.
 func (s *Scheduler) pace() {
 	s.step.outputs = s.step.load
 	if s.cfg.ITLTarget > 0 && s.step.outputs.Rows > 0 && s.cost.Ready() {
-		s.step.limit = time.Duration(float64(s.cfg.ITLTarget) / (1 + s.cost.Error()))
+		s.step.limit = time.Duration(aim * float64(s.cfg.ITLTarget) / (1 + s.cost.Error()))
 	}
 }
 
