@@ -171,3 +171,11 @@ func blendPortable(acc, x []float32, a, b float32) {
 		acc[i] = v*a + x[i]*b
 	}
 }
+
+// axpy adds f*x to y; len(x) >= len(y).
+func axpy(y []float32, f float32, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += f * x[i]
+	}
+}

@@ -248,3 +248,11 @@ func TestOperationsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations per step", n)
 	}
 }
+
+func dot(a, b []float32) float32 {
+	sum := 0.0
+	for i, v := range a {
+		sum += float64(v) * float64(b[i])
+	}
+	return float32(sum)
+}

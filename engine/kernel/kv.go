@@ -90,7 +90,9 @@ func (s KVShape) Check() error {
 }
 
 // KV holds the keys and values of every layer by block. Which block belongs
-// to whom is kvcache's business; here a block is a place. Within a layer and a
+// to whom is kvcache's business; here a block is a place, and all its layers lie
+// together: what a growing sequence touches for the first time then comes from
+// the system a page now and then, not one for each layer in the same step. Within a layer and a
 // block each head has its tiles of sixteen tokens, laid out as the attention
 // kernels read them (see [KV.tile]):
 //
@@ -109,7 +111,7 @@ type KV struct {
 
 	tileSize  int    // bytes
 	blockSize int    // bytes: the tiles of all heads of a block in a layer
-	data      []byte // [layer][block][head][tile]
+	data      []byte // [block][layer][head][tile]
 	arena     *gguf.Arena
 }
 
@@ -140,7 +142,7 @@ func (kv *KV) Close() error { return kv.arena.Release() }
 
 // block is the offset of a block's tiles of all heads.
 func (kv *KV) block(layer int, block kvcache.BlockID) int {
-	return (layer*kv.Blocks + int(block)) * kv.blockSize
+	return (int(block)*kv.Layers + layer) * kv.blockSize
 }
 
 // tile is the offset of the tile that holds a token of a block.

@@ -40,7 +40,7 @@ func (c *CPU) Gated(dst, x []float32, rows int, norm Norm, gate, up Product) {
 	if rows == 0 {
 		return
 	}
-	if gate.W.format == nil || up.W.format == nil || c.product.skewed(gate.W, up.W) {
+	if c.product.skewed(gate.W, up.W) {
 		c.gateApart(dst, x, rows, norm, gate, up)
 		return
 	}
@@ -71,10 +71,8 @@ type input struct {
 	cols int
 	cut  cut
 	want [kinds]bool
-	raw  bool // rows of floats, for weights that lie row after row
 
 	panels [kinds][]float32 // dwords of several types
-	floats []float32        // normalised rows, where wanted
 }
 
 // inputJob prepares one row.
@@ -87,12 +85,8 @@ func (j *inputJob) Do(worker, row int) {
 	x := j.x[row*j.cols : (row+1)*j.cols]
 	scratch := j.cpu.scratch[worker]
 	if j.norm.Weight != nil {
-		y := scratch[:j.cols]
-		if j.raw {
-			y = j.floats[row*j.cols : (row+1)*j.cols]
-		}
-		normRow(j.cpu.level, y, x, j.norm.Weight, j.norm.Eps)
-		x = y
+		normRow(j.cpu.level, scratch[:j.cols], x, j.norm.Weight, j.norm.Eps)
+		x = scratch[:j.cols]
 	}
 	p := j.cut.locate(row)
 	first, m := j.cut.panel(p)
@@ -110,39 +104,23 @@ func (j *inputJob) panel(m *Matrix, first int) []byte {
 	return viewBytes(j.panels[k][first*k.words(m.Cols):])
 }
 
-// row returns a row of the activations as floats.
-func (j *inputJob) row(r int) []float32 {
-	if j.norm.Weight != nil {
-		return j.floats[r*j.cols : (r+1)*j.cols]
-	}
-	return j.x[r*j.cols : (r+1)*j.cols]
-}
-
 // prepare brings the rows of x into the forms that the products want.
 func (c *CPU) prepare(x []float32, rows int, norm Norm) {
 	j, p := &c.input, &c.product
 	j.cpu, j.x, j.norm, j.rows, j.cols, j.cut = c, x, norm, rows, p.products[0].W.Cols, cutRows(c.level, rows)
-	j.want, j.raw = [kinds]bool{}, false
+	j.want = [kinds]bool{}
 	for i := range p.products {
 		j.ask(p.products[i].W)
 	}
 	if p.up.W != nil {
 		j.ask(p.up.W)
 	}
-	if j.raw = j.raw && norm.Weight != nil; j.raw && len(j.floats) < rows*j.cols {
-		j.floats = make([]float32, rows*j.cols)
-	}
 	c.reserve(max(3*j.cols, panelRows*tileLanes))
-	if j.want != [kinds]bool{} || j.raw {
-		c.pool.Run(j, rows, grainMACs/(4*j.cols)+1)
-	}
+	c.pool.Run(j, rows, grainMACs/(4*j.cols)+1)
 }
 
+// ask makes room for the panels that m wants.
 func (j *inputJob) ask(m *Matrix) {
-	if m.format == nil {
-		j.raw = true
-		return
-	}
 	k := m.format.kind
 	j.want[k] = true
 	if n := j.rows * k.words(j.cols); len(j.panels[k]) < n {
@@ -158,13 +136,12 @@ const groupBytes = 256 << 10
 // pool's counter.
 const grainMACs = 32 << 10
 
-// productJob multiplies groups of tiles (or single rows, where a matrix lies
-// row after row) by all panels.
+// productJob multiplies groups of tiles by all panels.
 type productJob struct {
 	cpu      *CPU
 	products []Product
 	up       Product // the second matrix of a gated product
-	group    []int   // tiles (or rows) per item, by product
+	group    []int   // tiles per item, by product
 	items    []int   // items before the product
 	fast     []*productFuncs
 	fastUp   *productFuncs
@@ -191,16 +168,13 @@ func (c *CPU) multiply(x []float32, rows int, norm Norm) {
 	c.pool.Run(j, total, 1)
 }
 
-// split says how many tiles (or rows) a product has and how many an item takes:
-// few enough to share the work evenly and to stay in cache, many enough to be
-// worth a claim.
+// split says how many tiles a product has and how many an item takes: few
+// enough to share the work evenly and to stay in cache, many enough to be worth
+// a claim.
 func (j *productJob) split(p *Product, rows int) (n, size int) {
 	m := p.W
-	n, one, macs := m.Rows, m.rowBytes, m.Cols*rows
-	if m.format != nil {
-		n = m.tiles()
-		one, macs = len(m.data)/n, macs*tileLanes
-	}
+	n = m.tiles()
+	one, macs := len(m.data)/n, m.Cols*rows*tileLanes
 	even := n / (8 * j.cpu.pool.Workers())
 	size = max(1, grainMACs/macs, min(even, groupBytes/one))
 	return n, size + size%2 // pairs of tiles stay together
@@ -218,13 +192,11 @@ func (j *productJob) Do(worker, item int) {
 	}
 	p := &j.products[i]
 	lo := (item - j.items[i]) * j.group[i]
-	switch {
-	case p.W.format == nil:
-		j.decoded(worker, p, lo, min(lo+j.group[i], p.W.Rows))
-	case j.up.W != nil:
-		j.gated(worker, p, lo, min(lo+j.group[i], p.W.tiles()))
-	default:
-		j.tiled(worker, p, j.fast[i], lo, min(lo+j.group[i], p.W.tiles()))
+	hi := min(lo+j.group[i], p.W.tiles())
+	if j.up.W != nil {
+		j.gated(worker, p, lo, hi)
+	} else {
+		j.tiled(worker, p, j.fast[i], lo, hi)
 	}
 }
 
@@ -287,54 +259,5 @@ func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
 			swigluRow(j.cpu.level, gate, gate, ups[r*width:(r+1)*width])
 		}
-	}
-}
-
-// decoded multiplies rows lo to hi of a matrix that lies row after row.
-func (j *productJob) decoded(worker int, p *Product, lo, hi int) {
-	in, m := &j.cpu.input, p.W
-	w := j.cpu.scratch[worker][:m.Cols]
-	for o := lo; o < hi; o++ {
-		m.DecodeRow(w, o)
-		for r := range in.rows {
-			v := dot(w, in.row(r))
-			if p.Bias != nil {
-				v += p.Bias[o]
-			}
-			dst := &p.Dst[r*m.Rows+o]
-			if p.Add {
-				v += *dst
-			}
-			*dst = v
-		}
-	}
-}
-
-// dot sums a[i]*b[i] in eight interleaved partial sums, folded pairwise at the
-// end; len(b) >= len(a).
-func dot(a, b []float32) float32 {
-	var s0, s1, s2, s3, s4, s5, s6, s7 float32
-	for len(a) >= 8 && len(b) >= 8 {
-		s0 += a[0] * b[0]
-		s1 += a[1] * b[1]
-		s2 += a[2] * b[2]
-		s3 += a[3] * b[3]
-		s4 += a[4] * b[4]
-		s5 += a[5] * b[5]
-		s6 += a[6] * b[6]
-		s7 += a[7] * b[7]
-		a, b = a[8:], b[8:]
-	}
-	for i, v := range a {
-		s0 += v * b[i]
-	}
-	return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
-}
-
-// axpy adds f*x to y; len(x) >= len(y).
-func axpy(y []float32, f float32, x []float32) {
-	x = x[:len(y)]
-	for i := range y {
-		y[i] += f * x[i]
 	}
 }

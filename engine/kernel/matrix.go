@@ -13,16 +13,15 @@ import (
 var ErrShape = errors.New("bad weight shape")
 
 // Matrix is a weight matrix of Rows outputs by Cols inputs, held at its file's
-// own bit width in memory the garbage collector does not see. It is opaque:
-// types with a product of their own lie in tiles of interleaved rows, others
-// row after row as in the file. The loader owns the memory behind it.
+// own bit width in memory the garbage collector does not see, in tiles of
+// interleaved rows. The loader owns the memory behind it.
 type Matrix struct {
 	Type gguf.Type
 	Rows int
 	Cols int
 
-	format   *format // nil where rows lie one after another
-	rowBytes int     // in the file
+	format   *format
+	rowBytes int // in the file
 	data     []byte
 }
 
@@ -46,14 +45,11 @@ func fileRowBytes(t gguf.Type, rows, cols int) (int, error) {
 // MatrixBytes is the memory that a Packer fills, or an error naming the type or
 // size it cannot hold.
 func MatrixBytes(t gguf.Type, rows, cols int) (int, error) {
-	n, err := fileRowBytes(t, rows, cols)
-	if err != nil {
+	if _, err := fileRowBytes(t, rows, cols); err != nil {
 		return 0, err
 	}
-	if f := formats[t]; f != nil {
-		return (rows + tileLanes - 1) / tileLanes * (cols / f.values * f.tileBytes), nil
-	}
-	return n * rows, nil
+	f := formats[t]
+	return (rows + tileLanes - 1) / tileLanes * (cols / f.values * f.tileBytes), nil
 }
 
 // Packer lays a matrix out as its rows arrive from the file.
@@ -95,10 +91,7 @@ func (p *Packer) Add(src []byte) error {
 	if n*m.rowBytes != len(src) || n > m.Rows-p.done || (n%PackRows != 0 && n != m.Rows-p.done) {
 		return fmt.Errorf("%w: %d bytes are not the next rows of %d bytes, %d of %d rows done", ErrShape, len(src), m.rowBytes, p.done, m.Rows)
 	}
-	if m.format == nil {
-		copy(m.data[p.done*m.rowBytes:], src)
-	}
-	for r := 0; m.format != nil && r < n; r += tileLanes {
+	for r := 0; r < n; r += tileLanes {
 		rows := src[r*m.rowBytes:]
 		if n-r < tileLanes {
 			p.last = make([]byte, tileLanes*m.rowBytes)
@@ -155,10 +148,6 @@ func (m *Matrix) packTile(i int, rows []byte) {
 // DecodeRow writes row r, Cols values, to dst.
 func (m *Matrix) DecodeRow(dst []float32, r int) {
 	f := m.format
-	if f == nil {
-		Decode(m.Type, dst[:m.Cols], m.data[r*m.rowBytes:(r+1)*m.rowBytes])
-		return
-	}
 	var block [superBlockValues]byte // holds the block of any format
 	tile := m.tile(r / tileLanes)
 	for b := range m.Cols / f.values {

@@ -35,8 +35,7 @@ type format struct {
 	pack func(tile, src []byte, stride int)
 }
 
-// formats are the types that have products of their own; the others are
-// decoded row by row.
+// formats has every type that a file may hold.
 var formats = map[gguf.Type]*format{
 	gguf.TypeQ2K:   {kindSuper, superBlockValues, q2kBytes, q2kTileBytes, packQ2K},
 	gguf.TypeQ3K:   {kindSuper, superBlockValues, q3kBytes, q3kTileBytes, packQ3K},
