@@ -50,7 +50,7 @@ func (o *MicroOptions) fill() error {
 		o.Kernels = MicroKernels
 	}
 	if len(o.Types) == 0 {
-		o.Types = TypesWithProducts(o.Level)
+		o.Types = gguf.SupportedTypes()
 	}
 	if len(o.Rows) == 0 {
 		o.Rows = []int{1, 4, 8, 16, 64, 512}
@@ -98,11 +98,6 @@ func (o *MicroOptions) check() error {
 		return fmt.Errorf("threads %d and rounds %d must be at least 1", o.Threads, o.Rounds)
 	}
 	return nil
-}
-
-// TypesWithProducts lists the weight types that have kernels at a level.
-func TypesWithProducts(l kernel.Level) []gguf.Type {
-	return slices.DeleteFunc(gguf.SupportedTypes(), func(t gguf.Type) bool { return !kernel.HasProduct(l, t) })
 }
 
 // MicroRow is a measured case.

@@ -21,7 +21,7 @@ func openRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 func TestMicroMeasuresEveryCase(t *testing.T) {
 	for _, level := range kernel.Levels() {
 		o := MicroOptions{
-			Threads: 2, Level: level, Kernels: []string{"product", "rows"}, Types: TypesWithProducts(level),
+			Threads: 2, Level: level, Kernels: []string{"product", "rows"}, Types: gguf.SupportedTypes(),
 			Rows: []int{1, 3}, Outputs: 40, Inputs: 256, Rounds: 2, Round: time.Microsecond, Cold: 1,
 		}
 		reports := 0

@@ -206,7 +206,6 @@ func (d *diagnosis) checkModel(f *gguf.File, o llm.Options, measured roofline.Li
 	}
 	m.Runs, m.Engine = true, newEngineReport(info)
 	d.checkFit(info)
-	d.checkWeights(f)
 	d.checkText(f)
 	cost, err := bench.NewCost(f, info)
 	if err != nil {

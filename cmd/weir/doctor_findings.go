@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
@@ -92,50 +89,6 @@ func (d *diagnosis) checkFit(i llm.Info) {
 		d.add(note, "lower --max-model-len if requests are short: it costs nothing but refuses longer ones",
 			"the KV cache holds %d sequence of full length; more of them take turns", n)
 	}
-}
-
-// slowShare of the weights in types without kernels is worth a finding.
-const slowShare = 0.01
-
-// checkWeights finds types that are decoded row by row.
-func (d *diagnosis) checkWeights(f *gguf.File) {
-	level, err := kernel.ParseLevel(d.Machine.Level)
-	if err != nil {
-		return // it came from a Level
-	}
-	bytes, all := make(map[string]int64), int64(0)
-	for i := range f.Tensors {
-		t := &f.Tensors[i]
-		if len(t.Dims) != 2 {
-			continue
-		}
-		all += t.Bytes
-		if !kernel.HasProduct(level, t.Type) {
-			bytes[t.Type.String()] += t.Bytes
-		}
-	}
-	var slow []string
-	for _, name := range slices.Sorted(maps.Keys(bytes)) {
-		if float64(bytes[name]) > slowShare*float64(all) {
-			slow = append(slow, fmt.Sprintf("%s (%s)", name, showSize(bytes[name])))
-		}
-	}
-	if len(slow) > 0 {
-		d.add(warning, "take a file with "+fastTypes(level),
-			"weights of %s have no kernel of their own at level %s: they are decoded row by row, and forecasts are too high",
-			strings.Join(slow, ", "), level)
-	}
-}
-
-// fastTypes lists what has kernels at a level.
-func fastTypes(l kernel.Level) string {
-	var names []string
-	for _, t := range gguf.SupportedTypes() {
-		if kernel.HasProduct(l, t) {
-			names = append(names, t.String())
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // checkText finds what a server could not offer.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"weir/configs"
-	"weir/engine/gguf"
 	"weir/engine/kernel"
 	"weir/engine/llm"
 	"weir/internal/cpu"
@@ -82,29 +81,6 @@ func TestDoctorComparesTheModelWithMemory(t *testing.T) {
 		}
 		if runs := want != "its weights take"; runs != d.Model.Runs || runs == (d.verdict() != nil) {
 			t.Errorf("%q: runs %v, verdict %v", want, d.Model.Runs, d.verdict())
-		}
-	}
-}
-
-func TestDoctorNamesWeightsWithoutKernels(t *testing.T) {
-	var b gguf.Builder
-	b.Tensor("fast", []uint64{256, 4}, gguf.TypeQ4K, make([]byte, 4*144))
-	b.Tensor("slow", []uint64{256, 4}, gguf.TypeQ2K, make([]byte, 4*84))
-	raw, err := b.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(strings.NewReader(string(raw)), int64(len(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range kernel.Levels() {
-		d := diagnosis{Machine: healthy()}
-		d.Machine.Level = l.String()
-		d.checkWeights(f)
-		said := findings(&d)
-		if slow := !kernel.HasProduct(l, gguf.TypeQ2K); slow != strings.Contains(said, "Q2_K (") || strings.Contains(said, "weights of Q4_K") {
-			t.Errorf("%s: %q", l, said)
 		}
 	}
 }

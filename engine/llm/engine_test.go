@@ -190,13 +190,24 @@ func sameAnswers(t *testing.T, f tiny, level kernel.Level, requests []func() *in
 		{BlockTokens: 16, KVBlocks: 17, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1}},
 	} {
 		t.Run(fmt.Sprintf("block=%d,chunk=%d,blocks=%d", o.BlockTokens, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
-			o.Level = level
+			var hold sync.Mutex // a step ends only while it is free
+			o.Level, o.OnStep = level, func(StepStats) { hold.Lock(); hold.Unlock() } //nolint:staticcheck // waiting is all
 			e := start(t, f, o)
 			for round := range 2 { // the second finds its prefixes cached
+				hold.Lock()
+				streams := make([]*inference.Stream, len(requests))
+				for i, r := range requests {
+					var err error
+					if streams[i], err = e.Submit(r()); err != nil {
+						hold.Unlock()
+						t.Fatal(err)
+					}
+				}
+				hold.Unlock()
 				got := make([]answer, len(requests))
 				var wg sync.WaitGroup
-				for i, r := range requests {
-					wg.Go(func() { got[i] = ask(t, e, r()) })
+				for i, s := range streams {
+					wg.Go(func() { got[i] = read(t, s) })
 				}
 				wg.Wait()
 				for i := range got {
