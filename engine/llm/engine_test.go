@@ -190,7 +190,7 @@ func sameAnswers(t *testing.T, f tiny, level kernel.Level, requests []func() *in
 		{BlockTokens: 16, KVBlocks: 17, MaxModelLen: 160, Scheduler: scheduler.Config{OutputEstimate: 1}},
 	} {
 		t.Run(fmt.Sprintf("block=%d,chunk=%d,blocks=%d", o.BlockTokens, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
-			var hold sync.Mutex // a step ends only while it is free
+			var hold sync.Mutex                                                       // a step ends only while it is free
 			o.Level, o.OnStep = level, func(StepStats) { hold.Lock(); hold.Unlock() } //nolint:staticcheck // waiting is all
 			e := start(t, f, o)
 			for round := range 2 { // the second finds its prefixes cached
