@@ -1,0 +1,268 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// This file is what all AVX-512 products share: registers, loops, prefetching,
+// totals and the store. block_product.go has the weight types.
+
+// product is one kernel in the making. Slices by tile have one or two elements.
+type product struct {
+	*build.Context
+	tiles, rows int
+	tileBytes   int
+	tile, panel reg.Register
+	second      reg.Register // bytes from a tile to the next
+	blocks      reg.Register
+	total       [][]reg.VecVirtual // float totals by tile and row; of one tile
+	totals      reg.Register       // of two: where they are
+	sum         [][]reg.VecVirtual // integer sums of a sub-block
+	isum        [][]reg.VecVirtual // integer totals of a superblock
+	w           []reg.VecVirtual   // weights
+	b           reg.VecVirtual     // activations, of two tiles
+	lines       []operand.Mem      // to prefetch, of one tile
+	shares      []int              // lines to prefetch with each dot, of two
+	next        reg.Register       // where they are
+	labels      int
+}
+
+func newProduct(ctx *build.Context, name string, tiles, rows, tileBytes int) *product {
+	ctx.Function(name)
+	ctx.Pragma("noescape")
+	ctx.SignatureExpr(productSignature)
+	return &product{Context: ctx, tiles: tiles, rows: rows, tileBytes: tileBytes}
+}
+
+// zmms returns a register for each tile and row.
+func (p *product) zmms() [][]reg.VecVirtual {
+	all := make([][]reg.VecVirtual, p.tiles)
+	for t := range all {
+		for range p.rows {
+			all[t] = append(all[t], p.ZMM())
+		}
+	}
+	return all
+}
+
+// generate wraps a block's body, which advances tile and panel, in the loop
+// over blocks and the store.
+func (p *product) generate(body func(*product)) {
+	p.tile = p.Load(p.Param("tile"), p.GP64())
+	p.panel = p.Load(p.Param("panel"), p.GP64())
+	p.blocks = p.Load(p.Param("blocks"), p.GP64())
+	for range p.tiles {
+		p.w = append(p.w, p.ZMM())
+	}
+	p.begin()
+	body(p)
+	p.store()
+	p.VZEROUPPER()
+	p.RET()
+}
+
+// begin clears the float totals.
+func (p *product) begin() {
+	if p.tiles == 1 {
+		p.total = p.zmms()
+		p.zero(p.total)
+		return
+	}
+	p.b = p.ZMM()
+	p.second = p.GP64()
+	p.IMUL3Q(operand.U32(uint32(p.tileBytes)), p.blocks, p.second)
+	p.next = p.GP64()
+	p.LEAQ(operand.Mem{Base: p.tile, Index: p.second, Scale: 2}, p.next)
+	local := p.AllocLocal(64*p.tiles*p.rows + 64)
+	p.totals = p.GP64()
+	p.LEAQ(local.Offset(63), p.totals)
+	p.ANDQ(operand.I8(-64), p.totals)
+	p.VPXORD(p.b, p.b, p.b)
+	for i := range p.tiles * p.rows {
+		p.VMOVUPS(p.b, at(p.totals, 64*i))
+	}
+}
+
+// weight is memory of a tile: disp bytes behind base in the first.
+func (p *product) weight(base reg.Register, disp, tile int) operand.Mem {
+	m := at(base, disp)
+	if tile == 1 {
+		m.Index, m.Scale = p.second, 1
+	}
+	return m
+}
+
+// loop repeats body while counter, decremented after each turn, is above zero.
+func (p *product) loop(counter reg.Register, body func()) {
+	p.labels++
+	label := fmt.Sprintf("loop%d", p.labels)
+	p.Label(label)
+	body()
+	p.DECQ(counter)
+	p.JNZ(operand.LabelRef(label))
+}
+
+// prefetchBytes is how far ahead of a single tile's products weights are asked
+// for. Few rows wait for memory.
+const prefetchBytes = 4736
+
+// soon asks for n bytes ahead of base, a line after each k-quad from here on: a
+// burst would take all buffers for misses, and activations that have fallen out
+// of the first-level cache would wait behind it.
+func (p *product) soon(base reg.Register, n int) {
+	ahead := (prefetchBytes + p.tileBytes - 1) / p.tileBytes * p.tileBytes
+	for i := 0; p.tiles == 1 && i < n; i += 64 {
+		p.lines = append(p.lines, at(base, ahead+i))
+	}
+}
+
+// pace has each of the next dots ask for a share of the next two tiles, of which
+// a block has parts such runs: with two tiles the first panel of a group of
+// tiles reads from memory what the others find in the second-level cache.
+func (p *product) pace(parts, dots int) {
+	if p.tiles == 1 {
+		return
+	}
+	lines := (2*p.tileBytes/parts + 63) / 64
+	p.shares = nil
+	for i := range dots {
+		p.shares = append(p.shares, (i+1)*lines/dots-i*lines/dots)
+	}
+}
+
+// fetch asks for what soon or pace want next, if anything.
+func (p *product) fetch() {
+	if len(p.shares) > 0 {
+		for i := range p.shares[0] {
+			p.PREFETCHT1(at(p.next, 64*i))
+		}
+		p.ADDQ(operand.U32(uint32(64*p.shares[0])), p.next)
+		p.shares = p.shares[1:]
+	}
+	if len(p.lines) > 0 {
+		p.PREFETCHT0(p.lines[0])
+		p.lines = p.lines[1:]
+	}
+}
+
+// constant is a register of 16 equal dwords.
+func (p *product) constant(v uint32) reg.VecVirtual {
+	g, z := p.GP32(), p.ZMM()
+	p.MOVL(operand.U32(v), g)
+	p.VPBROADCASTD(g, z)
+	return z
+}
+
+// store adds bias and what dst holds to the totals, where asked, and writes them.
+func (p *product) store() {
+	dst := p.Load(p.Param("dst"), p.GP64())
+	stride := p.Load(p.Param("stride"), p.GP64())
+	bias := p.Load(p.Param("bias"), p.GP64())
+	add := p.Load(p.Param("add"), p.GP64())
+	if p.total == nil {
+		p.total = p.sum // free by now
+		if p.sum == nil {
+			p.total = p.zmms()
+		}
+		for t, rows := range p.total {
+			for r, z := range rows {
+				p.VMOVUPS(p.memory(t, r), z)
+			}
+		}
+	}
+	p.TESTQ(bias, bias)
+	p.JZ(operand.LabelRef("unbiased"))
+	for t, rows := range p.total {
+		for _, z := range rows {
+			p.VADDPS(at(bias, 64*t), z, z)
+		}
+	}
+	p.Label("unbiased")
+	p.TESTQ(add, add)
+	p.JZ(operand.LabelRef("plain"))
+	row := p.GP64()
+	p.MOVQ(dst, row)
+	for r := range p.rows {
+		for t := range p.tiles {
+			p.VADDPS(at(row, 64*t), p.total[t][r], p.total[t][r])
+		}
+		p.ADDQ(stride, row)
+	}
+	p.Label("plain")
+	for r := range p.rows {
+		for t := range p.tiles {
+			p.VMOVUPS(p.total[t][r], at(dst, 64*t))
+		}
+		p.ADDQ(stride, dst)
+	}
+}
+
+// memory is where the float total of a tile and row is, of two tiles.
+func (p *product) memory(t, r int) operand.Mem { return at(p.totals, 64*(t*p.rows+r)) }
+
+func at(base reg.Register, disp int) operand.Mem {
+	return operand.Mem{Base: base, Disp: disp}
+}
+
+// accumulate adds v times the panel's float at disp to a float total.
+func (p *product) accumulate(t, r, disp int, v reg.VecVirtual) {
+	if p.tiles == 1 {
+		p.VFMADD231PS_BCST(at(p.panel, disp), v, p.total[t][r])
+		return
+	}
+	p.VBROADCASTSS(at(p.panel, disp), p.b)
+	p.VFMADD213PS(p.memory(t, r), p.b, v)
+	p.VMOVUPS(v, p.memory(t, r))
+}
+
+// dot adds four products per lane, row and tile: weights of k-quad kq, in p.w,
+// with the rows' activations.
+func (p *product) dot(kq int) {
+	p.fetch()
+	for r := range p.rows {
+		acts := at(p.panel, (kq*p.rows+r)*4)
+		if p.tiles == 1 {
+			p.VPDPBUSD_BCST(acts, p.w[0], p.sum[0][r])
+			continue
+		}
+		p.VPBROADCASTD(acts, p.b)
+		for t, w := range p.w {
+			p.VPDPBUSD(p.b, w, p.sum[t][r])
+		}
+	}
+}
+
+func (p *product) zero(regs [][]reg.VecVirtual) {
+	for _, rows := range regs {
+		for _, z := range rows {
+			p.VPXORD(z, z, z)
+		}
+	}
+}
+
+// offset starts the sums with the biases at base, divided by 1<<shift.
+func (p *product) offset(base reg.Register, disp, shift int) {
+	for r := range p.rows {
+		first, m := p.sum[0][r], at(base, disp+4*r)
+		if shift == 0 {
+			p.VPBROADCASTD(m, first)
+		} else {
+			p.VPSRAD_BCST(operand.U8(uint8(shift)), m, first)
+		}
+		for _, rows := range p.sum[1:] {
+			p.VMOVDQA64(first, rows[r])
+		}
+	}
+}
+
+// scaled adds a tile's sums times a sub-block's scales to the integer totals.
+func (p *product) scaled(t int, scale reg.VecVirtual) {
+	for r, s := range p.sum[t] {
+		p.VPMULLD(scale, s, s)
+		p.VPADDD(s, p.isum[t][r], p.isum[t][r])
+	}
+}
