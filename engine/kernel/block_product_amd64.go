@@ -5,105 +5,6 @@
 package kernel
 
 //go:noescape
-func productQ4Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
 func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
@@ -170,6 +71,39 @@ func productQ40x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, b
 func productQ40x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productQ41x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
@@ -201,6 +135,39 @@ func productQ50x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, b
 
 //go:noescape
 func productQ50x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
@@ -236,100 +203,34 @@ func productIQ4NLx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte,
 func productIQ4NLx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)

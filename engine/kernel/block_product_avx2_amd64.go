@@ -5,42 +5,6 @@
 package kernel
 
 //go:noescape
-func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
 func productQ80x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
@@ -65,6 +29,18 @@ func productQ40x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks 
 func productQ40x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productQ41x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ41x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productQ50x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
@@ -75,6 +51,18 @@ func productQ50x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks 
 
 //go:noescape
 func productQ50x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productQ51x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productIQ4NLx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
@@ -89,37 +77,13 @@ func productIQ4NLx3AVX2(dst *float32, stride int, tile *byte, panel *byte, block
 func productIQ4NLx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-
-//go:noescape
-func productBF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+func productMXFP4x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)

@@ -7,7 +7,7 @@ import (
 	"weir/engine/gguf"
 )
 
-// productFunc is a generated product; see asm/block_product.go.
+// productFunc is a generated product; see asm/product.go.
 type productFunc func(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 // productFuncs are the products of one type and level by the panel's rows: of

@@ -41,12 +41,3 @@ func architectureNamed(name string) (architecture, error) {
 	}
 	return architecture{}, fmt.Errorf("%w: architecture %q is not supported; the native engine runs %s", ErrModel, name, strings.Join(known, ", "))
 }
-
-// Architectures lists the supported values of general.architecture.
-func Architectures() []string {
-	names := make([]string, len(architectures))
-	for i, a := range architectures {
-		names[i] = a.name
-	}
-	return names
-}

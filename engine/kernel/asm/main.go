@@ -23,10 +23,12 @@ type family struct {
 }
 
 var families = []family{
+	{"engine/kernel", "kernel", "super_product", superProducts},
+	{"engine/kernel", "kernel", "super_product_avx2", superProductsAVX2},
 	{"engine/kernel", "kernel", "block_product", blockProducts},
 	{"engine/kernel", "kernel", "block_product_avx2", blockProductsAVX2},
-	{"engine/kernel", "kernel", "block_product_more", moreProducts},
-	{"engine/kernel", "kernel", "block_product_more_avx2", moreProductsAVX2},
+	{"engine/kernel", "kernel", "float_product", floatProducts},
+	{"engine/kernel", "kernel", "float_product_avx2", floatProductsAVX2},
 	{"engine/kernel", "kernel", "quantize", quantizers},
 	{"engine/kernel", "kernel", "quantize_avx2", quantizersAVX2},
 	{"engine/kernel", "kernel", "vector", vectors},

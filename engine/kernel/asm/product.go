@@ -3,13 +3,54 @@ package main
 import (
 	"fmt"
 
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 // This file is what all AVX-512 products share: registers, loops, prefetching,
-// totals and the store. block_product.go has the weight types.
+// loads of codes, totals and the store. The types are in files by kind, as in
+// kernel's formats: superblocks, blocks, floats.
+
+// Rows of a panel. A single tile takes 1 to 8 rows: 8 sums, 8 integer totals
+// and 8 float totals leave 8 of 32 registers for weights. More rows than that
+// come in panels of 4 to 6 that meet two tiles at a time: a broadcast of
+// activations then serves two products, and loads stop being what bounds them;
+// float totals are in memory.
+const (
+	maxRows     = 8
+	minPairRows = 4
+	maxPairRows = 6
+)
+
+// productSignature: dst [rows][stride bytes] takes 16 outputs of each row; tile
+// and panel are laid out as tile.go and panel.go say; blocks counts the blocks
+// of one row; bias is 16 floats or nil; add is 1 to add to dst.
+const productSignature = "func(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)"
+
+// weightType is a type with its products at both levels.
+type weightType struct {
+	name      string // as in the kernels' names
+	tileBytes int    // of a block, as tile.go lays it out
+	avx512    func(*product)
+	avx2      func(*product2)
+}
+
+// products writes the AVX-512 products of a tile of 16 weight rows with 1 to 8
+// activation rows, and of two tiles with 4 to 6. Lanes are weight rows, so no
+// sum crosses lanes and each output's order of additions is the same whatever
+// the number of rows.
+func products(ctx *build.Context, types []weightType) {
+	for _, t := range types {
+		for rows := 1; rows <= maxRows; rows++ {
+			newProduct(ctx, fmt.Sprintf("product%sx%dAVX512", t.name, rows), 1, rows, t.tileBytes).generate(t.avx512)
+		}
+		for rows := minPairRows; rows <= maxPairRows; rows++ {
+			newProduct(ctx, fmt.Sprintf("product%sx%dPairAVX512", t.name, rows), 2, rows, t.tileBytes).generate(t.avx512)
+		}
+	}
+}
 
 // product is one kernel in the making. Slices by tile have one or two elements.
 type product struct {
@@ -219,6 +260,60 @@ func (p *product) accumulate(t, r, disp int, v reg.VecVirtual) {
 	p.VMOVUPS(v, p.memory(t, r))
 }
 
+const rodata = attr.RODATA | attr.NOPTR
+
+// table16 defines a symbol of sixteen bytes.
+func table16(ctx *build.Context, name string, values [16]int, offset int) {
+	ctx.StaticGlobal(name)
+	ctx.DataAttributes(rodata)
+	for i, v := range values {
+		ctx.AddDatum(i, operand.U8(uint8(int8(v+offset))))
+	}
+}
+
+// nonlinear is the symbol of the sixteen values of IQ4_NL and IQ4_XS: plus 128 in
+// the AVX-512 products.
+const nonlinear = "nonlinear4"
+
+var nonlinearValues = [16]int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+// nibble loads low or high halves of 64 codes of each tile into p.w.
+func (p *product) nibble(base reg.Register, disp, half int, low reg.VecVirtual) {
+	for t, w := range p.w {
+		if half == 0 {
+			p.VPANDD(p.weight(base, disp, t), low, w)
+			continue
+		}
+		p.VPSRLW(operand.U8(4), p.weight(base, disp, t), w)
+		p.VPANDD(low, w, w)
+	}
+}
+
+// high ors bits of a register, shifted left (or right where left is negative)
+// and masked, into p.w.
+func (p *product) high(base reg.Register, disp, left int, mask reg.VecVirtual) {
+	v := p.ZMM()
+	for t, w := range p.w {
+		m := p.weight(base, disp, t)
+		switch {
+		case left > 0:
+			p.VPSLLW(operand.U8(uint8(left)), m, v)
+		case left < 0:
+			p.VPSRLW(operand.U8(uint8(-left)), m, v)
+		default:
+			p.VMOVDQU32(m, v)
+		}
+		p.VPTERNLOGD(operand.U8(0xf8), mask, v, w)
+	}
+}
+
+// lookup replaces the codes in p.w by what they stand for.
+func (p *product) lookup(table reg.VecVirtual) {
+	for _, w := range p.w {
+		p.VPSHUFB(w, table, w)
+	}
+}
+
 // dot adds four products per lane, row and tile: weights of k-quad kq, in p.w,
 // with the rows' activations.
 func (p *product) dot(kq int) {
@@ -264,5 +359,19 @@ func (p *product) scaled(t int, scale reg.VecVirtual) {
 	for r, s := range p.sum[t] {
 		p.VPMULLD(scale, s, s)
 		p.VPADDD(s, p.isum[t][r], p.isum[t][r])
+	}
+}
+
+// factor adds integer sums times the block's float16 scales, at d, and the
+// activations', at da, to the float totals.
+func (p *product) factor(d, da int, sums [][]reg.VecVirtual) {
+	scale := p.ZMM()
+	for t := range p.tiles {
+		p.VCVTPH2PS(p.weight(p.tile, d, t), scale)
+		for r, s := range sums[t] {
+			p.VCVTDQ2PS(s, s)
+			p.VMULPS(scale, s, s)
+			p.accumulate(t, r, da+4*r, s)
+		}
 	}
 }

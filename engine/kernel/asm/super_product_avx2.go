@@ -1,37 +1,12 @@
 package main
 
 import (
-	"fmt"
-
-	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// moreProductsAVX2 writes the products of block_product_more.go for AVX2.
-func moreProductsAVX2(ctx *build.Context) {
-	table16(ctx, nonlinear, nonlinearValues, 0)
-	table16(ctx, e2m1, e2m1Values, 16)
-	for _, k := range []struct {
-		name      string
-		tileBytes int
-		body      func(*product2)
-	}{
-		{"Q3K", 1824, (*product2).q3k},
-		{"Q41", 320, (*product2).q41},
-		{"Q51", 384, (*product2).q51},
-		{"IQ4XS", 2208, (*product2).iq4xs},
-		{"Q2K", 1344, (*product2).q2k},
-		{"MXFP4", 272, (*product2).mxfp4},
-	} {
-		for rows := 1; rows <= maxRowsAVX2; rows++ {
-			ctx.Function(fmt.Sprintf("product%sx%dAVX2", k.name, rows))
-			ctx.Pragma("noescape")
-			ctx.SignatureExpr(productSignature)
-			p := &product2{Context: ctx, rows: rows, tileBytes: k.tileBytes}
-			p.generate(k.body)
-		}
-	}
+func (p *product2) superblock() (bias16, sums32, scale, size int) {
+	return (&product{rows: p.rows}).superblock()
 }
 
 // superblocks is the loop over superblocks of size bytes of a tile, of which
@@ -46,6 +21,140 @@ func (p *product2) superblocks(size int, body func(half int)) {
 		}
 		p.ADDQ(operand.U32(uint32(size)), p.tile)
 		p.ADDQ(operand.U32(uint32(panelSize)), p.panel)
+	})
+}
+
+// fours runs body for the four groups of 64 columns of a superblock, with
+// pointers into the tile, at offsets, each advanced by its step.
+func (p *product2) fours(half int, offsets, steps []int, body func(at []reg.Register)) {
+	group := p.GP64()
+	p.MOVQ(operand.U32(4), group)
+	pointers := make([]reg.Register, len(offsets))
+	for i, o := range offsets {
+		pointers[i] = p.GP64()
+		p.LEAQ(at(p.tile, o), pointers[i])
+	}
+	acts := p.GP64()
+	p.MOVQ(p.panel, acts)
+	panel := p.panel
+	p.panel = acts
+	p.loop(group, func() {
+		for i, s := range steps {
+			if half == 0 {
+				p.soon(pointers[i], s)
+			}
+		}
+		body(pointers)
+		for i, s := range steps {
+			p.ADDQ(operand.U32(uint32(s)), pointers[i])
+		}
+		p.ADDQ(operand.U32(uint32(64*p.rows)), acts)
+	})
+	p.panel = panel
+}
+
+// minima is as in the AVX-512 products.
+func (p *product2) minima(half, mins, scales int) {
+	_, sums32, scale, _ := p.superblock()
+	for r := range p.rows {
+		for pair := range 4 {
+			p.VPMOVZXBW(at(p.tile, mins+32*pair+16*half), p.w)
+			p.VPBROADCASTD(at(p.panel, sums32+(pair*p.rows+r)*4), p.b)
+			if pair == 0 {
+				p.VPMADDWD(p.b, p.w, p.sum[r])
+				continue
+			}
+			p.VPMADDWD(p.b, p.w, p.b)
+			p.VPADDD(p.b, p.sum[r], p.sum[r])
+		}
+	}
+	p.VCVTPH2PS(at(p.tile, scales+16*half), p.w)
+	p.VCVTPH2PS(at(p.tile, scales+32+16*half), p.t)
+	for r, s := range p.sum {
+		v := p.isum[r]
+		p.VCVTDQ2PS(v, v)
+		p.VCVTDQ2PS(s, s)
+		p.VMULPS(p.w, v, v)
+		p.VFNMADD231PS(s, p.t, v)
+		p.accumulate(half, r, scale+4*r, v)
+	}
+}
+
+func (p *product2) q4k() {
+	const scales, mins, d, size = 2048, 2176, 2304, 2368
+	low := p.constant(0x0f0f0f0f)
+	p.sum = p.ymms()
+	p.superblocks(size, func(half int) {
+		p.fours(half, []int{32 * half, scales + 8*half}, []int{512, 32}, func(at2 []reg.Register) {
+			for sub := range 2 {
+				for kq := range 8 {
+					p.nibble(at2[0], 64*kq, sub, low)
+					p.dot(8*sub+kq, kq == 0)
+				}
+				p.VPMOVZXBD(at(at2[1], 16*sub), p.w)
+				p.twice(p.w)
+				p.flush(p.w)
+			}
+		})
+		p.minima(half, mins, d)
+	})
+}
+
+func (p *product2) q5k() {
+	const high, scales, mins, d, size = 2048, 2560, 2688, 2816, 2880
+	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
+	scale := p.YMM()
+	p.sum = p.ymms()
+	p.superblocks(size, func(half int) {
+		p.fours(half, []int{32 * half, high + 32*half, scales + 8*half}, []int{512, 128, 32}, func(at2 []reg.Register) {
+			for sub := range 2 {
+				p.VPMOVZXBD(at(at2[2], 16*sub), scale)
+				p.twice(scale)
+				for kq := range 8 {
+					p.nibble(at2[0], 64*kq, sub, low)
+					p.high(at2[1], 64*sub, 4-kq, fifth)
+					p.dot(8*sub+kq, kq%4 == 0)
+					if kq%4 == 3 { // 8 products of at most 31 x 127
+						p.flush(scale)
+					}
+				}
+			}
+		})
+		p.minima(half, mins, d)
+	})
+}
+
+func (p *product2) q6k() {
+	const high, scales, d, size = 2048, 3072, 3328, 3360
+	bias16, _, da, _ := p.superblock()
+	low, pair := p.constant(0x0f0f0f0f), p.constant(0x30303030)
+	scale := p.YMM()
+	p.sum = p.ymms()
+	p.superblocks(size, func(half int) {
+		biases := p.GP64()
+		p.LEAQ(at(p.panel, bias16), biases)
+		p.fours(half, []int{32 * half, high + 32*half, scales + 8*half}, []int{512, 256, 64}, func(at2 []reg.Register) {
+			for s := range 4 {
+				p.VPMOVSXBD(at(at2[2], 16*s), scale)
+				for r, v := range p.isum {
+					p.VPBROADCASTD(at(biases, (s*p.rows+r)*4), p.b)
+					p.VPMULLD(scale, p.b, p.b)
+					p.VPADDD(p.b, v, v)
+				}
+				p.twice(scale)
+				for i := range 4 {
+					p.nibble(at2[0], 64*(4*(s%2)+i), s/2, low)
+					p.high(at2[1], 64*i, 4-2*s, pair)
+					p.dot(4*s+i, i%2 == 0)
+					if i%2 == 1 { // 4 products of at most 63 x 127
+						p.flush(scale)
+					}
+				}
+			}
+			p.ADDQ(operand.U32(uint32(16*p.rows)), biases)
+		})
+		p.VCVTPH2PS(at(p.tile, d+16*half), p.w)
+		p.factor(half, da, p.w)
 	})
 }
 
@@ -141,13 +250,6 @@ func (p *product2) minimaQ2K(half, scales, factors int) {
 	}
 }
 
-// table16 loads sixteen bytes, twice.
-func (p *product2) table16(name string) reg.VecVirtual {
-	table := p.YMM()
-	p.VBROADCASTI128(operand.NewDataAddr(operand.NewStaticSymbol(name), 0), table)
-	return table
-}
-
 // iq4xs has the scales where other products of signed weights have ones: of each
 // 32 values' pairs of products, at most 2 x 127 x 127.
 func (p *product2) iq4xs() {
@@ -172,95 +274,5 @@ func (p *product2) iq4xs() {
 		})
 		p.VCVTPH2PS(at(p.tile, d+16*half), p.w)
 		p.factor(half, da, p.w)
-	})
-}
-
-// minimum32 is the loop over blocks of 32 values with a scale and a minimum
-// each; body leaves their products in the integer totals.
-func (p *product2) minimum32(codes int, body func(half int)) {
-	p.isum = p.ymms()
-	unit := p.constant(minus128th)
-	p.loop(p.blocks, func() {
-		p.soon(p.tile, codes+64)
-		for half := range 2 {
-			p.zero(p.isum)
-			body(half)
-			p.VCVTPH2PS(at(p.tile, codes+16*half), p.w)
-			p.VCVTPH2PS(at(p.tile, codes+32+16*half), p.t)
-			p.VMULPS(unit, p.t, p.t)
-			for r, s := range p.isum {
-				p.VCVTDQ2PS(s, s)
-				p.VMULPS(p.w, s, s)
-				p.VPBROADCASTD(at(p.panel, 32*p.rows+4*r), p.b)
-				p.VCVTDQ2PS(p.b, p.b)
-				p.VFMADD231PS(p.b, p.t, s)
-				p.accumulate(half, r, 36*p.rows+4*r, s)
-			}
-		}
-		p.ADDQ(operand.U32(uint32(codes+64)), p.tile)
-		p.ADDQ(operand.U32(uint32(40*p.rows)), p.panel)
-	})
-}
-
-func (p *product2) q41() {
-	low := p.constant(0x0f0f0f0f)
-	p.ones = p.constant(0x00010001)
-	p.sum = p.ymms()
-	p.minimum32(256, func(half int) {
-		for kq := range 8 {
-			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
-			p.dot(kq, kq == 0)
-		}
-		p.flush(p.ones)
-	})
-}
-
-func (p *product2) q51() {
-	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
-	p.ones = p.constant(0x00010001)
-	p.sum = p.ymms()
-	p.minimum32(320, func(half int) {
-		for kq := range 8 {
-			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
-			p.high(p.tile, 256+32*half, 4-kq, fifth)
-			p.dot(kq, kq%4 == 0)
-			if kq%4 == 3 { // 8 products of at most 31 x 127
-				p.flush(p.ones)
-			}
-		}
-	})
-}
-
-func (p *product2) mxfp4() {
-	const exponents, size = 256, 272
-	table, low := p.table16(e2m1), p.constant(0x0f0f0f0f)
-	normal, small := p.constant(1<<23), p.constant(1<<21)
-	p.ones = p.constant(0x00010001)
-	p.sum, p.isum = p.ymms(), p.ymms()
-	p.loop(p.blocks, func() {
-		p.soon(p.tile, size)
-		for half := range 2 {
-			for r, s := range p.isum {
-				p.VPBROADCASTD(at(p.panel, 32*p.rows+4*r), s)
-				p.VPSRAD(operand.U8(3), s, s)
-			}
-			for kq := range 8 {
-				p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
-				p.VPSHUFB(p.w, table, p.w)
-				p.dot(kq, kq%4 == 0)
-				if kq%4 == 3 { // 8 products of at most 28 x 127
-					p.flush(p.ones)
-				}
-			}
-			p.VPMOVZXBD(at(p.tile, exponents+8*half), p.t)
-			p.VPSLLD(operand.U8(23), p.t, p.w)
-			p.VPSUBD(normal, p.w, p.w)
-			p.VPSLLD(operand.U8(21), p.t, p.t)
-			p.VPADDD(small, p.t, p.t)
-			p.VPMAXSD(p.t, p.w, p.w)
-			p.factor(half, 36*p.rows, p.w)
-		}
-		p.ADDQ(operand.U32(size), p.tile)
-		p.ADDQ(operand.U32(uint32(40*p.rows)), p.panel)
 	})
 }
