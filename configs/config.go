@@ -182,7 +182,7 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.Scheduler.MaxSeqs, 1, 65536, "")},
 		{Key: "scheduler.max_num_batched_tokens", Flag: "max-num-batched-tokens", Usage: "rows of one step: decoded tokens and prompt tokens together",
 			binding: bindInt(&c.Scheduler.MaxBatchTokens, 1, 1<<20, "")},
-		{Key: "scheduler.itl_target_ms", Flag: "itl-target-ms", Usage: "longest step while outputs run: prompts get the rows that fit; 0 gives them every row",
+		{Key: "scheduler.itl_target_ms", Flag: "itl-target-ms", Usage: "longest that an output should wait for its next token: steps beside it are planned to take half of that; 0 gives prompts every row",
 			binding: bindMilliseconds(&c.Scheduler.ITLTarget, 0, 60_000)},
 		{Key: "scheduler.long_prefill_token_threshold", Flag: "long-prefill-token-threshold", Usage: "most rows of one prompt in one step",
 			binding: bindInt(&c.Scheduler.PrefillChunk, 1, 1<<20, "")},

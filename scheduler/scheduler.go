@@ -40,9 +40,9 @@ type Config struct {
 	PrefillChunk   int // most rows of one prompt in one step; default MaxBatchTokens
 	MaxPrefills    int // prompts longer than PrefillChunk that prefill at once; default 2
 
-	// ITLTarget bounds a step while outputs run, by the estimate of how long it
-	// takes: prompts get the rows that fit, and always some (see leastPrompt).
-	// Running outputs wait no longer than that for their next token. 0 is off:
+	// ITLTarget is how long running outputs should wait at most for their next
+	// token: a step beside them is planned to take a share of it (see aim), and
+	// prompts get the rows that fit, always some (see leastPrompt). 0 is off:
 	// prompts take the whole budget.
 	ITLTarget time.Duration
 	Cost      cost.Prior // of a step, before any was seen
