@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 
 	"weir/bench"
 	"weir/configs"
-	"weir/internal/cpu"
 )
 
 // engineSections are the settings that a measured engine has.
@@ -85,11 +83,9 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 		opts.KVBlocks = blocks
 	}
 	errs, name := s.cmd.ErrOrStderr(), printable(modelName(c.Model))
-	threads := cmp.Or(c.Engine.Threads, cpu.Threads())
-	if text := cpu.Excess(threads); text != "" {
-		warn(errs, []string{text})
+	if w := prepareThreads(c); w != "" {
+		warn(errs, []string{w})
 	}
-	cpu.MakeRoom(threads) // as serve does
 	if c.Engine.Speculate {
 		warn(errs, []string{"--speculative-ngram: figures are of one token per step, without guesses"})
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"weir/engine/gguf"
 	"weir/engine/kernel"
 	"weir/engine/llm"
+	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -122,6 +124,14 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 		return nil, fmt.Errorf("load %s: %w", m.name, err)
 	}
 	return m, nil
+}
+
+// prepareThreads lets the process do other things while the engine's threads
+// compute, and says what is wrong with their number, if anything is.
+func prepareThreads(c configs.Config) (warning string) {
+	threads := cmp.Or(c.Engine.Threads, cpu.Threads())
+	cpu.MakeRoom(threads)
+	return cpu.Excess(threads)
 }
 
 // engineOptions are the engine's part of the configuration.

@@ -98,6 +98,9 @@ func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) erro
 		return err
 	}
 	defer f.Close()
+	if w := prepareThreads(c); w != "" {
+		warn(errs, []string{w})
+	}
 	shown := newLoadProgress(errs, isTerminal(errs), printable(modelName(c.Model)))
 	m, err := loadModel(c, f, modelHooks{progress: shown.update})
 	shown.end()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +23,6 @@ import (
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/llm"
-	"weir/internal/cpu"
 	"weir/telemetry"
 	"weir/tokenizer"
 )
@@ -94,13 +92,12 @@ func serve(ctx context.Context, c configs.Config, warnings []string, out, errs i
 	if err != nil {
 		return err
 	}
-	if w := cpu.Excess(c.Engine.Threads); w != "" {
+	if w := prepareThreads(c); w != "" {
 		warnings = append(warnings, w)
 	}
 	for _, w := range warnings {
 		s.log.Warn(w)
 	}
-	cpu.MakeRoom(cmp.Or(c.Engine.Threads, cpu.Threads()))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	s.listen()

@@ -120,7 +120,15 @@ func (p *Pool) Close() {
 	}
 }
 
+// loop keeps its thread where workers have cores of their own, as whoever calls
+// Run should: the Go scheduler moves what runs for long, which costs a twentieth
+// of the tokens (docs/performance.md). Where they share cores they park after
+// every round, and waking a locked thread takes longer.
 func (p *Pool) loop(worker int) {
+	if p.spin > 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	last := uint64(0)
 	for {
 		p.wait(worker, last)

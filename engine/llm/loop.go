@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -34,9 +35,11 @@ func (l *loop) init(e *Engine) {
 // idleCheck is how long the engine must be idle before it recounts its blocks.
 const idleCheck = time.Second
 
-// run is the step loop's goroutine. It ends when Close was called and nothing
-// is left to do.
+// run is the step loop's goroutine, on a thread of its own as the pool's workers
+// are. It ends when Close was called and nothing is left to do.
 func (e *Engine) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	defer close(e.stopped)
 	defer e.release()
 	l := &e.loop
