@@ -154,7 +154,7 @@ func TestALongPromptDoesNotHoldUpRunningOutputs(t *testing.T) {
 	}
 }
 
-// Random load on a machine: steps keep the target by their estimate unless
+// Random load on a machine: by their estimate steps keep aim of the target unless
 // they have only the least of prompts, prompts get at least that, and cut
 // chunks end on a panel.
 func TestStepsKeepTheTarget(t *testing.T) {
@@ -189,7 +189,7 @@ func TestStepsKeepTheTarget(t *testing.T) {
 				continue
 			}
 			paced++
-			limit := time.Duration(float64(target) / (1 + estimated))
+			limit := time.Duration(aim * float64(target) / (1 + estimated))
 			if p.Estimate > limit && m.prompt > leastPrompt {
 				t.Fatalf("world %d: a step of %d prompt rows is to take %v, limit %v", seed, m.prompt, p.Estimate, limit)
 			}
