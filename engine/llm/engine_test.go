@@ -426,6 +426,19 @@ func TestSlowReaderIsCancelledAndHoldsNobodyUp(t *testing.T) {
 	}
 }
 
+// OnFinish is called just before the reader learns of the end.
+func TestAnAnswerIsCountedBeforeItEnds(t *testing.T) {
+	var e *Engine
+	var seen Stats
+	e = start(t, families[0], Options{OnFinish: func(Phases) { seen = e.Stats() }})
+	if a := ask(t, e, greedy(prompt(3, 4), 2)); a.err != nil {
+		t.Fatal(a.err)
+	}
+	if s := seen.Scheduler; s.Running != 0 || s.Length != 1 {
+		t.Errorf("at its end %d running, %d ended", s.Running, s.Length)
+	}
+}
+
 func TestChoiceCancelLeavesTheOthers(t *testing.T) {
 	e := start(t, families[0], Options{})
 	r := greedy(prompt(10, 12), 100)

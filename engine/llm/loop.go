@@ -216,11 +216,12 @@ func (l *loop) step() (ran bool) {
 		return true
 	}
 	l.emit(time.Now())
-	for _, end := range e.sched.Commit(time.Now().UnixNano(), l.results) {
+	ends := e.sched.Commit(time.Now().UnixNano(), l.results)
+	l.report(start, planned) // first: who has an answer finds it counted
+	for _, end := range ends {
 		l.finish(end)
 	}
 	l.dropLost()
-	l.report(start, planned)
 	return true
 }
 
