@@ -9,8 +9,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file is what all AVX-512 products share: registers, loops, prefetching,
-// loads of codes, totals and the store. The types are in files by kind, as in
+// This file is what products share: the frame of both levels, then of AVX-512
+// registers, prefetching, loads of codes, totals and the store. The types are in files by kind, as in
 // kernel's formats: superblocks, blocks, floats.
 
 // Rows of a panel. A single tile takes 1 to 8 rows: 8 sums, 8 integer totals
@@ -52,31 +52,74 @@ func products(ctx *build.Context, types []weightType) {
 	}
 }
 
+// frame is what products of both levels have.
+type frame struct {
+	*build.Context
+	rows, tileBytes     int
+	tile, panel, blocks reg.Register
+	lines               []operand.Mem // to prefetch
+	labels              int
+}
+
+// open takes the arguments that the loop over blocks walks along.
+func (f *frame) open() {
+	f.tile = f.Load(f.Param("tile"), f.GP64())
+	f.panel = f.Load(f.Param("panel"), f.GP64())
+	f.blocks = f.Load(f.Param("blocks"), f.GP64())
+}
+
+// loop repeats body while counter, decremented after each turn, is above zero.
+func (f *frame) loop(counter reg.Register, body func()) {
+	f.labels++
+	label := fmt.Sprintf("loop%d", f.labels)
+	f.Label(label)
+	body()
+	f.DECQ(counter)
+	f.JNZ(operand.LabelRef(label))
+}
+
+// prefetchBytes is how far ahead of a single tile's products weights are asked
+// for. Few rows wait for memory.
+const prefetchBytes = 4736
+
+// soon asks for n bytes ahead of base, a line after each k-quad from here on: a
+// burst would take all buffers for misses, and activations that have fallen out
+// of the first-level cache would wait behind it.
+func (f *frame) soon(base reg.Register, n int) {
+	ahead := (prefetchBytes + f.tileBytes - 1) / f.tileBytes * f.tileBytes
+	for i := 0; i < n; i += 64 {
+		f.lines = append(f.lines, at(base, ahead+i))
+	}
+}
+
+// fetch asks for the line that soon wants next, if any.
+func (f *frame) fetch() {
+	if len(f.lines) > 0 {
+		f.PREFETCHT0(f.lines[0])
+		f.lines = f.lines[1:]
+	}
+}
+
 // product is one kernel in the making. Slices by tile have one or two elements.
 type product struct {
-	*build.Context
-	tiles, rows int
-	tileBytes   int
-	tile, panel reg.Register
-	second      reg.Register // bytes from a tile to the next
-	blocks      reg.Register
-	total       [][]reg.VecVirtual // float totals by tile and row; of one tile
-	totals      reg.Register       // of two: where they are
-	sum         [][]reg.VecVirtual // integer sums of a sub-block
-	isum        [][]reg.VecVirtual // integer totals of a superblock
-	w           []reg.VecVirtual   // weights
-	b           reg.VecVirtual     // activations, of two tiles
-	lines       []operand.Mem      // to prefetch, of one tile
-	shares      []int              // lines to prefetch with each dot, of two
-	next        reg.Register       // where they are
-	labels      int
+	frame
+	tiles  int
+	second reg.Register       // bytes from a tile to the next
+	total  [][]reg.VecVirtual // float totals by tile and row; of one tile
+	totals reg.Register       // of two: where they are
+	sum    [][]reg.VecVirtual // integer sums of a sub-block
+	isum   [][]reg.VecVirtual // integer totals of a superblock
+	w      []reg.VecVirtual   // weights
+	b      reg.VecVirtual     // activations, of two tiles
+	shares []int              // lines to prefetch with each dot, of two tiles
+	next   reg.Register       // where they are
 }
 
 func newProduct(ctx *build.Context, name string, tiles, rows, tileBytes int) *product {
 	ctx.Function(name)
 	ctx.Pragma("noescape")
 	ctx.SignatureExpr(productSignature)
-	return &product{Context: ctx, tiles: tiles, rows: rows, tileBytes: tileBytes}
+	return &product{frame: frame{Context: ctx, rows: rows, tileBytes: tileBytes}, tiles: tiles}
 }
 
 // zmms returns a register for each tile and row.
@@ -93,9 +136,7 @@ func (p *product) zmms() [][]reg.VecVirtual {
 // generate wraps a block's body, which advances tile and panel, in the loop
 // over blocks and the store.
 func (p *product) generate(body func(*product)) {
-	p.tile = p.Load(p.Param("tile"), p.GP64())
-	p.panel = p.Load(p.Param("panel"), p.GP64())
-	p.blocks = p.Load(p.Param("blocks"), p.GP64())
+	p.open()
 	for range p.tiles {
 		p.w = append(p.w, p.ZMM())
 	}
@@ -137,27 +178,10 @@ func (p *product) weight(base reg.Register, disp, tile int) operand.Mem {
 	return m
 }
 
-// loop repeats body while counter, decremented after each turn, is above zero.
-func (p *product) loop(counter reg.Register, body func()) {
-	p.labels++
-	label := fmt.Sprintf("loop%d", p.labels)
-	p.Label(label)
-	body()
-	p.DECQ(counter)
-	p.JNZ(operand.LabelRef(label))
-}
-
-// prefetchBytes is how far ahead of a single tile's products weights are asked
-// for. Few rows wait for memory.
-const prefetchBytes = 4736
-
-// soon asks for n bytes ahead of base, a line after each k-quad from here on: a
-// burst would take all buffers for misses, and activations that have fallen out
-// of the first-level cache would wait behind it.
+// soon is of one tile; of two, pace asks for what comes next.
 func (p *product) soon(base reg.Register, n int) {
-	ahead := (prefetchBytes + p.tileBytes - 1) / p.tileBytes * p.tileBytes
-	for i := 0; p.tiles == 1 && i < n; i += 64 {
-		p.lines = append(p.lines, at(base, ahead+i))
+	if p.tiles == 1 {
+		p.frame.soon(base, n)
 	}
 }
 
@@ -184,10 +208,7 @@ func (p *product) fetch() {
 		p.ADDQ(operand.U32(uint32(64*p.shares[0])), p.next)
 		p.shares = p.shares[1:]
 	}
-	if len(p.lines) > 0 {
-		p.PREFETCHT0(p.lines[0])
-		p.lines = p.lines[1:]
-	}
+	p.frame.fetch()
 }
 
 // constant is a register of 16 equal dwords.

@@ -23,7 +23,7 @@ func productsAVX2(ctx *build.Context, types []weightType) {
 			ctx.Function(fmt.Sprintf("product%sx%dAVX2", t.name, rows))
 			ctx.Pragma("noescape")
 			ctx.SignatureExpr(productSignature)
-			p := &product2{Context: ctx, rows: rows, tileBytes: t.tileBytes}
+			p := &product2{frame: frame{Context: ctx, rows: rows, tileBytes: t.tileBytes}}
 			p.generate(t.avx2)
 		}
 	}
@@ -31,34 +31,12 @@ func productsAVX2(ctx *build.Context, types []weightType) {
 
 // product2 is one kernel in the making.
 type product2 struct {
-	*build.Context
-	rows        int
-	tile, panel reg.Register
-	blocks      reg.Register
-	totals      reg.Register     // float totals [half][row], in memory
-	sum         []reg.VecVirtual // sums of pairs, 16 bits
-	isum        []reg.VecVirtual // integer totals
-	w, b, t     reg.VecVirtual
-	ones        reg.VecVirtual
-	tileBytes   int
-	lines       []operand.Mem // to prefetch
-	labels      int
-}
-
-// soon has each of the next dots ask for a line of the n bytes ahead of base, as
-// in the AVX-512 products. The first half of a block does it for both.
-func (p *product2) soon(base reg.Register, n int) {
-	ahead := (prefetchBytes + p.tileBytes - 1) / p.tileBytes * p.tileBytes
-	for i := 0; i < n; i += 64 {
-		p.lines = append(p.lines, at(base, ahead+i))
-	}
-}
-
-func (p *product2) fetch() {
-	if len(p.lines) > 0 {
-		p.PREFETCHT0(p.lines[0])
-		p.lines = p.lines[1:]
-	}
+	frame                    // soon is called in the first half of a block, for both
+	totals  reg.Register     // float totals [half][row], in memory
+	sum     []reg.VecVirtual // sums of pairs, 16 bits
+	isum    []reg.VecVirtual // integer totals
+	w, b, t reg.VecVirtual
+	ones    reg.VecVirtual
 }
 
 func (p *product2) ymms() []reg.VecVirtual {
@@ -70,9 +48,7 @@ func (p *product2) ymms() []reg.VecVirtual {
 }
 
 func (p *product2) generate(body func(*product2)) {
-	p.tile = p.Load(p.Param("tile"), p.GP64())
-	p.panel = p.Load(p.Param("panel"), p.GP64())
-	p.blocks = p.Load(p.Param("blocks"), p.GP64())
+	p.open()
 	p.w, p.b, p.t = p.YMM(), p.YMM(), p.YMM()
 	local := p.AllocLocal(64*p.rows + 32)
 	p.totals = p.GP64()
@@ -112,15 +88,6 @@ func (p *product2) store() {
 }
 
 func (p *product2) total(half, r int) operand.Mem { return at(p.totals, 32*(half*p.rows+r)) }
-
-func (p *product2) loop(counter reg.Register, body func()) {
-	p.labels++
-	label := fmt.Sprintf("loop%d", p.labels)
-	p.Label(label)
-	body()
-	p.DECQ(counter)
-	p.JNZ(operand.LabelRef(label))
-}
 
 func (p *product2) constant(v uint32) reg.VecVirtual {
 	g, y := p.GP32(), p.YMM()

@@ -27,11 +27,11 @@ func superProductsAVX2(ctx *build.Context) {
 }
 
 // superblock lays out a panel's superblock, in bytes: see panel.go.
-func (p *product) superblock() (bias16, sums32, scale, size int) {
-	bias16 = 256 * p.rows
-	sums32 = bias16 + 64*p.rows
-	scale = sums32 + 16*p.rows
-	return bias16, sums32, scale, scale + 4*p.rows
+func (f *frame) superblock() (bias16, sums32, scale, size int) {
+	bias16 = 256 * f.rows
+	sums32 = bias16 + 64*f.rows
+	scale = sums32 + 16*f.rows
+	return bias16, sums32, scale, scale + 4*f.rows
 }
 
 // superblocks is the loop over superblocks of size bytes of a tile.

@@ -5,10 +5,6 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-func (p *product2) superblock() (bias16, sums32, scale, size int) {
-	return (&product{rows: p.rows}).superblock()
-}
-
 // superblocks is the loop over superblocks of size bytes of a tile, of which
 // body adds each half.
 func (p *product2) superblocks(size int, body func(half int)) {
