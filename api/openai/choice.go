@@ -13,9 +13,11 @@ import (
 // certain to be part of the output.
 type choice struct {
 	index  int // in the response: prompt*n + number
+	prompt int // index of the prompt that is answered
 	number int // of its prompt, as the backend counts
 
 	job     *job
+	stream  *stream // the prompt's
 	decoder *tokenizer.Decoder
 	stop    stopMatcher
 
@@ -32,27 +34,15 @@ type choice struct {
 	given    int                 // bytes of it that are certain; records up to here may be taken
 	tokens   int                 // sampled, the end token included
 
-	finish     inference.FinishReason
-	holdReason bool      // a chunk with text is being written: finish has its own
-	began      bool      // something was taken: no role is due any more
-	last       time.Time // of the token before
+	finish inference.FinishReason
+	began  bool      // a delta was taken
+	ended  bool      // the delta with finish was taken
+	last   time.Time // of the token before
 }
 
-// position counts text in bytes and in runes.
-type position struct{ bytes, runes int }
-
-// tokenRecord is a token with its logprobs and its place in the text.
-type tokenRecord struct {
-	id      inference.TokenID
-	logprob float32
-	top     []inference.TokenLogprob
-	start   position
-	end     int // bytes
-}
-
-func newChoice(j *job, index int) *choice {
+func newChoice(j *job, st *stream, index int) *choice {
 	return &choice{
-		index: index, number: index % j.params.n, job: j,
+		index: index, prompt: index / j.params.n, number: index % j.params.n, job: j, stream: st,
 		decoder: j.model.Tokenizer.NewDecoder(j.params.special), stop: newStopMatcher(j.params.stops),
 	}
 }
@@ -148,10 +138,38 @@ func (c *choice) ready() int {
 	return n
 }
 
-// taken forgets what ready and text have given.
-func (c *choice) taken(records int) {
+// next takes what a stream's client may see next: what the choice says, and
+// then its end in a delta of its own. It is false when there is nothing.
+func (c *choice) next(d *delta) bool {
+	over := c.finish != inference.FinishNone
+	if c.ended || len(c.text) == 0 && !over {
+		return false
+	}
+	if c.take(d); over && len(d.content) == 0 && len(d.tokens) == 0 {
+		d.finish = c.finish
+		c.ended = true
+	}
+	return true
+}
+
+// whole takes all of a choice that has ended.
+func (c *choice) whole(d *delta) {
+	c.take(d)
+	d.finish = c.finish
+	c.ended = true
+}
+
+// take moves everything that is certain into d. Buffers change hands, so that
+// d keeps what it got and a stream allocates nothing.
+func (c *choice) take(d *delta) {
+	if c.job.echo && !c.began {
+		c.echo()
+	}
+	d.choice, d.prompt, d.first, d.finish = c.index, c.prompt, !c.began, inference.FinishNone
+	d.content, c.text = c.text, d.content[:0]
+	d.ids, c.ids = c.ids, d.ids[:0]
+	n := c.ready()
+	d.tokens = append(d.tokens[:0], c.records[:n]...)
+	c.records = c.records[:copy(c.records, c.records[n:])]
 	c.began = true
-	c.text = c.text[:0]
-	c.records = c.records[:copy(c.records, c.records[records:])]
-	c.ids = c.ids[:0]
 }

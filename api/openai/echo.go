@@ -6,29 +6,27 @@ import "unicode/utf8"
 // the prompt's tokens. Both are put before the first of the choice's own, so
 // that they leave together with the first token.
 
-// echoed puts the prompt before what the choice has. It is called when the
+// echo puts the prompt before what the choice has. It is called when the
 // first news of the choice came.
-func (g *generation) echoed(c *choice) {
-	j := g.job
-	i := c.index / j.params.n
-	text := j.prompts[i].text
-	c.text = append([]byte(text), c.text...)
-	runes := utf8.RuneCountInString(text)
+func (c *choice) echo() {
+	p := &c.job.prompts[c.prompt]
+	c.text = append([]byte(p.text), c.text...)
+	runes := utf8.RuneCountInString(p.text)
 	for k := range c.records {
 		c.records[k].start.runes += runes
 	}
 	c.received.runes += runes
-	if j.params.logprobs {
-		c.records = append(g.promptRecords(i), c.records...)
+	if c.job.params.logprobs {
+		c.records = append(c.promptRecords(), c.records...)
 	}
 }
 
 // promptRecords gives the prompt's tokens their places in the echoed text.
 // The text of the tokens may be longer at the front than the prompt: some
 // vocabularies begin a text with a space of their own.
-func (g *generation) promptRecords(i int) []tokenRecord {
-	j := g.job
-	records := append([]tokenRecord(nil), g.streams[i].prompt...)
+func (c *choice) promptRecords() []tokenRecord {
+	j := c.job
+	records := append([]tokenRecord(nil), c.stream.prompt...)
 	d := j.model.Tokenizer.NewDecoder(j.params.special)
 	var piece []byte
 	runes := 0
@@ -37,7 +35,7 @@ func (g *generation) promptRecords(i int) []tokenRecord {
 		piece = d.Append(piece[:0], records[k].id)
 		runes += utf8.RuneCount(piece)
 	}
-	extra := max(0, runes+utf8.RuneCount(d.Flush(nil))-utf8.RuneCountInString(j.prompts[i].text))
+	extra := max(0, runes+utf8.RuneCount(d.Flush(nil))-utf8.RuneCountInString(j.prompts[c.prompt].text))
 	for k := range records {
 		records[k].start.runes = max(0, records[k].start.runes-extra)
 	}

@@ -342,10 +342,11 @@ func BenchmarkStreamToken(b *testing.B) {
 	backend := &fakeBackend{}
 	s := newServer(b, DefaultConfig(), backend)
 	m := s.models.Load().list[0]
-	j := &job{id: "chatcmpl-x", model: m, chat: true, prompts: []prompt{{ids: []int32{1}}},
+	j := &job{id: "chatcmpl-x", model: m, endpoint: &chatEndpoint, prompts: []prompt{{ids: []int32{1}}},
 		params: &params{n: 1, stream: true, stops: newStopSet([]string{"END"}, false)}, maxTokens: 1, promptLogprobs: -1}
 	st := inference.NewStream(8, func(int) {})
-	g := &generation{server: s, job: j, streams: []*stream{{Stream: st}}, choices: []*choice{newChoice(j, 0)}, open: 1}
+	streams := []*stream{{Stream: st}}
+	g := &generation{server: s, job: j, streams: streams, choices: []*choice{newChoice(j, streams[0], 0)}, open: 1}
 	r := newEventStream(g, func() {})
 	buf := make([]byte, 4096)
 	b.ReportAllocs()

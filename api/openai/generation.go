@@ -26,7 +26,6 @@ type generation struct {
 	from   int
 
 	cases  []reflect.SelectCase // for several streams only
-	piece  []byte               // scratch: the bytes of one token
 	result RequestFinish
 	ended  bool
 }
@@ -59,7 +58,7 @@ func (s *Server) start(j *job, gone <-chan struct{}) (*generation, *api.Error) {
 		g.streams = append(g.streams, &stream{Stream: st})
 	}
 	for i := range len(j.prompts) * j.params.n {
-		g.choices = append(g.choices, newChoice(j, i))
+		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.n], i))
 	}
 	g.open = len(g.choices)
 	return g, nil
@@ -326,6 +325,19 @@ func (g *generation) end() {
 	if h := g.server.config.Hooks.OnRequestFinish; h != nil {
 		h(g.result)
 	}
+}
+
+// answer takes what run has gathered, in the shape of the job's endpoint.
+func (g *generation) answer() []byte {
+	choices := make([]delta, len(g.choices))
+	for i, c := range g.choices {
+		c.whole(&choices[i])
+	}
+	return g.job.endpoint.encode(g.job).appendWhole(nil, choices, g.usage())
+}
+
+func (g *generation) usage() usage {
+	return usage{prompt: g.result.PromptTokens, output: g.outputTokens(), cached: g.cachedTokens()}
 }
 
 func (g *generation) cachedTokens() int {

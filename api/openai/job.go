@@ -13,7 +13,7 @@ type job struct {
 	id             string // ours, unique
 	model          *Model
 	params         *params
-	chat           bool // else a legacy completion
+	endpoint       *endpoint
 	echo           bool // the prompt is part of the text
 	prompts        []prompt
 	maxTokens      int // per choice
@@ -44,13 +44,6 @@ func (j *job) settleLength(param string, otherwise int) *api.Error {
 		return badRequest("invalid_value", "min_tokens", "min_tokens is %d, above the limit of output tokens, %d", j.params.minTokens, j.maxTokens)
 	}
 	return nil
-}
-
-func (j *job) endpoint() string {
-	if j.chat {
-		return routeChat
-	}
-	return routeCompletions
 }
 
 func (j *job) promptTokens() int {
@@ -87,7 +80,7 @@ func (j *job) request(i int) *inference.Request {
 
 func (j *job) start() RequestStart {
 	return RequestStart{
-		ID: j.id, Endpoint: j.endpoint(), Model: j.model.ID, Tenant: j.tenant, Stream: j.params.stream,
+		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Tenant: j.tenant, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
 		Retries: j.retries, Arrived: j.arrived,
 	}

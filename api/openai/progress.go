@@ -44,8 +44,7 @@ func (r *eventStream) pulse() {
 	case HeartbeatComment:
 		r.buf = append(r.buf, heartbeat...)
 	case HeartbeatChunk:
-		r.buf = append(r.buf, r.head...)
-		r.tail()
+		r.buf = r.encoder.appendPulse(r.buf)
 	case HeartbeatOff:
 	}
 }

@@ -123,7 +123,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if len(ids) == 0 {
 		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
 	}
-	j := &job{model: m, params: p, chat: true, prompts: []prompt{{ids: ids}}, promptLogprobs: -1}
+	j := &job{model: m, params: p, prompts: []prompt{{ids: ids}}, promptLogprobs: -1}
 	return j, j.settleLength("messages", cmp.Or(max(p.maxTokens, 0), m.MaxModelLen-len(ids)))
 }
 

@@ -158,13 +158,13 @@ func (c *call) model(o *object) (*Model, *api.Error) {
 	return nil, modelNotFound(name, set.ids())
 }
 
-func (c *call) chatCompletions() *api.Error { return c.generate(c.server.readChat, "chatcmpl-") }
+func (c *call) chatCompletions() *api.Error { return c.generate(&chatEndpoint) }
 
-func (c *call) completions() *api.Error { return c.generate(c.server.readCompletion, "cmpl-") }
+func (c *call) completions() *api.Error { return c.generate(&completionEndpoint) }
 
 // generate is the life of a generation request up to its answer, or up to the
 // stream that gives it.
-func (c *call) generate(read func(*object, *Model) (*job, *api.Error), prefix string) *api.Error {
+func (c *call) generate(e *endpoint) *api.Error {
 	o, fault := c.body()
 	if fault != nil {
 		return fault
@@ -173,11 +173,11 @@ func (c *call) generate(read func(*object, *Model) (*job, *api.Error), prefix st
 	if fault != nil {
 		return fault
 	}
-	j, fault := read(o, m)
+	j, fault := e.read(c.server, o, m)
 	if fault != nil {
 		return fault
 	}
-	j.id, j.tenant, j.arrived, j.created = prefix+c.id, c.tenant, c.arrived, c.arrived.Unix()
+	j.endpoint, j.id, j.tenant, j.arrived, j.created = e, e.prefix+c.id, c.tenant, c.arrived, c.arrived.Unix()
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	warn(c.ctx, j.params.warnings)
@@ -216,7 +216,7 @@ func (c *call) run(j *job) *api.Error {
 	fault = g.run()
 	if fault == nil {
 		c.ctx.SetContentType("application/json")
-		c.ctx.SetBody(g.appendResponse(nil))
+		c.ctx.SetBody(g.answer())
 	}
 	returned = true
 	return fault

@@ -1,0 +1,40 @@
+package openai
+
+import "weir/internal/inference"
+
+// delta is news of one choice on its way to the client. A generation yields
+// deltas and knows no endpoint; an encoder gives them an endpoint's shape.
+// Each kind of news has a field of its own, empty where there is none, so that
+// reasoning, tool calls and refusals become further fields beside content.
+//
+// A stream's delta holds either something that the choice says or its end. A
+// whole answer is one delta per choice, which holds both.
+type delta struct {
+	choice int  // index in the response
+	prompt int  // index of the prompt that is answered
+	first  bool // no delta of the choice came before
+
+	content []byte                 // text of the answer
+	tokens  []tokenRecord          // log-probabilities of content's tokens, where asked for
+	ids     []inference.TokenID    // sampled since the delta before, where asked for
+	finish  inference.FinishReason // FinishNone while the choice runs
+}
+
+// tokenRecord is a token with its log-probabilities and its place in the text.
+type tokenRecord struct {
+	id      inference.TokenID
+	logprob float32
+	top     []inference.TokenLogprob
+	start   position
+	end     int // bytes
+}
+
+// position counts text in bytes and in runes.
+type position struct{ bytes, runes int }
+
+// usage counts tokens.
+type usage struct {
+	prompt int
+	output int
+	cached int // of prompt, taken from the prefix cache
+}

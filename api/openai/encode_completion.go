@@ -1,0 +1,96 @@
+package openai
+
+import (
+	"strconv"
+
+	"weir/api"
+)
+
+// completionEncoder writes text_completion objects, which the legacy endpoint
+// uses for whole answers and for chunks.
+type completionEncoder struct{ envelope }
+
+const completionObject = "text_completion"
+
+func newCompletionEncoder(j *job) encoder {
+	return &completionEncoder{newEnvelope(j, completionObject)}
+}
+
+func (e *completionEncoder) appendDelta(dst []byte, d *delta) []byte {
+	return e.closeChunk(e.appendChoice(append(dst, e.head...), d))
+}
+
+func (e *completionEncoder) appendPulse(dst []byte) []byte {
+	return e.closeChunk(append(dst, e.head...))
+}
+
+// closeChunk ends a chunk behind its choices.
+func (e *completionEncoder) closeChunk(dst []byte) []byte {
+	return append(e.appendTail(dst), "}\n\n"...)
+}
+
+func (e *completionEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
+	dst = e.appendHead(dst, completionObject)
+	for i := range choices {
+		dst = e.appendChoice(comma(dst, i), &choices[i])
+	}
+	dst = append(dst, `],"usage":`...)
+	return append(appendUsage(dst, u), '}')
+}
+
+func (e *completionEncoder) appendChoice(dst []byte, d *delta) []byte {
+	dst = append(dst, `{"text":`...)
+	dst = api.AppendString(dst, d.content)
+	dst = append(dst, `,"index":`...)
+	dst = strconv.AppendInt(dst, int64(d.choice), 10)
+	dst = e.appendLogprobs(dst, d)
+	if d.first && e.job.params.returnTokenIDs {
+		dst = append(dst, `,"prompt_token_ids":`...)
+		dst = appendTokens(dst, e.job.prompts[d.prompt].ids)
+	}
+	return e.appendReason(dst, d)
+}
+
+// appendLogprobs appends {"tokens","token_logprobs","top_logprobs",
+// "text_offset"}. Offsets count Unicode code points from the beginning of the
+// choice's text.
+func (e *completionEncoder) appendLogprobs(dst []byte, d *delta) []byte {
+	dst = append(dst, `,"logprobs":`...)
+	if !e.logprobs(d) {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, `{"tokens":[`...)
+	for i := range d.tokens {
+		dst = e.names.appendName(comma(dst, i), d.tokens[i].id)
+	}
+	dst = append(dst, `],"token_logprobs":[`...)
+	for i := range d.tokens {
+		dst = appendLogprob(comma(dst, i), d.tokens[i].logprob)
+	}
+	dst = append(dst, `],"top_logprobs":`...)
+	dst = e.appendTop(dst, d.tokens)
+	dst = append(dst, `,"text_offset":[`...)
+	for i := range d.tokens {
+		dst = strconv.AppendInt(comma(dst, i), int64(d.tokens[i].start.runes), 10)
+	}
+	return append(dst, "]}"...)
+}
+
+// appendTop appends one object per token, or null when no alternatives were
+// asked for. The token itself is always among them.
+func (e *completionEncoder) appendTop(dst []byte, tokens []tokenRecord) []byte {
+	if e.job.params.sampling.Logprobs < 1 {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '[')
+	for i := range tokens {
+		r := &tokens[i]
+		dst = comma(dst, i)
+		if r.logprob != r.logprob {
+			dst = append(dst, "null"...)
+			continue
+		}
+		dst = e.names.appendTopOf(dst, r)
+	}
+	return append(dst, ']')
+}

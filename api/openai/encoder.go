@@ -1,0 +1,140 @@
+package openai
+
+import (
+	"strconv"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+// An endpoint is a way in and a way out: how its requests are read and how
+// their answers are written. What lies between knows no endpoint.
+type endpoint struct {
+	route  string
+	prefix string // of the ids of its answers
+	read   func(*Server, *object, *Model) (*job, *api.Error)
+	encode func(*job) encoder
+}
+
+var (
+	chatEndpoint       = endpoint{routeChat, "chatcmpl-", (*Server).readChat, newChatEncoder}
+	completionEndpoint = endpoint{routeCompletions, "cmpl-", (*Server).readCompletion, newCompletionEncoder}
+)
+
+// encoder writes the deltas of one generation in the shape of an endpoint,
+// as a stream of server-sent events or as one JSON object. Bytes are appended
+// by hand: they are the contract, and a stream writes them once per token.
+type encoder interface {
+	// appendDelta appends the events that one delta makes.
+	appendDelta(dst []byte, d *delta) []byte
+	// appendPulse appends an event that says only that the stream lives.
+	appendPulse(dst []byte) []byte
+	// appendEnd appends what follows the last delta.
+	appendEnd(dst []byte, u usage) []byte
+	// appendWhole appends an answer that is no stream; choices are in order.
+	appendWhole(dst []byte, choices []delta, u usage) []byte
+}
+
+// envelope is what the objects of both generation endpoints have in common.
+type envelope struct {
+	job   *job
+	names tokenNames
+	head  []byte // of every chunk, up to and with choices' bracket
+}
+
+func newEnvelope(j *job, chunk string) envelope {
+	e := envelope{job: j, names: tokenNames{tokenizer: j.model.Tokenizer}}
+	e.head = e.appendHead([]byte("data: "), chunk)
+	return e
+}
+
+// appendHead appends the fields that every object of a response begins with,
+// up to and with choices' bracket.
+func (e *envelope) appendHead(dst []byte, object string) []byte {
+	j := e.job
+	dst = append(dst, `{"id":"`...)
+	dst = append(dst, j.id...)
+	dst = append(dst, `","object":"`...)
+	dst = append(dst, object...)
+	dst = append(dst, `","created":`...)
+	dst = strconv.AppendInt(dst, j.created, 10)
+	dst = append(dst, `,"model":`...)
+	dst = api.AppendString(dst, j.model.ID)
+	dst = append(dst, `,"system_fingerprint":`...)
+	if j.model.Fingerprint == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = api.AppendString(dst, j.model.Fingerprint)
+	}
+	return append(dst, `,"choices":[`...)
+}
+
+// appendTail closes choices' bracket. Where a stream ends with its usage, the
+// chunks before say that theirs is null.
+func (e *envelope) appendTail(dst []byte) []byte {
+	dst = append(dst, ']')
+	if e.job.params.includeUsage {
+		dst = append(dst, `,"usage":null`...)
+	}
+	return dst
+}
+
+// appendEnd appends the usage chunk where asked for, and the end.
+func (e *envelope) appendEnd(dst []byte, u usage) []byte {
+	if e.job.params.includeUsage {
+		dst = append(dst, e.head...)
+		dst = append(dst, `],"usage":`...)
+		dst = appendUsage(dst, u)
+		dst = append(dst, "}\n\n"...)
+	}
+	return append(dst, doneEvent...)
+}
+
+// appendReason appends token_ids where asked for and finish_reason, the last
+// fields of a choice.
+func (e *envelope) appendReason(dst []byte, d *delta) []byte {
+	if e.job.params.returnTokenIDs {
+		dst = append(dst, `,"token_ids":`...)
+		dst = appendTokens(dst, d.ids)
+	}
+	dst = append(dst, `,"finish_reason":`...)
+	if d.finish == inference.FinishNone {
+		return append(dst, "null}"...)
+	}
+	dst = append(append(append(dst, '"'), d.finish.String()...), '"')
+	return append(dst, '}')
+}
+
+// logprobs tells whether a delta's log-probabilities are written. Chunks
+// without tokens have none.
+func (e *envelope) logprobs(d *delta) bool {
+	p := e.job.params
+	return p.logprobs && (len(d.tokens) > 0 || !p.stream)
+}
+
+func appendUsage(dst []byte, u usage) []byte {
+	dst = append(dst, `{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.prompt), 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.output), 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.prompt+u.output), 10)
+	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.cached), 10)
+	return append(dst, "}}"...)
+}
+
+func comma(dst []byte, i int) []byte {
+	if i > 0 {
+		return append(dst, ',')
+	}
+	return dst
+}
+
+func appendTokens(dst []byte, ids []inference.TokenID) []byte {
+	dst = append(dst, '[')
+	for i, id := range ids {
+		dst = strconv.AppendInt(comma(dst, i), int64(id), 10)
+	}
+	return append(dst, ']')
+}
