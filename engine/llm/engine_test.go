@@ -56,6 +56,16 @@ func stop(t *testing.T, e *Engine) {
 	}
 }
 
+// await waits for what must happen.
+func await(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in %v: %s", patience, what)
+		}
+	}
+}
+
 func greedy(prompt []int32, tokens int) *inference.Request {
 	r := &inference.Request{Prompt: prompt, MaxTokens: tokens, N: 1, PromptLogprobs: -1, Sampling: inference.DefaultSampling(), Arrived: time.Now()}
 	r.Sampling.Temperature = 0
@@ -417,12 +427,9 @@ func TestSlowReaderIsCancelledAndHoldsNobodyUp(t *testing.T) {
 	if a := ask(t, e, greedy(prompt(9, 4), 50)); a.err != nil || len(a.tokens[0]) != 50 {
 		t.Errorf("the other request: %d tokens, %v", len(a.tokens[0]), a.err)
 	}
-	deadline := time.Now().Add(patience)
-	for e.Stats().Scheduler.Running > 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	if a := read(t, j.stream); !errors.Is(a.err, inference.ErrSlowConsumer) || len(a.events) != 5 {
-		t.Errorf("%d events, %v; want 5 and a slow consumer", len(a.events), a.err)
+	await(t, "the slow reader's request ends", func() bool { return e.Stats().Scheduler.Running == 0 })
+	if a := read(t, j.stream); !errors.Is(a.err, inference.ErrSlowConsumer) || len(a.tokens[0]) != 5 || a.finish[0] != inference.FinishCancelled {
+		t.Errorf("%d tokens, finish %v, %v; want 5, cancelled and a slow consumer", len(a.tokens[0]), a.finish[0], a.err)
 	}
 }
 

@@ -34,7 +34,8 @@ type job struct {
 	admitted   time.Time // zero while it waits for the first time
 	first      time.Time // token
 	last       time.Time // token
-	lost       bool      // an event did not fit the ring
+	lost       bool      // an event did not fit the ring; nothing but finishes follows
+	err        error     // of the first choice that failed; the stream ends with it
 }
 
 func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *job {
@@ -56,8 +57,8 @@ func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *jo
 // before its request is cancelled.
 const ringSlack = 4096
 
-// ringEvents is the most events of a request that may lie unread: prompt
-// logprobs come in bursts and must all fit.
+// ringEvents is the most events of a request that may lie unread, its finishes
+// left aside: prompt logprobs come in bursts and must all fit.
 func ringEvents(r *inference.Request) int {
 	n := r.N*(min(r.MaxTokens, ringSlack)+1) + 1
 	if r.PromptLogprobs >= 0 {
@@ -76,7 +77,12 @@ func (j *job) phases() Phases {
 	return p
 }
 
+// push hands the reader an event. Once one did not fit, no token follows, also
+// where the reader has made room meanwhile: an answer never has a gap.
 func (j *job) push(e inference.Event) {
+	if j.lost && e.Kind != inference.EventFinish {
+		return
+	}
 	if !j.stream.Push(e) {
 		j.lost = true
 	}

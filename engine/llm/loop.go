@@ -172,12 +172,23 @@ func (l *loop) cancelAll() {
 	}
 }
 
-// finish reports the end of choices, and of the request with the last one. A
-// request of several choices whose last one was cancelled by its reader has
-// not failed: its stream ends without error.
+// finish reports the end of choices, and of the request with the last one. The
+// stream ends with the error of the first choice that failed. A request of
+// several choices whose last one was cancelled by its reader has not failed. A
+// choice that ends after an event was lost has not ended well, whatever the
+// scheduler made of it: its reader lacks a part.
 func (l *loop) finish(end scheduler.End) {
 	j := end.User.(*job)
-	if j.pooled != nil && end.Err == nil {
+	switch {
+	case j.lost:
+		end.Finish, end.Err = inference.FinishCancelled, inference.ErrSlowConsumer
+	case end.Choice >= 0 && end.Finish == inference.FinishCancelled:
+		end.Err = nil
+	}
+	if j.err == nil {
+		j.err = end.Err
+	}
+	if j.pooled != nil && j.err == nil {
 		j.push(inference.Event{Kind: inference.EventEmbedding, Embedding: j.embedding()})
 	}
 	for i := range j.ended {
@@ -189,14 +200,11 @@ func (l *loop) finish(end scheduler.End) {
 	if slices.Contains(j.ended, false) {
 		return
 	}
-	if end.Choice >= 0 && end.Finish == inference.FinishCancelled {
-		end.Err = nil
-	}
 	delete(l.live, j)
 	if f := l.e.opts.OnFinish; f != nil && !j.admitted.IsZero() {
 		f(j.phases())
 	}
-	j.stream.Close(end.Err)
+	j.stream.Close(j.err)
 }
 
 // step plans and runs one step; false means there was nothing to run.

@@ -8,17 +8,19 @@ import (
 // Stream carries a request's events from the step loop (the one producer) to
 // the connection's goroutine (the one consumer). It is a bounded ring: Push
 // never blocks, and reports false when the consumer is too slow, upon which
-// the producer cancels the request. Progress is a set of atomics beside the
-// ring, so that polling it costs the step loop nothing.
+// the producer cancels the request. An EventFinish always fits, since a choice
+// has only one: a reader never misses how its choices ended. Progress is a set
+// of atomics beside the ring, so that polling it costs the step loop nothing.
 type Stream struct {
 	wake   chan struct{}    // capacity 1: something changed since the last Poll
 	cancel func(choice int) // asks the producer to end a choice, or all with -1
 
 	mu     sync.Mutex
-	limit  int // most unread events
+	limit  int // most unread events, finishes left aside
 	ring   []Event
 	head   int
-	count  int
+	count  int // unread events
+	ends   int // of these, finishes
 	closed bool
 	err    error
 
@@ -27,7 +29,8 @@ type Stream struct {
 	cached   atomic.Int64
 }
 
-// NewStream returns a stream that holds at most capacity unread events.
+// NewStream returns a stream that holds at most capacity unread events and,
+// beside them, the finish of every choice.
 // cancel is called by the consumer's Cancel, from its goroutine; it must be
 // safe to call at any time, also after the end.
 func NewStream(capacity int, cancel func(choice int)) *Stream {
@@ -40,12 +43,16 @@ func NewStream(capacity int, cancel func(choice int)) *Stream {
 const ringEvents = 16
 
 // Push appends an event; false means the ring is full or closed and the event
-// is lost.
+// is lost. A full ring still takes an EventFinish.
 func (s *Stream) Push(e Event) bool {
+	end := e.Kind == EventFinish
 	s.mu.Lock()
-	if s.closed || s.count == s.limit {
+	if s.closed || !end && s.count-s.ends >= s.limit {
 		s.mu.Unlock()
 		return false
+	}
+	if end {
+		s.ends++
 	}
 	if s.count == len(s.ring) {
 		s.grow()
@@ -57,9 +64,10 @@ func (s *Stream) Push(e Event) bool {
 	return true
 }
 
-// grow doubles the ring, up to the limit, with mu held.
+// grow doubles the ring up to the limit; beyond it, where only finishes come, it
+// grows by an eighth. The caller holds mu.
 func (s *Stream) grow() {
-	ring := make([]Event, min(2*len(s.ring), s.limit))
+	ring := make([]Event, max(min(2*len(s.ring), s.limit), len(s.ring)+len(s.ring)/8+1))
 	n := copy(ring, s.ring[s.head:])
 	copy(ring[n:], s.ring[:s.head])
 	s.ring, s.head = ring, 0
@@ -94,6 +102,9 @@ func (s *Stream) Poll(dst []Event) (n int, done bool, err error) {
 	defer s.mu.Unlock()
 	for n < len(dst) && s.count > 0 {
 		dst[n] = s.ring[s.head]
+		if dst[n].Kind == EventFinish {
+			s.ends--
+		}
 		s.ring[s.head] = Event{}
 		s.head = (s.head + 1) % len(s.ring)
 		s.count--

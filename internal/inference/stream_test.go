@@ -95,3 +95,35 @@ func TestStreamPushAllocatesNothingForAReaderThatKeepsUp(t *testing.T) {
 		t.Errorf("%v allocations per event", n)
 	}
 }
+
+// A finish has a slot of its own: neither unread tokens nor other finishes take
+// the place of one, and a finish takes no token's.
+func TestStreamAlwaysTakesAFinish(t *testing.T) {
+	const limit, choices = 5, 3
+	s := NewStream(limit, func(int) {})
+	s.Push(Event{Kind: EventFinish, Choice: 0})
+	for i := range limit {
+		if !s.Push(Event{Choice: 1}) {
+			t.Fatalf("token %d of %d was refused", i, limit)
+		}
+	}
+	if s.Push(Event{Choice: 1}) {
+		t.Error("one token too many was taken")
+	}
+	for c := 1; c < choices; c++ {
+		if !s.Push(Event{Kind: EventFinish, Choice: c}) {
+			t.Errorf("the finish of choice %d was refused", c)
+		}
+	}
+	s.Close(nil)
+	buf := make([]Event, 2*limit)
+	n, done, err := s.Poll(buf)
+	if n != limit+choices || !done || err != nil {
+		t.Fatalf("%d events, done %v, %v; want %d", n, done, err, limit+choices)
+	}
+	for i, c := range []int{0, 1, 1, 1, 1, 1, 1, 2} {
+		if buf[i].Choice != c {
+			t.Errorf("event %d is of choice %d, want %d", i, buf[i].Choice, c)
+		}
+	}
+}
