@@ -31,7 +31,7 @@ type Snapshot struct {
 	AcceptedTokens uint64 // of these, the ones that came true
 
 	Steps      uint64
-	StepPanics uint64 // recovered in steps; each failed the requests of its step
+	StepPanics uint64 // recovered in the step loop
 	Faults     uint64 // broken invariants that the idle check found
 }
 
@@ -88,7 +88,7 @@ func counters() []series {
 		total("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens.", func(s *Snapshot) uint64 { return s.DraftTokens }),
 		total("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that came true.", func(s *Snapshot) uint64 { return s.AcceptedTokens }),
 		total("weir_steps_total", "Engine steps.", func(s *Snapshot) uint64 { return s.Steps }),
-		total("weir_step_panics_total", "Engine steps that a recovered panic ended.", func(s *Snapshot) uint64 { return s.StepPanics }),
+		total("weir_step_panics_total", "Panics recovered in the step loop; anything but 0 is a bug.", func(s *Snapshot) uint64 { return s.StepPanics }),
 		total("weir_invariant_faults_total", "Broken invariants found by the idle check; anything but 0 is a bug.", func(s *Snapshot) uint64 { return s.Faults }),
 		total("weir_kv_evictions_total", "Cached KV blocks given up for new ones.", func(s *Snapshot) uint64 { return s.KVEvictions }),
 	}

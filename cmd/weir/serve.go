@@ -254,13 +254,11 @@ func (s *server) open(m *model) error {
 // ready is what the second listener reports.
 func (s *server) ready() (ready bool, why string) {
 	e := s.engine.Load()
-	switch {
-	case e == nil:
+	if e == nil {
 		return false, "the model is loading"
-	case !e.Load().Ready:
-		return false, "the engine is closing"
 	}
-	return true, ""
+	why = e.NotReady()
+	return why == "", why
 }
 
 func (s *server) debugEngine() any {

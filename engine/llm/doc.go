@@ -7,6 +7,26 @@
 // matrix products), sample, Commit, push events. Callers never see a tensor
 // and the engine never sees text.
 //
+// # When something breaks
+//
+// No panic leaves the loop (fault.go). Each is counted and told to OnFault:
+//
+//   - in a hook, or while a step's statistics are published: nobody's request is
+//     concerned;
+//   - in taking in or finishing a request: that request fails;
+//   - in computing a step or emitting its tokens: the step's requests fail with
+//     ErrInternal, the others keep their places, if scheduler and pool then pass
+//     their own checks;
+//   - where they do not pass them, also in the check of an idle engine, and always
+//     after a panic inside the scheduler (a change may be half made): every live
+//     request fails, and a new scheduler and an empty pool take over. The weights
+//     and the cache's memory stay, so that this takes milliseconds. A process
+//     that ended instead would fail the same requests and load for minutes;
+//   - where three new schedulers in a row break before they complete a step: the
+//     engine refuses everything with the reason, and is not ready, which takes it
+//     out of rotation. It does not end the process: its metrics, logs and debug
+//     pages are what tells the bug.
+//
 // A model is a shared set of layers (layer.go) that an architecture (one file
 // each: arch_llama.go, arch_qwen2.go, arch_qwen3.go) switches by a handful of
 // flags. Three doors are left open on purpose and not built: a layer's

@@ -24,8 +24,8 @@ type Engine struct {
 	cpu   *kernel.CPU
 	kv    *kernel.KV
 	cache kvcache.Config
-	pool  *kvcache.Pool
-	sched *scheduler.Scheduler
+	pool  *kvcache.Pool              // the loop's; a fault may replace both
+	sched *scheduler.Scheduler       // the loop's, but for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
 	mu       sync.Mutex
@@ -33,7 +33,8 @@ type Engine struct {
 	arrivals int // submits in the inbox
 	tokens   int // their prompt tokens
 	closing  bool
-	abort    bool // cancel what still runs
+	abort    bool  // cancel what still runs
+	dead     error // a fault that nothing mended
 	stats    Stats
 
 	wake    chan struct{} // capacity 1: the inbox has news
@@ -47,8 +48,9 @@ type Stats struct {
 	Scheduler scheduler.Stats
 	Cache     kvcache.Stats
 	Steps     uint64
-	Panics    uint64 // recovered in steps; each failed the requests of its step
+	Panics    uint64 // recovered in the step loop, those of hooks included
 	Faults    uint64 // broken invariants found by the idle check
+	Rebuilds  uint64 // times that scheduler and block pool were built anew after a fault
 	LastFault string
 }
 
@@ -103,15 +105,12 @@ func (e *Engine) open(f *gguf.File) error {
 		Blocks: b.shape.Blocks, BlockTokens: b.shape.BlockTokens,
 		ModelDigest: e.info.Digest, KVType: e.info.KVType, Secret: e.opts.Secret,
 	}
-	if e.pool, err = kvcache.New(e.cache); err != nil {
-		return err
-	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
 	if e.opts.Scheduler.MaxWaiting == 0 {
 		e.opts.Scheduler.MaxWaiting = defaultMaxWaiting
 	}
-	if e.sched, err = scheduler.New(e.opts.Scheduler, e.pool); err != nil {
+	if err := e.openScheduler(); err != nil {
 		return err
 	}
 	e.end = make(map[inference.TokenID]bool, len(e.opts.EndTokens))
@@ -120,6 +119,22 @@ func (e *Engine) open(f *gguf.File) error {
 	}
 	e.loop.init(e)
 	e.publish()
+	return nil
+}
+
+// openScheduler makes an empty block pool and the scheduler over it.
+func (e *Engine) openScheduler() error {
+	pool, err := kvcache.New(e.cache)
+	if err != nil {
+		return err
+	}
+	sched, err := scheduler.New(e.opts.Scheduler, pool)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.pool, e.sched = pool, sched
+	e.mu.Unlock()
 	return nil
 }
 
@@ -153,8 +168,21 @@ func (e *Engine) Load() inference.Load {
 		Running: s.Scheduler.Running, Waiting: s.Scheduler.Waiting + e.arrivals,
 		WaitingTokens: s.Scheduler.WaitingTokens + e.tokens,
 		KVBlocks:      s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced,
-		Ready: !e.closing,
+		Ready: !e.closing && e.dead == nil,
 	}
+}
+
+// NotReady says why the engine takes no requests, or nothing.
+func (e *Engine) NotReady() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.dead != nil:
+		return e.dead.Error()
+	case e.closing:
+		return "the engine is closing"
+	}
+	return ""
 }
 
 // Submit queues a request, which it owns from here on. What can never be
@@ -164,7 +192,7 @@ func (e *Engine) Submit(r *inference.Request) (*inference.Stream, error) {
 	if err := e.validate(r); err != nil {
 		return nil, err
 	}
-	if err := e.sched.Check(len(r.Prompt), r.MaxTokens, r.N); err != nil {
+	if err := e.check(r); err != nil {
 		return nil, err
 	}
 	j := newJob(r, e.cache.Domain(r.Tenant), e.opts.EndTokens)
@@ -183,9 +211,19 @@ func (e *Engine) Submit(r *inference.Request) (*inference.Stream, error) {
 	return j.stream, nil
 }
 
+// check asks the scheduler whether a request can ever be served.
+func (e *Engine) check(r *inference.Request) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sched.Check(len(r.Prompt), r.MaxTokens, r.N)
+}
+
 // admit checks the queue's bounds with mu held. The counts are those of the
 // last step plus what waits in the inbox, so the bound is never exceeded.
 func (e *Engine) admit(promptTokens int) error {
+	if e.dead != nil {
+		return e.dead
+	}
 	if e.closing {
 		return fmt.Errorf("%w: it is shutting down", inference.ErrUnavailable)
 	}

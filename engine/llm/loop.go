@@ -3,7 +3,6 @@ package llm
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -22,8 +21,13 @@ type loop struct {
 	work    []command         // the inbox, swapped out
 	checked bool              // the idle check ran since the last step
 
-	steps, panics, faults uint64
-	lastFault             string
+	phase     phase             // where the loop is
+	broken    [numPhases]uint64 // panics per phase
+	unproven  int               // schedulers built in a row that completed no step
+	dead      error             // why the loop serves nobody any more
+	lastFault string
+
+	steps, panics, faults, rebuilds uint64
 }
 
 func (l *loop) init(e *Engine) {
@@ -42,21 +46,31 @@ func (e *Engine) run() {
 	defer runtime.UnlockOSThread()
 	defer close(e.stopped)
 	defer e.release()
-	l := &e.loop
-	for {
-		closing, abort := l.obey()
-		if abort {
-			l.cancelAll()
-		}
-		if l.step() {
-			continue
-		}
-		e.publish()
-		if closing && len(l.live) == 0 {
-			return
-		}
-		l.sleep()
+	for !e.loop.turn() {
 	}
+}
+
+// turn takes in what is new and runs a step, or sleeps where there is none to
+// run. It reports whether the loop is done. A panic ends here, whatever it was in.
+func (l *loop) turn() (done bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.mend(v)
+		}
+	}()
+	closing, abort := l.obey()
+	if abort {
+		l.cancelAll()
+	}
+	if l.step() {
+		return false
+	}
+	l.e.publish()
+	if closing && len(l.live) == 0 {
+		return true
+	}
+	l.sleep()
+	return false
 }
 
 // sleep waits for a command; after a second of quiet it checks the invariants.
@@ -77,21 +91,13 @@ func (l *loop) sleep() {
 // check recounts what the scheduler and the pool believe.
 func (l *loop) check() {
 	l.checked = true
-	err := l.e.sched.CheckInvariants()
-	if err == nil {
-		err = l.e.pool.Check()
+	if l.dead != nil {
+		return
 	}
-	if err != nil {
+	if err := l.recount(); err != nil {
 		l.faults++
 		l.fault(err.Error())
-		l.e.publish()
-	}
-}
-
-func (l *loop) fault(text string) {
-	l.lastFault = text
-	if f := l.e.opts.OnFault; f != nil {
-		f(text)
+		l.rebuild(fmt.Errorf("%w: %w", inference.ErrInternal, err))
 	}
 }
 
@@ -99,7 +105,7 @@ func (l *loop) fault(text string) {
 func (e *Engine) publish() {
 	s := Stats{
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
-		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, LastFault: e.loop.lastFault,
+		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, Rebuilds: e.loop.rebuilds, LastFault: e.loop.lastFault,
 	}
 	e.mu.Lock()
 	e.stats = s
@@ -113,22 +119,37 @@ func (l *loop) obey() (closing, abort bool) {
 	l.work, e.inbox = e.inbox, l.work[:0]
 	closing, abort = e.closing, e.abort
 	e.mu.Unlock()
-	now := time.Now()
-	for _, c := range l.work {
-		if c.submit {
-			l.submit(now, c.job)
-		} else {
-			l.cancel(now, c.job, c.choice, inference.ErrCancelled)
-			if e.opts.OnCancel != nil {
-				e.opts.OnCancel(time.Since(c.at))
-			}
-		}
+	for i := range l.work {
+		l.take(&l.work[i])
 	}
 	if len(l.work) > 0 {
 		l.settle()
 	}
 	clear(l.work)
 	return closing, abort
+}
+
+// take carries out one command. A panic in it fails its own request.
+func (l *loop) take(c *command) {
+	defer func() {
+		if v := recover(); v != nil {
+			why := l.panicked(v)
+			l.live[c.job] = struct{}{} // also where it broke before it got there
+			l.fail(c.job, why)
+			if l.recount() != nil {
+				l.rebuild(why)
+			}
+		}
+	}()
+	now := time.Now()
+	if c.submit {
+		l.submit(now, c.job)
+		return
+	}
+	l.cancel(now, c.job, c.choice, inference.ErrCancelled)
+	if f := l.e.opts.OnCancel; f != nil {
+		l.hook(func() { f(time.Since(c.at)) })
+	}
 }
 
 // settle moves the inbox's submits from the arrivals to the scheduler's count.
@@ -147,6 +168,11 @@ func (l *loop) settle() {
 }
 
 func (l *loop) submit(now time.Time, j *job) {
+	l.at(taking)
+	if l.dead != nil {
+		j.stream.Close(l.dead)
+		return
+	}
 	id, err := l.e.sched.Submit(now.UnixNano(), j.request(l.e.opts.Speculate))
 	if err != nil {
 		j.stream.Close(err)
@@ -179,6 +205,15 @@ func (l *loop) cancelAll() {
 // scheduler made of it: its reader lacks a part.
 func (l *loop) finish(end scheduler.End) {
 	j := end.User.(*job)
+	defer func() {
+		if v := recover(); v != nil {
+			why := l.panicked(v)
+			delete(l.live, j)
+			l.e.sched.Cancel(time.Now().UnixNano(), j.id, -1)
+			j.stream.Close(why)
+		}
+	}()
+	l.at(finishing)
 	switch {
 	case j.lost:
 		end.Finish, end.Err = inference.FinishCancelled, inference.ErrSlowConsumer
@@ -202,14 +237,18 @@ func (l *loop) finish(end scheduler.End) {
 	}
 	delete(l.live, j)
 	if f := l.e.opts.OnFinish; f != nil && !j.admitted.IsZero() {
-		f(j.phases())
+		l.hook(func() { f(j.phases()) })
 	}
 	j.stream.Close(j.err)
 }
 
 // step plans and runs one step; false means there was nothing to run.
 func (l *loop) step() (ran bool) {
+	if l.dead != nil {
+		return false
+	}
 	e, start := l.e, time.Now()
+	l.at(planning)
 	ran = e.sched.Plan(start.UnixNano(), &l.plan)
 	for _, end := range l.plan.Failed {
 		l.finish(end)
@@ -218,13 +257,14 @@ func (l *loop) step() (ran bool) {
 		return len(l.plan.Failed) > 0
 	}
 	planned := time.Now()
+	l.at(computing)
 	l.admit(planned)
-	if err := l.compute(); err != nil {
-		l.abandon(err)
-		return true
-	}
+	l.compute()
+	l.at(emitting)
 	l.emit(time.Now())
+	l.at(committing)
 	ends := e.sched.Commit(time.Now().UnixNano(), l.results)
+	l.unproven = 0
 	l.report(start, planned) // first: who has an answer finds it counted
 	for _, end := range ends {
 		l.finish(end)
@@ -244,16 +284,8 @@ func (l *loop) admit(now time.Time) {
 	}
 }
 
-// compute runs the plan's copies and rows and fills results. A panic in it is
-// the step's error.
-func (l *loop) compute() (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			l.panics++
-			l.fault(fmt.Sprintf("a step panicked: %v\n%s", v, debug.Stack()))
-			err = fmt.Errorf("%w: a step panicked: %v", inference.ErrInternal, v)
-		}
-	}()
+// compute runs the plan's copies and rows; emit makes results of them.
+func (l *loop) compute() {
 	e := l.e
 	for _, c := range l.plan.Copies {
 		e.kv.CopyRows(c.Src, c.Dst, c.Rows)
@@ -261,7 +293,6 @@ func (l *loop) compute() (err error) {
 	l.gather()
 	e.model.forward(e.cpu, e.kv, &l.batch)
 	l.out.run(l)
-	return nil
 }
 
 // gather lays the plan's rows out as a batch: first the rows that need logits,
@@ -293,20 +324,6 @@ func (l *loop) gather() {
 	}
 }
 
-// abandon ends every request of a step that did not complete.
-func (l *loop) abandon(err error) {
-	now := time.Now()
-	jobs := make([]*job, 0, len(l.plan.Chunks))
-	for i := range l.plan.Chunks {
-		jobs = append(jobs, l.plan.Chunks[i].User.(*job))
-	}
-	l.e.sched.Abandon(now.UnixNano())
-	for _, j := range jobs {
-		l.cancel(now, j, -1, err)
-	}
-	l.e.publish()
-}
-
 // dropLost cancels requests whose reader fell a whole ring behind.
 func (l *loop) dropLost() {
 	for i := range l.plan.Chunks {
@@ -316,8 +333,15 @@ func (l *loop) dropLost() {
 	}
 }
 
-// report publishes the step's statistics and the queue's progress.
+// report publishes the step's statistics and the queue's progress. It concerns
+// no request, and neither does a panic in it.
 func (l *loop) report(start, planned time.Time) {
+	defer func() {
+		if v := recover(); v != nil {
+			_ = l.panicked(v)
+		}
+	}()
+	l.at(reporting)
 	l.steps++
 	l.checked = false
 	if len(l.plan.Admitted) > 0 {
@@ -328,14 +352,15 @@ func (l *loop) report(start, planned time.Time) {
 		}
 	}
 	l.e.publish()
-	if l.e.opts.OnStep == nil {
-		return
+	if f := l.e.opts.OnStep; f != nil {
+		l.hook(func() {
+			f(StepStats{
+				PrefillTokens: l.plan.Rows - l.plan.Decodes - l.plan.Drafts, DecodeTokens: l.plan.Decodes, DraftTokens: l.plan.Drafts,
+				Sequences: len(l.plan.Chunks), Preempted: len(l.plan.Preempted),
+				PlanTime: planned.Sub(start), StepTime: time.Since(start), Estimate: l.plan.Estimate,
+			})
+		})
 	}
-	l.e.opts.OnStep(StepStats{
-		PrefillTokens: l.plan.Rows - l.plan.Decodes - l.plan.Drafts, DecodeTokens: l.plan.Decodes, DraftTokens: l.plan.Drafts,
-		Sequences: len(l.plan.Chunks), Preempted: len(l.plan.Preempted),
-		PlanTime: planned.Sub(start), StepTime: time.Since(start), Estimate: l.plan.Estimate,
-	})
 }
 
 // progress tells a job's reader how far it is; rows is what this step adds.

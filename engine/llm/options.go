@@ -51,7 +51,8 @@ type Options struct {
 	// the time since the cancel was asked for.
 	OnCancel func(time.Duration)
 
-	logitRows int // logitTile, or less in tests
+	logitRows int         // logitTile, or less in tests
+	atPhase   func(phase) // tests break the loop here
 }
 
 // StepStats describes one step.

@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"weir/engine/gguf"
 	"weir/engine/kernel"
 	"weir/internal/cpu"
+	"weir/internal/inference"
 )
 
 // linear is a weight matrix and its bias, nil where the model has none.
@@ -233,7 +235,12 @@ func (l *loader) load(w *weights, progress func(done, total int64)) error {
 }
 
 // work reads tensors until none is left, telling the bytes it has read.
-func (l *loader) work(next *atomic.Int64, news chan<- int) error {
+func (l *loader) work(next *atomic.Int64, news chan<- int) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: loading panicked: %v\n%s", inference.ErrInternal, v, debug.Stack())
+		}
+	}()
 	chunk := make([]byte, 0, readChunk)
 	for {
 		i := int(next.Add(1)) - 1

@@ -1,0 +1,185 @@
+package llm
+
+import (
+	"fmt"
+	"math/bits"
+	"runtime/debug"
+	"time"
+
+	"weir/internal/inference"
+	"weir/scheduler"
+)
+
+// phase is a part of a turn of the loop, for what is told of a panic in it.
+type phase uint8
+
+const (
+	taking phase = iota // in requests and cancels
+	planning
+	computing
+	emitting
+	committing
+	reporting
+	finishing
+	checking
+	hooking
+	numPhases
+)
+
+func (p phase) String() string {
+	return [numPhases]string{
+		"taking in a request", "planning a step", "computing a step", "emitting tokens", "committing a step",
+		"reporting a step", "finishing a request", "checking the counts", "a hook",
+	}[p]
+}
+
+// at notes where the loop is.
+func (l *loop) at(p phase) {
+	l.phase = p
+	if f := l.e.opts.atPhase; f != nil {
+		f(p)
+	}
+}
+
+// panicked counts and tells a panic that was recovered, from the deferred
+// function that recovered it. Its error is for the requests that it failed.
+func (l *loop) panicked(value any) error {
+	where := l.phase
+	l.panics++
+	l.broken[where]++
+	// A hook or a request that breaks in every step must not fill the log.
+	if bits.OnesCount64(l.broken[where]) == 1 {
+		l.fault(fmt.Sprintf("panic in %v, number %d: %v\n%s", where, l.broken[where], value, debug.Stack()))
+	}
+	return fmt.Errorf("%w: panic in %v: %v", inference.ErrInternal, where, value)
+}
+
+// fault tells of a bug that was caught.
+func (l *loop) fault(text string) {
+	l.lastFault = text
+	if f := l.e.opts.OnFault; f != nil {
+		defer func() {
+			if recover() != nil {
+				l.panics++
+			}
+		}()
+		f(text)
+	}
+}
+
+// hook calls one of the options' hooks. Its panic concerns no request.
+func (l *loop) hook(call func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.phase = hooking
+			_ = l.panicked(v)
+		}
+	}()
+	call()
+}
+
+// mend brings the loop back into a sound state after a panic in a turn: the
+// step's requests fail. Where scheduler and pool then pass their own checks,
+// nobody else is concerned. A panic inside the scheduler may have left a change
+// half made that no check would find, and is taken for a failed check.
+func (l *loop) mend(value any) {
+	inside := l.phase == planning || l.phase == committing
+	why := l.panicked(value)
+	err := l.abandon(why)
+	if err == nil {
+		err = l.recount()
+	}
+	if err != nil || inside {
+		l.rebuild(why)
+		return
+	}
+	l.e.publish()
+}
+
+// recount is what scheduler and pool find wrong with themselves. What breaks
+// while it counts is wrong, too.
+func (l *loop) recount() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = l.panicked(v)
+		}
+	}()
+	l.at(checking)
+	return l.e.sched.CheckInvariants()
+}
+
+// abandon ends every request of a step that did not complete, and those that
+// the scheduler has ended without the loop's knowledge. The error is a panic of
+// the scheduler's.
+func (l *loop) abandon(why error) (broken error) {
+	defer func() {
+		if v := recover(); v != nil {
+			broken = l.panicked(v)
+		}
+	}()
+	now, s := time.Now().UnixNano(), l.e.sched
+	jobs := make([]*job, 0, len(l.plan.Chunks))
+	for i := range l.plan.Chunks {
+		jobs = append(jobs, l.plan.Chunks[i].User.(*job))
+	}
+	s.Abandon(now)
+	for _, j := range jobs {
+		l.fail(j, why)
+	}
+	for j := range l.live {
+		if _, ok := s.Progress(j.id); !ok {
+			l.fail(j, why)
+		}
+	}
+	return nil
+}
+
+// fail ends what is left of a request with an error.
+func (l *loop) fail(j *job, why error) {
+	if _, ok := l.live[j]; !ok {
+		return
+	}
+	l.e.sched.Cancel(time.Now().UnixNano(), j.id, -1)
+	l.finish(scheduler.End{User: j, Choice: -1, Finish: inference.FinishError, Err: why})
+}
+
+// rebuild fails every live request and starts over with a new scheduler and an
+// empty pool: block ids and counts are all that is lost, the tensors stay.
+func (l *loop) rebuild(why error) {
+	for j := range l.live {
+		l.finish(scheduler.End{User: j, Choice: -1, Finish: inference.FinishError, Err: why})
+	}
+	l.rebuilds++
+	l.unproven++
+	err := l.renew()
+	if err == nil && l.unproven > mostUnproven {
+		err = why
+	}
+	if err != nil {
+		l.giveUp(err)
+	}
+	l.e.publish()
+}
+
+// mostUnproven is how many times in a row the loop builds a new scheduler that
+// never completes a step.
+const mostUnproven = 3
+
+func (l *loop) renew() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = l.panicked(v)
+		}
+	}()
+	return l.e.openScheduler()
+}
+
+// giveUp makes the engine refuse everything from now on. The process stays, so
+// that its readiness and its metrics tell why.
+func (l *loop) giveUp(why error) {
+	l.dead = fmt.Errorf("%w: it stopped after a fault that came back at once; restart the process, and report: %v", inference.ErrUnavailable, why)
+	l.fault(l.dead.Error())
+	l.e.mu.Lock()
+	l.e.dead = l.dead
+	l.e.mu.Unlock()
+}
