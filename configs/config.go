@@ -135,8 +135,8 @@ func settings(c *Config) []Setting {
 		{Key: "http.max_connections", Flag: "http-max-connections", Usage: "connections at once; further ones get 503",
 			binding: bindInt(&c.HTTP.MaxConnections, 1, 1<<20, "")},
 
-		{Key: "api.lenient", Flag: "lenient", Usage: "ignore unsupported parameters and name them in a header, rather than refuse",
-			binding: bindBool(&c.API.Lenient)},
+		{Key: "api.strict", Flag: "strict", Usage: "refuse parameters that are otherwise ignored and named in the header x-weir-warnings",
+			binding: bindBool(&c.API.Strict)},
 		{Key: "api.heartbeat", Flag: "heartbeat", Usage: "what a stream sends while nothing is generated",
 			binding: bindChoice(&c.API.Heartbeat, heartbeats)},
 		{Key: "api.heartbeat_every", Flag: "heartbeat-every", Usage: "after this long without a byte",

@@ -10,7 +10,7 @@ import (
 // Config is what an operator sets.
 type Config struct {
 	APIKeys []string `yaml:"api_keys"` // empty: no key asked
-	Lenient bool     `yaml:"lenient"`  // ignore unsupported parameters and name them in x-weir-warnings, rather than refuse
+	Strict  bool     `yaml:"strict"`   // refuse what is otherwise ignored and named in x-weir-warnings
 
 	Heartbeat        Heartbeat     `yaml:"heartbeat"`          // what a quiet stream sends
 	HeartbeatEvery   time.Duration `yaml:"heartbeat_every"`    // after this long without a byte

@@ -27,17 +27,9 @@ func unsupportedMedia(message string) *api.Error {
 	return &api.Error{Status: http.StatusUnsupportedMediaType, Type: api.TypeInvalidRequest, Code: "unsupported_media_type", Message: message}
 }
 
-const maxWarnings = 32
-
-// warn names ignored parameters in a header. Names are quoted: they come from
-// the client.
-func warn(ctx *fasthttp.RequestCtx, names []string) {
-	if len(names) == 0 {
-		return
+// warn names in a header what was ignored or changed.
+func warn(ctx *fasthttp.RequestCtx, n *notes) {
+	if text := n.header(); text != "" {
+		ctx.Response.Header.Set("X-Weir-Warnings", text)
 	}
-	list := make([]string, 0, min(len(names), maxWarnings))
-	for _, name := range names[:cap(list)] {
-		list = append(list, "ignored "+headerQuote(name))
-	}
-	ctx.Response.Header.Set("X-Weir-Warnings", strings.Join(list, ", "))
 }

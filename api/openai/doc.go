@@ -5,22 +5,18 @@
 //
 // # Parameters
 //
-// Nothing is silently ignored. A field that is unknown, or known and not
-// served (tools, response_format, best_of, suffix, priority …), is a 400 that
-// names it and the way out; with Config.Lenient it is named in the header
-// x-weir-warnings instead. Values that mean the same as leaving the field out
-// pass ("tools": [], "store": false). Labels that change nothing about the
-// answer are checked for their type and dropped: user, safety_identifier,
-// prompt_cache_key, metadata, service_tier auto or default.
+// Nothing is silently ignored. A field that would change the answer in kind
+// and is not served (tools, response_format, suffix …) is a 400 that names it
+// and the way out. Unknown fields, at whatever depth, and those that change
+// nothing about the answer (store, parallel_tool_calls, labels of a wrong
+// type …) are ignored and named in the header x-weir-warnings; with
+// Config.Strict they are a 400 too. Values that mean the same as leaving the
+// field out pass ("tools": [], null), and so do labels: user,
+// safety_identifier, prompt_cache_key, metadata, service_tier.
 //
-// Beside the OpenAI API's own, sampling takes vLLM's fields: top_k, min_p,
-// typical_p, repetition_penalty, min_tokens, ignore_eos, stop_token_ids,
-// skip_special_tokens, include_stop_str_in_output, add_generation_prompt,
-// continue_final_message, chat_template_kwargs, add_special_tokens,
-// return_token_ids. Weir's own are parse_special (control tokens written in a
-// prompt count; without it text from a client never becomes one) and
-// stream_options.include_progress, which the header x-weir-progress: 1 also
-// asks for.
+// A limit of output tokens beyond what the context leaves is cut, with a
+// warning; a prompt that leaves no room is a 400 in the words of the OpenAI
+// API. README lists the parameters that are read, and a test compares.
 //
 // # Answers
 //

@@ -84,12 +84,11 @@ func shuttingDown() *api.Error {
 		Message: "the server is shutting down; retry, a load balancer will pick another one", RetryAfter: time.Second}
 }
 
-func contextExceeded(param string, prompt, output, limit int) *api.Error {
-	if prompt >= limit {
-		return badRequest("context_length_exceeded", param,
-			"the prompt has %d tokens and the model's context is %d, of which at least one is for the answer; shorten the prompt", prompt, limit)
-	}
-	return badRequest("context_length_exceeded", "max_tokens",
-		"the prompt has %d tokens and max_tokens is %d, together %d; the model's context is %d; shorten the prompt or ask for at most %d",
-		prompt, output, prompt+output, limit, limit-prompt)
+// contextExceeded is worded as the OpenAI API words it: clients that fall back
+// to another model or to a shorter prompt look for this text. part is the
+// field that holds the prompt.
+func contextExceeded(part string, prompt, output, limit int) *api.Error {
+	return badRequest("context_length_exceeded", part,
+		"This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the %s, %d in the completion). "+
+			"Please reduce the length of the %s or completion.", limit, prompt+output, prompt, part, output, part)
 }

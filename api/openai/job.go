@@ -3,7 +3,6 @@ package openai
 import (
 	"time"
 
-	"weir/api"
 	"weir/internal/inference"
 )
 
@@ -16,34 +15,12 @@ type job struct {
 	endpoint       *endpoint
 	echo           bool // the prompt is part of the text
 	prompts        []prompt
-	maxTokens      int // per choice
+	maxTokens      int // per choice, as far as its prompt leaves room
 	promptLogprobs int // alternatives per prompt token; -1 is none
 	tenant         string
 	retries        int
 	created        int64 // Unix seconds
 	arrived        time.Time
-}
-
-// settleLength gives the job its output limit and refuses what cannot fit the
-// context. param names where the prompt is.
-func (j *job) settleLength(param string, otherwise int) *api.Error {
-	limit := j.model.MaxModelLen
-	j.maxTokens = j.params.maxTokens
-	if j.maxTokens < 0 {
-		j.maxTokens = otherwise
-	}
-	for _, p := range j.prompts {
-		if n := len(p.ids); n >= limit && j.maxTokens != 0 || n > limit {
-			return contextExceeded(param, n, j.maxTokens, limit)
-		}
-		if n := len(p.ids); n+j.maxTokens > limit {
-			return contextExceeded(param, n, j.maxTokens, limit)
-		}
-	}
-	if j.params.minTokens > j.maxTokens {
-		return badRequest("invalid_value", "min_tokens", "min_tokens is %d, above the limit of output tokens, %d", j.params.minTokens, j.maxTokens)
-	}
-	return nil
 }
 
 func (j *job) promptTokens() int {
@@ -56,7 +33,7 @@ func (j *job) promptTokens() int {
 
 // request is prompt i as the backend sees it.
 func (j *job) request(i int) *inference.Request {
-	p := j.params
+	p, room := j.params, j.room(i)
 	id := j.id
 	if len(j.prompts) > 1 {
 		id = at(id, i)
@@ -66,8 +43,8 @@ func (j *job) request(i int) *inference.Request {
 		Tenant:         j.tenant,
 		Class:          inference.Default,
 		Prompt:         j.prompts[i].ids,
-		MaxTokens:      j.maxTokens,
-		MinTokens:      p.minTokens,
+		MaxTokens:      room,
+		MinTokens:      min(p.minTokens, room),
 		N:              p.n,
 		StopTokens:     p.stopTokens,
 		IgnoreEOS:      p.ignoreEOS,

@@ -1,32 +1,37 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"weir/api"
 )
 
 const (
-	maxDepth      = 64   // nesting of a request body
-	maxFields     = 256  // of one object
-	maxNameBytes  = 128  // of a field's name
-	maxQuoteBytes = 48   // of a client's value inside an error message
-	maxBiases     = 1024 // entries of logit_bias
+	maxDepth      = 64      // nesting of a request body
+	maxFields     = 256     // of one object
+	maxNameBytes  = 128     // of a field's name
+	maxQuoteBytes = 48      // of a client's value inside an error message
+	maxBiases     = 1024    // entries of logit_bias
+	maxJSONNumber = 1 << 30 // digits of a number, more than any body has
 )
 
 // A request body is checked once as a whole (UTF-8, depth, syntax). After
 // that its values are split by the small scanner below, which may rely on
 // valid JSON, and each field is read exactly once: what nobody reads is an
-// unknown field, and a name that comes twice is an error.
+// unknown field (object.finish), and a name that comes twice is an error.
 
 // object is a JSON object taken apart. Raw values alias the body.
 type object struct {
 	path   string // "" for the body itself, "messages[2]" for a part
 	fields []field
+	notes  *notes // of the whole request
 }
 
 type field struct {
@@ -35,8 +40,10 @@ type field struct {
 	taken bool
 }
 
-// parseBody checks a whole body and takes its object apart.
-func parseBody(body []byte) (*object, *api.Error) {
+// parseBody checks a whole body and takes its object apart. A strict server
+// refuses fields that others ignore.
+func parseBody(body []byte, strict bool) (*object, *api.Error) {
+	body = bytes.TrimPrefix(body, []byte("\ufeff")) // editors on Windows write a byte order mark
 	switch {
 	case len(body) == 0:
 		return nil, badRequest("invalid_json", "", "the request body is empty; send a JSON object")
@@ -49,7 +56,17 @@ func parseBody(body []byte) (*object, *api.Error) {
 	if err := json.Unmarshal(body, &probe); err != nil {
 		return nil, badRequest("invalid_json", "", "the request body is not valid JSON: %v", err)
 	}
-	return parseObject("", body, maxFields)
+	return (&object{notes: &notes{strict: strict}}).parse("", body, maxFields)
+}
+
+// parse takes apart an object inside of o.
+func (o *object) parse(path string, raw []byte, limit int) (*object, *api.Error) {
+	inner, err := parseObject(path, raw, limit)
+	if err != nil {
+		return nil, err
+	}
+	inner.notes = o.notes
+	return inner, nil
 }
 
 // tooDeep counts brackets outside of strings.
@@ -291,8 +308,12 @@ func parseInteger(path string, raw []byte, low, high int64) (int64, *api.Error) 
 		return 0, wrongType(path, "an integer", raw)
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil && !overflows(raw) {
-		return 0, wrongType(path, "an integer", raw)
+	if errors.Is(err, strconv.ErrSyntax) {
+		digits, whole := wholeNumber(string(raw))
+		if !whole {
+			return 0, wrongType(path, "an integer", raw)
+		}
+		n, err = strconv.ParseInt(digits, 10, 64)
 	}
 	if err != nil || n < low || n > high {
 		return 0, outOfRange(path, raw, fmt.Sprintf("between %d and %d", low, high))
@@ -300,14 +321,36 @@ func parseInteger(path string, raw []byte, low, high int64) (int64, *api.Error) 
 	return n, nil
 }
 
-// overflows tells an integer too large for int64 from a fraction.
-func overflows(raw []byte) bool {
-	for _, c := range raw {
-		if c == '.' || c == 'e' || c == 'E' {
-			return false
-		}
+const maxIntegerDigits = 20 // more than an int64 has
+
+// wholeNumber writes a JSON number such as 4.0 or 1e2 as an integer; false
+// where it is a fraction. An integer too large for an int64 comes back as one
+// that is too large too.
+func wholeNumber(text string) (digits string, whole bool) {
+	mantissa, power := text, 0
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		mantissa = text[:i]
+		power, _ = strconv.Atoi(text[i+1:]) // out of range: the nearest int, which serves as well
+		power = max(-maxJSONNumber, min(maxJSONNumber, power))
 	}
-	return true
+	mantissa, negative := strings.CutPrefix(mantissa, "-")
+	before, after, _ := strings.Cut(mantissa, ".")
+	digits = strings.TrimLeft(before+after, "0")
+	if digits == "" {
+		return "0", true
+	}
+	zeros := power - len(after) // to append; to cut where it is negative
+	if zeros < 0 {
+		if rest := len(digits) + zeros; rest <= 0 || strings.Trim(digits[rest:], "0") != "" {
+			return "", false
+		}
+		digits, zeros = digits[:len(digits)+zeros], 0
+	}
+	digits += strings.Repeat("0", min(zeros, maxIntegerDigits))
+	if negative {
+		digits = "-" + digits
+	}
+	return digits, true
 }
 
 func parseNumber(path string, raw []byte, iv interval) (float64, *api.Error) {

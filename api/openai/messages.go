@@ -10,7 +10,7 @@ import (
 
 // parseMessages checks the messages and hands them on with the key order of
 // the client, which templates can see.
-func parseMessages(raw []byte, m *Model, limit int) (chat.Value, *api.Error) {
+func (o *object) parseMessages(raw []byte, m *Model, limit int) (chat.Value, *api.Error) {
 	list, err := parseArray("messages", raw, limit)
 	switch {
 	case err != nil:
@@ -23,7 +23,7 @@ func parseMessages(raw []byte, m *Model, limit int) (chat.Value, *api.Error) {
 		if i > 0 {
 			clean = append(clean, ',')
 		}
-		if clean, err = appendMessage(clean, at("messages", i), item); err != nil {
+		if clean, err = o.appendMessage(clean, at("messages", i), item); err != nil {
 			return chat.Value{}, err
 		}
 	}
@@ -44,29 +44,29 @@ func messagesValue(clean []byte, m *Model) (chat.Value, *api.Error) {
 // appendMessage checks one message and appends it as JSON. Fields of answers
 // that clients send back as they came (refusal, annotations, empty tool_calls)
 // say nothing to a template and are left out.
-func appendMessage(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
-	o, fault := parseObject(path, raw, maxFields)
+func (o *object) appendMessage(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
+	m, fault := o.parse(path, raw, maxFields)
 	if fault != nil {
 		return dst, fault
 	}
-	role := readRole(o, &fault)
-	content, hasContent := o.take("content")
+	role := readRole(m, &fault)
+	content, hasContent := m.take("content")
 	if !hasContent {
 		keep(&fault, missing(join(path, "content"), "a string or an array of text parts"))
 	}
-	o.text("name", &fault)
-	o.text("reasoning_content", &fault)
-	refuseParts(o, &fault)
+	m.text("name", &fault)
+	m.text("reasoning_content", &fault)
+	refuseParts(m, &fault)
 	if fault != nil {
 		return dst, fault
 	}
 	dst = append(dst, '{')
-	for _, f := range o.fields {
+	for _, f := range m.fields {
 		switch f.name {
 		case "role":
 			dst = appendField(dst, f.name, api.AppendString(nil, role))
 		case "content":
-			clean, err := appendContent(nil, join(path, "content"), content)
+			clean, err := m.appendContent(nil, join(path, "content"), content)
 			if err != nil {
 				return dst, err
 			}
@@ -122,13 +122,11 @@ func refuseParts(o *object, fault **api.Error) {
 	}
 	o.take("refusal")
 	o.take("annotations")
-	if f, left := o.rest(); left {
-		keep(fault, unknown(join(o.path, f.name)))
-	}
+	o.finish(fault)
 }
 
 // appendContent checks a message's content: a string, or text parts.
-func appendContent(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
+func (o *object) appendContent(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
 	if raw[0] == '"' {
 		return append(dst, raw...), nil
 	}
@@ -144,7 +142,7 @@ func appendContent(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
 	}
 	dst = append(dst, '[')
 	for i, raw := range parts {
-		text, err := parsePart(at(path, i), raw)
+		text, err := o.parsePart(at(path, i), raw)
 		if err != nil {
 			return dst, err
 		}
@@ -157,12 +155,12 @@ func appendContent(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
 }
 
 // parsePart returns the text of a text part, as JSON.
-func parsePart(path string, raw []byte) (json.RawMessage, *api.Error) {
-	o, fault := parseObject(path, raw, maxFields)
+func (o *object) parsePart(path string, raw []byte) (json.RawMessage, *api.Error) {
+	part, fault := o.parse(path, raw, maxFields)
 	if fault != nil {
 		return nil, fault
 	}
-	kind, ok := o.text("type", &fault)
+	kind, ok := part.text("type", &fault)
 	switch {
 	case fault != nil:
 		return nil, fault
@@ -171,15 +169,13 @@ func parsePart(path string, raw []byte) (json.RawMessage, *api.Error) {
 	case kind != "text":
 		return nil, unsupported(join(path, "type"), "models here read text: send parts of type text, not "+quote([]byte(kind)))
 	}
-	text, ok := o.take("text")
+	text, ok := part.take("text")
 	if !ok {
 		return nil, missing(join(path, "text"), "a string")
 	}
 	if _, err := parseString(join(path, "text"), text); err != nil {
 		return nil, err
 	}
-	if f, left := o.rest(); left {
-		return nil, unknown(join(path, f.name))
-	}
-	return text, nil
+	part.finish(&fault)
+	return text, fault
 }

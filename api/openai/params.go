@@ -10,7 +10,7 @@ import (
 
 const (
 	maxChoicesPerPrompt = 128 // n; the OpenAI API's limit
-	maxStops            = 4   // stop strings; the OpenAI API's limit
+	maxStops            = 16  // stop strings; the OpenAI API has 4, evaluation harnesses send more
 	maxStopBytes        = 4 << 10
 	maxMetadata         = 16 // pairs of metadata; the OpenAI API's limit
 )
@@ -23,8 +23,10 @@ type params struct {
 	includeProgress bool
 
 	n              int
-	maxTokens      int // per choice; -1 is not given
+	maxTokens      int    // per choice; asManyAsFit, lengthNotSet
+	lengthName     string // of the field that said so
 	minTokens      int
+	truncate       int // tokens of a prompt that stay; 0 is all, truncateToFit
 	ignoreEOS      bool
 	stops          *stopSet
 	stopTokens     []inference.TokenID
@@ -34,26 +36,28 @@ type params struct {
 	sampling       inference.Sampling
 	speculation    inference.Toggle
 
-	warnings []string // names of ignored parameters, in lenient mode
+	notes *notes // warnings for the client
 }
 
 // readParams takes the shared fields out of a request.
 func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p := &params{
+		notes:          o.notes,
 		stream:         o.flag("stream", false, fault),
 		n:              o.count("n", 1, maxChoicesPerPrompt, 1, fault),
 		ignoreEOS:      o.flag("ignore_eos", false, fault),
 		special:        !o.flag("skip_special_tokens", true, fault),
 		returnTokenIDs: o.flag("return_token_ids", false, fault),
 	}
-	p.maxTokens = o.count("max_tokens", 0, maxInt32, -1, fault)
+	p.readMaxTokens(o, fault)
 	p.minTokens = o.count("min_tokens", 0, maxInt32, 0, fault)
+	p.truncate = readTruncate(o, m, fault)
 	p.stops = readStops(o, fault)
 	p.stopTokens = readStopTokens(o, m, c, fault)
 	p.sampling = readSampling(o, m, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.readStreamOptions(o, fault)
-	readHarmless(o, fault)
+	readLabels(o, fault)
 	return p
 }
 
@@ -77,10 +81,10 @@ func (p *params) readStreamOptions(o *object, fault **api.Error) {
 		return
 	}
 	if !p.stream {
-		keep(fault, badRequest("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"))
+		o.ignored("stream_options", badRequest("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"), fault)
 		return
 	}
-	so, err := parseObject("stream_options", raw, maxFields)
+	so, err := o.parse("stream_options", raw, maxFields)
 	if err != nil {
 		keep(fault, err)
 		return
@@ -88,14 +92,12 @@ func (p *params) readStreamOptions(o *object, fault **api.Error) {
 	p.includeUsage = so.flag("include_usage", false, fault)
 	p.includeProgress = so.flag("include_progress", false, fault)
 	if so.flag("include_obfuscation", false, fault) {
-		keep(fault, unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"))
+		so.ignored("include_obfuscation", unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"), fault)
 	}
-	if f, left := so.rest(); left {
-		keep(fault, unknown(join(so.path, f.name)))
-	}
+	so.finish(fault)
 }
 
-// readStops reads stop: a string or up to four.
+// readStops reads stop: a string or up to maxStops.
 func readStops(o *object, fault **api.Error) *stopSet {
 	include := o.flag("include_stop_str_in_output", false, fault)
 	raw, ok := o.take("stop")
@@ -174,43 +176,45 @@ func parseTokens(path string, raw []byte, size, limit int) ([]inference.TokenID,
 	return ids, nil
 }
 
-// readHarmless takes fields that change nothing about the answer: labels that
-// a client attaches for services behind the OpenAI API which do not exist
-// here. Their types are checked; they are not stored.
-func readHarmless(o *object, fault **api.Error) {
-	for _, name := range []string{"user", "safety_identifier", "prompt_cache_key"} {
-		o.text(name, fault)
+// labels are fields that a client attaches for services behind the OpenAI API
+// which do not exist here. They change nothing about an answer and are not
+// stored; a strict server checks their types.
+var labels = []string{"user", "safety_identifier", "prompt_cache_key"}
+
+func readLabels(o *object, fault **api.Error) {
+	for _, name := range labels {
+		if raw, ok := o.take(name); ok {
+			_, err := parseString(name, raw)
+			o.label(name, err, fault)
+		}
 	}
-	if tier, ok := o.text("service_tier", fault); ok && tier != "auto" && tier != "default" {
-		keep(fault, unsupported("service_tier", "there is one tier: leave it out, or send auto or default"))
+	if raw, ok := o.take("service_tier"); ok && !isText("auto")(raw) && !isText("default")(raw) {
+		o.ignored("service_tier", unsupported("service_tier", "there is one tier: leave it out, or send auto or default"), fault)
 	}
-	raw, ok := o.take("metadata")
-	if !ok {
-		return
-	}
-	pairs, err := parseObject("metadata", raw, maxMetadata)
-	if err != nil {
-		keep(fault, err)
-		return
-	}
-	for _, f := range pairs.fields {
-		_, err := parseString(join("metadata", f.name), f.raw)
-		keep(fault, err)
+	if raw, ok := o.take("metadata"); ok {
+		o.label("metadata", checkMetadata(raw), fault)
 	}
 }
 
-// finish refuses what nobody has read, or in lenient mode notes it.
-func (p *params) finish(o *object, c *Config, fault **api.Error) {
-	for f, left := o.rest(); left; f, left = o.rest() {
-		err := refusal(f)
-		switch {
-		case err == nil:
-		case c.Lenient:
-			p.warnings = append(p.warnings, f.name)
-		default:
-			keep(fault, err)
+// label ignores a label of the wrong form.
+func (o *object) label(name string, wrong *api.Error, fault **api.Error) {
+	if wrong != nil {
+		o.ignored(name, wrong, fault)
+	}
+}
+
+// checkMetadata wants an object of strings.
+func checkMetadata(raw []byte) *api.Error {
+	pairs, err := parseObject("metadata", raw, maxMetadata)
+	if err != nil {
+		return err
+	}
+	for _, f := range pairs.fields {
+		if _, err := parseString(join("metadata", f.name), f.raw); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // seed draws one where the request has none.
@@ -222,7 +226,7 @@ func seed(o *object, fault **api.Error) uint64 {
 }
 
 func unknown(name string) *api.Error {
-	return badRequest("unknown_parameter", name, "unknown parameter %q; leave it out, or run the server with --lenient to have such fields ignored", name)
+	return badRequest("unknown_parameter", name, "unknown parameter %q; leave it out, or run the server without --strict to have such fields ignored", name)
 }
 
 func unsupported(name, wayOut string) *api.Error {

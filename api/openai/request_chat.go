@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"errors"
 
 	"weir/api"
@@ -35,7 +34,7 @@ func readChatPrompt(o *object, m *Model, c *Config, fault **api.Error) *chatProm
 		return p
 	}
 	var err *api.Error
-	p.input.Messages, err = parseMessages(raw, m, c.MaxMessages)
+	p.input.Messages, err = o.parseMessages(raw, m, c.MaxMessages)
 	keep(fault, err)
 	return p
 }
@@ -100,18 +99,14 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	}
 	var fault *api.Error
 	p := readParams(o, m, &s.config, &fault)
-	if n, ok := o.integer("max_completion_tokens", 0, maxInt32, &fault); ok {
-		if p.maxTokens >= 0 && p.maxTokens != int(n) {
-			keep(&fault, badRequest("invalid_value", "max_completion_tokens", "max_completion_tokens and max_tokens are the same limit and differ: %d and %d; send one", n, p.maxTokens))
-		}
-		p.maxTokens = int(n)
+	if p.maxTokens == lengthNotSet {
+		p.maxTokens = asManyAsFit
 	}
-	if p.maxTokens == 0 {
-		keep(&fault, badRequest("invalid_value", "max_tokens", "the limit of output tokens is 0; it must be at least 1"))
-	}
+	j := &job{model: m, params: p, promptLogprobs: -1}
 	p.readChatLogprobs(o, m, &fault)
+	j.checkNothing(&fault)
 	conversation := readChatPrompt(o, m, &s.config, &fault)
-	p.finish(o, &s.config, &fault)
+	o.finish(&fault)
 	if fault != nil {
 		return nil, fault
 	}
@@ -123,15 +118,15 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if len(ids) == 0 {
 		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
 	}
-	j := &job{model: m, params: p, prompts: []prompt{{ids: ids}}, promptLogprobs: -1}
-	return j, j.settleLength("messages", cmp.Or(max(p.maxTokens, 0), m.MaxModelLen-len(ids)))
+	j.prompts = []prompt{{ids: ids}}
+	return j, j.limitOutput("messages", 1)
 }
 
 // readChatLogprobs reads logprobs (true or false) and top_logprobs.
 func (p *params) readChatLogprobs(o *object, m *Model, fault **api.Error) {
 	p.logprobs = o.flag("logprobs", false, fault)
-	top, ok := o.integer("top_logprobs", 0, int64(m.maxLogprobs()), fault)
-	if ok && !p.logprobs {
+	top, _ := o.integer("top_logprobs", 0, int64(m.maxLogprobs()), fault)
+	if top > 0 && !p.logprobs {
 		keep(fault, badRequest("invalid_value", "top_logprobs", "top_logprobs is allowed only together with logprobs: true"))
 	}
 	if p.logprobs {

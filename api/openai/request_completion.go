@@ -19,14 +19,12 @@ func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
 		AddSpecial:   o.flag("add_special_tokens", true, &fault),
 		ParseSpecial: o.flag("parse_special", false, &fault),
 	}
-	if p.maxTokens == 0 && !j.echo {
-		keep(&fault, badRequest("invalid_value", "max_tokens", "max_tokens is 0, which makes sense only together with echo"))
-	}
+	j.checkNothing(&fault)
 	raw, ok := o.take("prompt")
 	if !ok {
 		keep(&fault, missing("prompt", promptForms))
 	}
-	p.finish(o, &s.config, &fault)
+	o.finish(&fault)
 	if fault != nil {
 		return nil, fault
 	}
@@ -36,7 +34,7 @@ func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
 	if choices := len(j.prompts) * p.n; choices > s.config.MaxChoices {
 		return nil, badRequest("invalid_value", "n", "%d prompts times n %d are %d choices; %d are allowed", len(j.prompts), p.n, choices, s.config.MaxChoices)
 	}
-	return j, j.settleLength("prompt", defaultMaxTokens)
+	return j, j.limitOutput("prompt", defaultMaxTokens)
 }
 
 // readLogprobs reads logprobs, a count of alternatives. With echo the prompt's

@@ -134,7 +134,7 @@ func (c *call) body() (*object, *api.Error) {
 	if err := checkContent(&c.ctx.Request.Header); err != nil {
 		return nil, err
 	}
-	return parseBody(c.ctx.PostBody())
+	return parseBody(c.ctx.PostBody(), c.server.config.Strict)
 }
 
 // model resolves the model field.
@@ -180,7 +180,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	j.endpoint, j.id, j.tenant, j.arrived, j.created = e, e.prefix+c.id, c.tenant, c.arrived, c.arrived.Unix()
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
-	warn(c.ctx, j.params.warnings)
+	warn(c.ctx, j.params.notes)
 	return c.run(j)
 }
 

@@ -62,19 +62,17 @@ func (c *call) encodePrompt(o *object, m *Model, fault **api.Error) []int32 {
 		AddSpecial:   o.flag("add_special_tokens", true, fault),
 		ParseSpecial: o.flag("parse_special", false, fault),
 	}
-	c.refuseRest(o, fault)
+	c.finish(o, fault)
 	if *fault != nil {
 		return nil
 	}
 	return m.Tokenizer.AppendEncode([]int32{}, text, e)
 }
 
-// refuseRest refuses fields that nobody read; in lenient mode it names them in
-// a header.
-func (c *call) refuseRest(o *object, fault **api.Error) {
-	p := &params{}
-	p.finish(o, &c.server.config, fault)
-	warn(c.ctx, p.warnings)
+// finish takes the fields that nobody read and sends the warnings.
+func (c *call) finish(o *object, fault **api.Error) {
+	o.finish(fault)
+	warn(c.ctx, o.notes)
 }
 
 // renderChat renders messages and tokenises the result. Either way *fault and
@@ -85,7 +83,7 @@ func (c *call) renderChat(o *object, m *Model, fault **api.Error) (text string, 
 	}
 	p := readChatPrompt(o, m, &c.server.config, fault)
 	special := o.flag("add_special_tokens", false, fault)
-	c.refuseRest(o, fault)
+	c.finish(o, fault)
 	if *fault != nil {
 		return "", nil, *fault
 	}
@@ -128,7 +126,7 @@ func (c *call) tokenizeForeign(o *object, e *tokenizer.Encoding) *api.Error {
 	if !ok {
 		keep(&fault, missing("prompt", "a string"))
 	}
-	c.refuseRest(o, &fault)
+	c.finish(o, &fault)
 	if fault != nil {
 		return fault
 	}
@@ -155,7 +153,7 @@ func (c *call) detokenize() *api.Error {
 	if !ok {
 		keep(&fault, missing("tokens", "an array of token ids"))
 	}
-	c.refuseRest(o, &fault)
+	c.finish(o, &fault)
 	if fault != nil {
 		return fault
 	}

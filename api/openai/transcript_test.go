@@ -142,8 +142,7 @@ var transcripts = []struct {
 			r.finish(0, inference.FinishCancelled)
 			r.stream.Close(nil)
 		}}},
-	{name: "lenient", path: routeCompletions, body: `{"prompt":"Hello","tools":[{}],"foo\r\nbar":1,"max_tokens":1}`,
-		change: func(c *Config) { c.Lenient = true }},
+	{name: "ignored", path: routeCompletions, body: `{"prompt":"Hello","store":true,"foo\r\nbar":1,"max_tokens":1}`},
 	{name: "tokenize", path: routeTokenize, body: `{"prompt":"Hello<|im_end|>","return_token_strs":true}`},
 	{name: "tokenize special", path: routeTokenize, body: `{"prompt":"<|im_end|>","parse_special":true}`},
 	{name: "tokenize messages", path: routeTokenize, body: `{"messages":[{"role":"user","content":"<|im_end|>"}]}`},
