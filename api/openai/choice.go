@@ -34,10 +34,11 @@ type choice struct {
 	given    int                 // bytes of it that are certain; records up to here may be taken
 	tokens   int                 // sampled, the end token included
 
-	finish inference.FinishReason
-	began  bool      // a delta was taken
-	ended  bool      // the delta with finish was taken
-	last   time.Time // of the token before
+	finish  inference.FinishReason
+	stopped stopReason
+	began   bool      // a delta was taken
+	ended   bool      // the delta with finish was taken
+	last    time.Time // of the token before
 }
 
 func newChoice(j *job, st *stream, index int) *choice {
@@ -66,8 +67,12 @@ func (c *choice) token(e inference.Event) (complete bool) {
 
 // mayEnd tells tokens that can end a choice.
 func (c *choice) mayEnd(id inference.TokenID) bool {
-	p := c.job.params
-	return slices.Contains(p.stopTokens, id) || !p.ignoreEOS && c.job.model.Tokenizer.IsEOG(id)
+	return slices.Contains(c.job.params.stopTokens, id) || c.isEOG(id)
+}
+
+// isEOG tells the model's own end tokens, unless the request ignores them.
+func (c *choice) isEOG(id inference.TokenID) bool {
+	return !c.job.params.ignoreEOS && c.job.model.Tokenizer.IsEOG(id)
 }
 
 // showEnd gives out a token that did not end the choice after all.
@@ -92,17 +97,19 @@ func (c *choice) show(e inference.Event) (complete bool) {
 // token that min_tokens does not protect.
 func (c *choice) match() (complete bool) {
 	before := len(c.text)
+	var match *stopPattern
 	if c.tokens <= c.job.params.minTokens {
 		c.text = append(c.text, c.piece...)
 	} else {
-		c.text, complete = c.stop.append(c.text, c.piece)
+		c.text, match = c.stop.append(c.text, c.piece)
 	}
 	c.given += len(c.text) - before
-	if complete {
-		c.finish = inference.FinishStop
-		c.cut()
+	if match == nil {
+		return false
 	}
-	return complete
+	c.finish, c.stopped = inference.FinishStop, stopReason{text: match.text}
+	c.cut()
+	return true
 }
 
 // cut drops the records of tokens that begin behind the output's end.
@@ -114,8 +121,12 @@ func (c *choice) cut() {
 
 // finished takes in the end of the choice: what was held back is certain now.
 func (c *choice) finished(reason inference.FinishReason) {
-	if c.hasEnd && (reason != inference.FinishStop || c.job.params.stops.include) && c.showEnd() {
+	ended := c.hasEnd && reason == inference.FinishStop
+	if c.hasEnd && (!ended || c.job.params.stops.include) && c.showEnd() {
 		return // a stop string that the end token completed
+	}
+	if end := c.end.Token; ended && !c.isEOG(end) {
+		c.stopped = stopReason{token: end, isToken: true}
 	}
 	c.hasEnd = false
 	c.piece = c.decoder.Flush(c.piece[:0])
@@ -146,8 +157,7 @@ func (c *choice) next(d *delta) bool {
 		return false
 	}
 	if c.take(d); over && len(d.content) == 0 && len(d.tokens) == 0 {
-		d.finish = c.finish
-		c.ended = true
+		c.close(d)
 	}
 	return true
 }
@@ -155,7 +165,12 @@ func (c *choice) next(d *delta) bool {
 // whole takes all of a choice that has ended.
 func (c *choice) whole(d *delta) {
 	c.take(d)
-	d.finish = c.finish
+	c.close(d)
+}
+
+// close puts the choice's end into d.
+func (c *choice) close(d *delta) {
+	d.finish, d.stopped = c.finish, c.stopped
 	c.ended = true
 }
 
@@ -165,11 +180,19 @@ func (c *choice) take(d *delta) {
 	if c.job.echo && !c.began {
 		c.echo()
 	}
-	d.choice, d.prompt, d.first, d.finish = c.index, c.prompt, !c.began, inference.FinishNone
+	d.choice, d.prompt, d.first = c.index, c.prompt, !c.began
+	d.finish, d.stopped = inference.FinishNone, stopReason{}
 	d.content, c.text = c.text, d.content[:0]
 	d.ids, c.ids = c.ids, d.ids[:0]
 	n := c.ready()
 	d.tokens = append(d.tokens[:0], c.records[:n]...)
 	c.records = c.records[:copy(c.records, c.records[n:])]
+	p := c.job.params
+	if d.promptTokens = nil; d.first && p.promptLogprobs >= 0 {
+		d.promptTokens = c.stream.prompt
+	}
+	if p.continuousUsage {
+		d.usage = usage{prompt: len(c.job.prompts[c.prompt].ids), output: c.tokens, cached: c.stream.Progress().CachedTokens}
+	}
 	c.began = true
 }

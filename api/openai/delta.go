@@ -18,6 +18,18 @@ type delta struct {
 	tokens  []tokenRecord          // log-probabilities of content's tokens, where asked for
 	ids     []inference.TokenID    // sampled since the delta before, where asked for
 	finish  inference.FinishReason // FinishNone while the choice runs
+	stopped stopReason             // with finish
+
+	promptTokens []tokenRecord // the prompt's log-probabilities, where asked for; in the first delta
+	usage        usage         // of this choice so far, where asked for
+}
+
+// stopReason is the request's own stop string or stop token that ended a
+// choice; the zero value where something else did, as the model's end token.
+type stopReason struct {
+	text    string
+	token   inference.TokenID
+	isToken bool
 }
 
 // tokenRecord is a token with its log-probabilities and its place in the text.

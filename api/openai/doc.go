@@ -30,4 +30,8 @@
 // the first of them, never ahead of it, so the time to the first chunk is the
 // time to the first token. The finish reason has a chunk of its own. After an
 // error there is no [DONE].
+//
+// Beside finish_reason stands vLLM's stop_reason: the stop string or the token
+// of stop_token_ids that ended the choice, else null. An answer is called by
+// the client's x-request-id, or its request_id, or an id of ours.
 package openai

@@ -32,6 +32,7 @@ func (c *choice) promptRecords() []tokenRecord {
 	runes := 0
 	for k := range records {
 		records[k].start = position{runes: runes}
+		records[k].top = records[k].top[:min(len(records[k].top), max(0, j.params.sampling.Logprobs))] // prompt_logprobs may have more
 		piece = d.Append(piece[:0], records[k].id)
 		runes += utf8.RuneCount(piece)
 	}

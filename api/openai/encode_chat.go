@@ -31,14 +31,16 @@ func (e *chatEncoder) appendDelta(dst []byte, d *delta) []byte {
 	dst = append(dst, '}')
 	dst = e.appendLogprobs(dst, d)
 	dst = e.appendReason(dst, d)
-	return e.closeChunk(dst)
+	return e.closeChunk(dst, d)
 }
 
-func (e *chatEncoder) appendPulse(dst []byte) []byte { return e.closeChunk(append(dst, e.head...)) }
+func (e *chatEncoder) appendPulse(dst []byte) []byte {
+	return e.closeChunk(append(dst, e.head...), nil)
+}
 
-// closeChunk ends a chunk behind its choices.
-func (e *chatEncoder) closeChunk(dst []byte) []byte {
-	dst = e.appendTail(dst)
+// closeChunk ends a chunk behind its choices, which d is unless it is nil.
+func (e *chatEncoder) closeChunk(dst []byte, d *delta) []byte {
+	dst = e.appendTail(dst, d)
 	dst = e.appendPromptIDs(dst)
 	return append(dst, "}\n\n"...)
 }
@@ -50,6 +52,7 @@ func (e *chatEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
 	}
 	dst = append(dst, `],"usage":`...)
 	dst = appendUsage(dst, u)
+	dst = e.appendPromptLogprobs(dst, &choices[0])
 	dst = e.appendPromptIDs(dst)
 	return append(dst, '}')
 }

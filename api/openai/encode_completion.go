@@ -17,16 +17,16 @@ func newCompletionEncoder(j *job) encoder {
 }
 
 func (e *completionEncoder) appendDelta(dst []byte, d *delta) []byte {
-	return e.closeChunk(e.appendChoice(append(dst, e.head...), d))
+	return e.closeChunk(e.appendChoice(append(dst, e.head...), d), d)
 }
 
 func (e *completionEncoder) appendPulse(dst []byte) []byte {
-	return e.closeChunk(append(dst, e.head...))
+	return e.closeChunk(append(dst, e.head...), nil)
 }
 
-// closeChunk ends a chunk behind its choices.
-func (e *completionEncoder) closeChunk(dst []byte) []byte {
-	return append(e.appendTail(dst), "}\n\n"...)
+// closeChunk ends a chunk behind its choices, which d is unless it is nil.
+func (e *completionEncoder) closeChunk(dst []byte, d *delta) []byte {
+	return append(e.appendTail(dst, d), "}\n\n"...)
 }
 
 func (e *completionEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
@@ -44,6 +44,7 @@ func (e *completionEncoder) appendChoice(dst []byte, d *delta) []byte {
 	dst = append(dst, `,"index":`...)
 	dst = strconv.AppendInt(dst, int64(d.choice), 10)
 	dst = e.appendLogprobs(dst, d)
+	dst = e.appendPromptLogprobs(dst, d)
 	if d.first && e.job.params.returnTokenIDs {
 		dst = append(dst, `,"prompt_token_ids":`...)
 		dst = appendTokens(dst, e.job.prompts[d.prompt].ids)

@@ -43,7 +43,7 @@ type envelope struct {
 }
 
 func newEnvelope(j *job, chunk string) envelope {
-	e := envelope{job: j, names: tokenNames{tokenizer: j.model.Tokenizer}}
+	e := envelope{job: j, names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.tokensAsIDs}}
 	e.head = e.appendHead([]byte("data: "), chunk)
 	return e
 }
@@ -52,9 +52,9 @@ func newEnvelope(j *job, chunk string) envelope {
 // up to and with choices' bracket.
 func (e *envelope) appendHead(dst []byte, object string) []byte {
 	j := e.job
-	dst = append(dst, `{"id":"`...)
-	dst = append(dst, j.id...)
-	dst = append(dst, `","object":"`...)
+	dst = append(dst, `{"id":`...)
+	dst = api.AppendString(dst, j.name)
+	dst = append(dst, `,"object":"`...)
 	dst = append(dst, object...)
 	dst = append(dst, `","created":`...)
 	dst = strconv.AppendInt(dst, j.created, 10)
@@ -70,13 +70,17 @@ func (e *envelope) appendHead(dst []byte, object string) []byte {
 }
 
 // appendTail closes choices' bracket. Where a stream ends with its usage, the
-// chunks before say that theirs is null.
-func (e *envelope) appendTail(dst []byte) []byte {
+// chunks before say that theirs is null, or with continuous_usage_stats what
+// d's choice has used. d is nil in a chunk without choices.
+func (e *envelope) appendTail(dst []byte, d *delta) []byte {
 	dst = append(dst, ']')
-	if e.job.params.includeUsage {
-		dst = append(dst, `,"usage":null`...)
+	switch p := e.job.params; {
+	case !p.includeUsage:
+		return dst
+	case p.continuousUsage && d != nil:
+		return appendUsage(append(dst, `,"usage":`...), d.usage)
 	}
-	return dst
+	return append(dst, `,"usage":null`...)
 }
 
 // appendEnd appends the usage chunk where asked for, and the end.
@@ -90,8 +94,8 @@ func (e *envelope) appendEnd(dst []byte, u usage) []byte {
 	return append(dst, doneEvent...)
 }
 
-// appendReason appends token_ids where asked for and finish_reason, the last
-// fields of a choice.
+// appendReason appends the last fields of a choice: token_ids where asked for,
+// finish_reason, and with it vLLM's stop_reason.
 func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 	if e.job.params.returnTokenIDs {
 		dst = append(dst, `,"token_ids":`...)
@@ -102,7 +106,34 @@ func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 		return append(dst, "null}"...)
 	}
 	dst = append(append(append(dst, '"'), d.finish.String()...), '"')
+	dst = append(dst, `,"stop_reason":`...)
+	switch s := &d.stopped; {
+	case s.isToken:
+		dst = strconv.AppendInt(dst, int64(s.token), 10)
+	case s.text != "":
+		dst = api.AppendString(dst, s.text)
+	default:
+		dst = append(dst, "null"...)
+	}
 	return append(dst, '}')
+}
+
+// appendPromptLogprobs appends what vLLM gives for prompt_logprobs, where
+// asked for.
+func (e *envelope) appendPromptLogprobs(dst []byte, d *delta) []byte {
+	if d.promptTokens == nil {
+		return dst
+	}
+	dst = append(dst, `,"prompt_logprobs":[`...)
+	for i := range d.promptTokens {
+		r := &d.promptTokens[i]
+		if dst = comma(dst, i); r.logprob != r.logprob {
+			dst = append(dst, "null"...)
+			continue
+		}
+		dst = e.names.appendRanked(dst, r)
+	}
+	return append(dst, ']')
 }
 
 // logprobs tells whether a delta's log-probabilities are written. Chunks

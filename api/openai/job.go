@@ -10,6 +10,7 @@ import (
 // to answer. It is not changed after it was read.
 type job struct {
 	id             string // ours, unique
+	name           string // what the answer is called; the client's own, where it has one
 	model          *Model
 	params         *params
 	endpoint       *endpoint

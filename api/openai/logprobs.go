@@ -28,6 +28,7 @@ func appendLogprob(dst []byte, v float32) []byte {
 // tokenNames writes tokens as clients read them.
 type tokenNames struct {
 	tokenizer *tokenizer.Tokenizer
+	asIDs     bool   // as "token_id:N", which tells all tokens apart
 	piece     []byte // scratch: the bytes of one token
 }
 
@@ -36,7 +37,11 @@ type tokenNames struct {
 func (n *tokenNames) appendTokenLogprob(dst []byte, id inference.TokenID, logprob float32) []byte {
 	n.piece = n.tokenizer.AppendPiece(n.piece[:0], id, true)
 	dst = append(dst, `"token":`...)
-	dst = api.AppendString(dst, n.piece)
+	if n.asIDs {
+		dst = appendTokenID(dst, id)
+	} else {
+		dst = api.AppendString(dst, n.piece)
+	}
 	dst = append(dst, `,"logprob":`...)
 	dst = appendLogprob(dst, logprob)
 	dst = append(dst, `,"bytes":[`...)
@@ -72,8 +77,8 @@ func (n *tokenNames) named(earlier []inference.TokenLogprob, id inference.TokenI
 }
 
 func (n *tokenNames) sameName(a, b inference.TokenID) bool {
-	if a == b {
-		return true
+	if a == b || n.asIDs {
+		return a == b
 	}
 	n.piece = n.tokenizer.AppendPiece(n.piece[:0], a, true)
 	cut := len(n.piece)
@@ -89,6 +94,9 @@ func (n *tokenNames) appendTopLogprob(dst []byte, id inference.TokenID, logprob 
 // "bytes:\xNN…" where it is no valid UTF-8, so that different tokens stay
 // different names.
 func (n *tokenNames) appendName(dst []byte, id inference.TokenID) []byte {
+	if n.asIDs {
+		return appendTokenID(dst, id)
+	}
 	n.piece = n.tokenizer.AppendPiece(n.piece[:0], id, true)
 	if utf8.Valid(n.piece) {
 		return api.AppendString(dst, n.piece)
@@ -99,4 +107,38 @@ func (n *tokenNames) appendName(dst []byte, id inference.TokenID) []byte {
 		name = append(name, '\\', 'x', digits[b>>4], digits[b&15])
 	}
 	return api.AppendString(dst, name)
+}
+
+func appendTokenID(dst []byte, id inference.TokenID) []byte {
+	dst = append(dst, `"token_id:`...)
+	return append(strconv.AppendInt(dst, int64(id), 10), '"')
+}
+
+// appendRanked appends {"id":{"logprob","rank","decoded_token"},…}: the token
+// itself and its alternatives. The rank of a token that is not among its
+// alternatives is not known, and null.
+func (n *tokenNames) appendRanked(dst []byte, r *tokenRecord) []byte {
+	rank := 1 + slices.IndexFunc(r.top, func(e inference.TokenLogprob) bool { return e.ID == r.id })
+	dst = n.appendRank(append(dst, '{'), inference.TokenLogprob{ID: r.id, Logprob: r.logprob}, rank)
+	for k, alt := range r.top {
+		if alt.ID != r.id {
+			dst = n.appendRank(append(dst, ','), alt, k+1)
+		}
+	}
+	return append(dst, '}')
+}
+
+// appendRank appends one entry; rank 0 is not known.
+func (n *tokenNames) appendRank(dst []byte, t inference.TokenLogprob, rank int) []byte {
+	dst = strconv.AppendInt(append(dst, '"'), int64(t.ID), 10)
+	dst = appendLogprob(append(dst, `":{"logprob":`...), t.Logprob)
+	dst = append(dst, `,"rank":`...)
+	if rank > 0 {
+		dst = strconv.AppendInt(dst, int64(rank), 10)
+	} else {
+		dst = append(dst, "null"...)
+	}
+	n.piece = n.tokenizer.AppendPiece(n.piece[:0], t.ID, true)
+	dst = api.AppendString(append(dst, `,"decoded_token":`...), n.piece)
+	return append(dst, '}')
 }

@@ -35,6 +35,7 @@ type params struct {
 	logprobs       bool
 	sampling       inference.Sampling
 	speculation    inference.Toggle
+	answerForm
 
 	notes *notes // warnings for the client
 }
@@ -56,6 +57,7 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.stopTokens = readStopTokens(o, m, c, fault)
 	p.sampling = readSampling(o, m, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
+	p.answerForm = readAnswerForm(o, m, p.stream, fault)
 	p.readStreamOptions(o, fault)
 	readLabels(o, fault)
 	return p
@@ -91,6 +93,7 @@ func (p *params) readStreamOptions(o *object, fault **api.Error) {
 	}
 	p.includeUsage = so.flag("include_usage", false, fault)
 	p.includeProgress = so.flag("include_progress", false, fault)
+	p.continuousUsage = so.flag("continuous_usage_stats", false, fault)
 	if so.flag("include_obfuscation", false, fault) {
 		so.ignored("include_obfuscation", unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"), fault)
 	}

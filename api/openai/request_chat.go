@@ -102,7 +102,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if p.maxTokens == lengthNotSet {
 		p.maxTokens = asManyAsFit
 	}
-	j := &job{model: m, params: p, promptLogprobs: -1}
+	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
 	p.readChatLogprobs(o, m, &fault)
 	j.checkNothing(&fault)
 	conversation := readChatPrompt(o, m, &s.config, &fault)

@@ -12,7 +12,7 @@ const defaultMaxTokens = 16
 func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
 	var fault *api.Error
 	p := readParams(o, m, &s.config, &fault)
-	j := &job{model: m, params: p, promptLogprobs: -1}
+	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
 	j.echo = o.flag("echo", false, &fault)
 	j.readLogprobs(o, &fault)
 	encode := tokenizer.EncodeOptions{
@@ -47,7 +47,7 @@ func (j *job) readLogprobs(o *object, fault **api.Error) {
 		p.sampling.Logprobs = int(top)
 	}
 	if j.echo && (p.logprobs || p.maxTokens == 0) {
-		j.promptLogprobs = max(0, p.sampling.Logprobs)
+		j.promptLogprobs = max(0, p.sampling.Logprobs, p.promptLogprobs)
 	}
 }
 

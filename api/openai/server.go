@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -106,15 +107,22 @@ type call struct {
 	arrived time.Time
 }
 
-// identify makes the call's id. The client's own x-request-id is sent back,
-// but is not trusted to be unique.
+// identify makes the call's id and sends its name.
 func (c *call) identify() {
 	c.id = c.server.ids.next()
-	shown := c.id
-	if own := c.ctx.Request.Header.Peek("X-Request-Id"); isPlain(own) {
-		shown = string(own)
+	c.name("")
+}
+
+// name is what the client calls the request: its header x-request-id, or else
+// own, the body's request_id, or else our id. It is sent back, but is not
+// trusted to be unique.
+func (c *call) name(own string) string {
+	name := cmp.Or(own, c.id)
+	if header := c.ctx.Request.Header.Peek("X-Request-Id"); isPlain(header) {
+		name = string(header)
 	}
-	c.ctx.Response.Header.Set("X-Request-Id", shown)
+	c.ctx.Response.Header.Set("X-Request-Id", name)
+	return name
 }
 
 const maxRequestIDBytes = 128
@@ -177,7 +185,8 @@ func (c *call) generate(e *endpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	j.endpoint, j.id, j.tenant, j.arrived, j.created = e, e.prefix+c.id, c.tenant, c.arrived, c.arrived.Unix()
+	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
+	j.tenant, j.arrived, j.created = c.tenant, c.arrived, c.arrived.Unix()
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	warn(c.ctx, j.params.notes)

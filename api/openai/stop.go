@@ -65,38 +65,38 @@ func newStopMatcher(set *stopSet) stopMatcher {
 }
 
 // append takes text in and appends what is certain to be output to dst. After
-// matched is true the choice is over and the matcher must not be used.
-func (m *stopMatcher) append(dst, text []byte) (out []byte, matched bool) {
+// it returns a match the choice is over and the matcher must not be used.
+func (m *stopMatcher) append(dst, text []byte) (out []byte, match *stopPattern) {
 	if len(m.set.patterns) == 0 {
-		return append(dst, text...), false
+		return append(dst, text...), nil
 	}
 	m.held = append(m.held, text...)
 	given := 0
 	for i := len(m.held) - len(text); i < len(m.held); i++ {
 		partial, full := m.step(m.held[i])
-		if full > 0 {
+		if full != nil {
 			end := i + 1
 			if !m.set.include {
-				end -= full
+				end -= len(full.text)
 			}
-			return append(dst, m.held[given:end]...), true
+			return append(dst, m.held[given:end]...), full
 		}
 		dst = append(dst, m.held[given:i+1-partial]...)
 		given = i + 1 - partial
 	}
 	m.held = append(m.held[:0], m.held[given:]...)
-	return dst, false
+	return dst, nil
 }
 
-// step advances every pattern by one byte: the longest partial match, and the
-// longest complete one (0 for none).
-func (m *stopMatcher) step(b byte) (partial, full int) {
+// step advances every pattern by one byte: the length of the longest partial
+// match, and the longest pattern that is complete.
+func (m *stopMatcher) step(b byte) (partial int, full *stopPattern) {
 	for i := range m.set.patterns {
 		p := &m.set.patterns[i]
 		k := p.advance(m.state[i], b)
 		m.state[i] = k
-		if k == len(p.text) {
-			full = max(full, k)
+		if k == len(p.text) && (full == nil || k > len(full.text)) {
+			full = p
 		}
 		partial = max(partial, k)
 	}

@@ -35,8 +35,8 @@ func inPieces(t *testing.T, text string, stops []string, include bool, next func
 	var out []byte
 	for rest := text; rest != ""; {
 		n := next(len(rest))
-		var matched bool
-		if out, matched = m.append(out, []byte(rest[:n])); matched {
+		var match *stopPattern
+		if out, match = m.append(out, []byte(rest[:n])); match != nil {
 			return string(out), true
 		}
 		if !strings.HasPrefix(want, string(out)) {
@@ -83,8 +83,8 @@ func TestStopHoldsBackNoMoreThanNeeded(t *testing.T) {
 	for _, step := range []struct{ in, out string }{
 		{"x", "x"}, {"a", ""}, {"b", ""}, {"a", ""}, {"c", "abac"}, {"b", ""}, {"b", "b"}, {"a", "b"}, {"x", "ax"},
 	} {
-		out, matched := m.append(nil, []byte(step.in))
-		if string(out) != step.out || matched {
+		out, match := m.append(nil, []byte(step.in))
+		if string(out) != step.out || match != nil {
 			t.Errorf("after %q: gave out %q, want %q", step.in, out, step.out)
 		}
 	}

@@ -1,0 +1,30 @@
+package openai
+
+import "weir/api"
+
+// answerForm is what a request wants its answer to hold beside the OpenAI
+// API's fields; all of it is vLLM's.
+type answerForm struct {
+	continuousUsage bool   // with includeUsage, in every chunk
+	promptLogprobs  int    // alternatives per prompt token; -1 is none
+	tokensAsIDs     bool   // log-probabilities name tokens "token_id:N"
+	requestID       string // the client's name for the answer; "" is none
+}
+
+func readAnswerForm(o *object, m *Model, stream bool, fault **api.Error) answerForm {
+	f := answerForm{tokensAsIDs: o.flag("return_tokens_as_token_ids", false, fault), promptLogprobs: -1}
+	if n, ok := o.integer("prompt_logprobs", 0, int64(m.maxLogprobs()), fault); ok {
+		f.promptLogprobs = int(n)
+		if stream {
+			keep(fault, badRequest("invalid_value", "prompt_logprobs", "prompt_logprobs come with whole answers only; leave out stream"))
+		}
+	}
+	if id, ok := o.text("request_id", fault); ok {
+		f.requestID = id
+		if !isPlain([]byte(id)) {
+			keep(fault, badRequest("invalid_value", "request_id",
+				"request_id is %s; it must be of 1 to %d visible ASCII characters", headerQuote(id), maxRequestIDBytes))
+		}
+	}
+	return f
+}

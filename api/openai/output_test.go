@@ -1,0 +1,246 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"weir/internal/inference"
+)
+
+// vLLM's extensions of answers, which its clients and benchmarks read.
+
+type usageFields struct {
+	Prompt int `json:"prompt_tokens"`
+	Output int `json:"completion_tokens"`
+	Total  int `json:"total_tokens"`
+}
+
+// outputFields are those of both endpoints, whole and as chunks.
+type outputFields struct {
+	ID      string
+	Usage   *usageFields
+	Choices []struct {
+		Index      int
+		Reason     *string          `json:"finish_reason"`
+		StopReason *json.RawMessage `json:"stop_reason"`
+		Prompt     json.RawMessage  `json:"prompt_logprobs"`
+	}
+	Prompt json.RawMessage `json:"prompt_logprobs"`
+}
+
+func (r *rig) whole(path, header, body string) outputFields {
+	r.t.Helper()
+	res, text := r.do("POST", path, header, body)
+	if res.StatusCode != statusOK {
+		r.t.Fatalf("%s %s: %d %s", path, body, res.StatusCode, text)
+	}
+	return decodeOutput(r.t, text)
+}
+
+func decodeOutput(t testing.TB, text string) (out outputFields) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return out
+}
+
+func (r *rig) chunks(path, body string) (list []outputFields) {
+	r.t.Helper()
+	res, text := r.do("POST", path, "", body)
+	if res.StatusCode != statusOK {
+		r.t.Fatalf("%s %s: %d %s", path, body, res.StatusCode, text)
+	}
+	for line := range strings.Lines(text) {
+		if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok && data != "[DONE]" {
+			list = append(list, decodeOutput(r.t, data))
+		}
+	}
+	return list
+}
+
+func TestContinuousUsageCountsInEveryChunk(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{script: say("one two three", 0)})
+	defer r.close()
+	for path, body := range map[string]string{
+		routeChat:        `{"messages":[{"role":"user","content":"Hello"}],"n":2,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
+		routeCompletions: `{"prompt":["a","bcd"],"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
+	} {
+		chunks := r.chunks(path, body)
+		last := map[int]usageFields{}
+		for _, c := range chunks[:len(chunks)-1] {
+			if c.Usage == nil || len(c.Choices) != 1 {
+				t.Fatalf("%s: a chunk without usage or choice: %+v", path, c)
+			}
+			before := last[c.Choices[0].Index]
+			if u := *c.Usage; u.Prompt < 1 || u.Output < before.Output || u.Total != u.Prompt+u.Output {
+				t.Errorf("%s: usage %+v after %+v", path, u, before)
+			}
+			last[c.Choices[0].Index] = *c.Usage
+		}
+		end := chunks[len(chunks)-1]
+		if sum := last[0].Output + last[1].Output; len(end.Choices) != 0 || end.Usage.Output != sum || sum == 0 {
+			t.Errorf("%s: the stream ends with %+v, its choices with %+v", path, end.Usage, last)
+		}
+	}
+	for _, c := range r.chunks(routeChat, `{"messages":[{"role":"user","content":"Hello"}],"stream":true,"stream_options":{"continuous_usage_stats":true}}`) {
+		if c.Usage != nil {
+			t.Errorf("usage without include_usage: %+v", c.Usage)
+		}
+	}
+}
+
+func TestPromptLogprobs(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	type entry struct {
+		Logprob float64
+		Rank    *int
+		Decoded string `json:"decoded_token"`
+	}
+	check := func(raw json.RawMessage, tokens, alternatives int) {
+		t.Helper()
+		var list []map[string]entry
+		if err := json.Unmarshal(raw, &list); err != nil {
+			t.Fatalf("%v in %s", err, raw)
+		}
+		if len(list) != tokens || list[0] != nil {
+			t.Fatalf("%d entries, the first %v; want %d, null", len(list), list[0], tokens)
+		}
+		for i, top := range list[1:] {
+			if len(top) != max(1, alternatives) {
+				t.Errorf("token %d has %d entries, want %d", i+1, len(top), max(1, alternatives))
+			}
+			for id, e := range top {
+				if e.Logprob >= 0 || e.Decoded == "" || alternatives > 0 && e.Rank == nil {
+					t.Errorf("token %d: %s is %+v", i+1, id, e)
+				}
+			}
+		}
+	}
+	out := r.whole(routeCompletions, "", `{"prompt":[[65,66,67],[65,66]],"prompt_logprobs":2}`)
+	check(out.Choices[0].Prompt, 3, 2)
+	check(out.Choices[1].Prompt, 2, 2)
+	out = r.whole(routeCompletions, "", `{"prompt":[65,66,67],"prompt_logprobs":0}`)
+	check(out.Choices[0].Prompt, 3, 0)
+	out = r.whole(routeChat, "", `{"messages":[{"role":"user","content":"Hello"}],"prompt_logprobs":1}`)
+	check(out.Prompt, len(r.backend.run(t, 3).req.Prompt), 1)
+	if out := r.whole(routeCompletions, "", `{"prompt":[65,66,67]}`); out.Choices[0].Prompt != nil {
+		t.Errorf("prompt_logprobs unasked: %s", out.Choices[0].Prompt)
+	}
+	if status, text := r.post(routeCompletions, `{"prompt":[65,66],"prompt_logprobs":1,"stream":true}`); status != 400 || !strings.Contains(text, "stream") {
+		t.Errorf("prompt_logprobs of a stream: %d %s", status, text)
+	}
+}
+
+// More alternatives for prompt_logprobs are not shown in the echoed ones.
+func TestPromptLogprobsBesideEcho(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	_, text := r.post(routeCompletions, `{"prompt":[65,66,67],"echo":true,"logprobs":1,"prompt_logprobs":3}`)
+	var out struct {
+		Choices []struct {
+			Logprobs struct {
+				Top []map[string]float64 `json:"top_logprobs"`
+			}
+			Prompt []map[string]any `json:"prompt_logprobs"`
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	c := out.Choices[0]
+	if len(c.Logprobs.Top) < 3 || len(c.Logprobs.Top[1]) != 1 || len(c.Prompt) != 3 || len(c.Prompt[1]) != 3 {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestStopReason(t *testing.T) {
+	script := func(ids ...inference.TokenID) func(*fakeRun) {
+		return func(r *fakeRun) {
+			for _, id := range ids {
+				r.token(0, id)
+			}
+			r.finish(0, inference.FinishStop)
+			r.stream.Close(nil)
+		}
+	}
+	eos, _ := mustTokenizer(t).EOS()
+	for _, tc := range []struct {
+		name, field string
+		ids         []inference.TokenID
+		want        string
+	}{
+		{"end token", `"stop":["x"]`, []inference.TokenID{65, eos}, "null"},
+		{"stop token", `"stop_token_ids":[66]`, []inference.TokenID{65, 66}, "66"},
+		{"stop token shown", `"stop_token_ids":[66],"include_stop_str_in_output":true`, []inference.TokenID{65, 66}, "66"},
+		{"stop string", `"stop":["zz","bc"]`, []inference.TokenID{97, 98, 99}, `"bc"`}, // a b c
+		{"longest stop string", `"stop":["c","bc"]`, []inference.TokenID{97, 98, 99}, `"bc"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, DefaultConfig(), &fakeBackend{script: script(tc.ids...)})
+			defer r.close()
+			out := r.whole(routeCompletions, "", `{"prompt":"Hello","max_tokens":9,`+tc.field+`}`)
+			if c := out.Choices[0]; *c.Reason != "stop" || !isReason(c.StopReason, tc.want) {
+				t.Errorf("completion: %+v, want %s", c, tc.want)
+			}
+			chunks := r.chunks(routeChat, `{"messages":[{"role":"user","content":"Hello"}],"max_tokens":9,"stream":true,`+tc.field+`}`)
+			if c := chunks[len(chunks)-1].Choices[0]; *c.Reason != "stop" || !isReason(c.StopReason, tc.want) {
+				t.Errorf("chat's last chunk: %+v, want %s", c, tc.want)
+			}
+		})
+	}
+}
+
+// isReason compares; encoding/json makes null a nil pointer.
+func isReason(got *json.RawMessage, want string) bool {
+	if got == nil {
+		return want == "null"
+	}
+	return string(*got) == want
+}
+
+func TestRequestIDNamesTheAnswer(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	chat := `{"messages":[{"role":"user","content":"Hello"}],"request_id":"mine \"1\""}`
+	if status, text := r.post(routeChat, chat); status != 400 || !strings.Contains(text, "request_id") {
+		t.Errorf("an id with a space: %d %s", status, text)
+	}
+	for _, tc := range []struct{ path, header, field, id, header2 string }{
+		{routeChat, "", `,"request_id":"a\"b"`, `chatcmpl-a"b`, `a"b`},
+		{routeCompletions, "", `,"request_id":"one"`, "cmpl-one", "one"},
+		{routeCompletions, "X-Request-Id: two\r\n", "", "cmpl-two", "two"},
+		{routeCompletions, "X-Request-Id: three\r\n", `,"request_id":"one"`, "cmpl-three", "three"},
+	} {
+		body := `{"prompt":"Hello"` + tc.field + `}`
+		if tc.path == routeChat {
+			body = `{"messages":[{"role":"user","content":"Hello"}]` + tc.field + `}`
+		}
+		res, text := r.do("POST", tc.path, tc.header, body)
+		if res.StatusCode != statusOK {
+			t.Errorf("%+v: %s", tc, text)
+			continue
+		}
+		if got := decodeOutput(t, text).ID; got != tc.id || res.Header.Get("X-Request-Id") != tc.header2 {
+			t.Errorf("%+v: the answer is %q, the header %q", tc, got, res.Header.Get("X-Request-Id"))
+		}
+	}
+	if a, b := r.backend.run(t, 0).req.ID, r.backend.run(t, 1).req.ID; strings.Contains(a, "a\"b") || a == b {
+		t.Errorf("the backend got %q and %q; a client's ids are not unique", a, b)
+	}
+}
+
+func TestTokensAsTokenIDs(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{script: say("abc", 0)})
+	defer r.close()
+	_, text := r.post(routeCompletions, `{"prompt":"Hello","logprobs":2,"return_tokens_as_token_ids":true}`)
+	if !strings.Contains(text, `"tokens":["token_id:97","token_id:98","token_id:99"]`) || !strings.Contains(text, `{"token_id:97":`) {
+		t.Errorf("completion: %s", text)
+	}
+	_, text = r.post(routeChat, `{"messages":[{"role":"user","content":"Hello"}],"logprobs":true,"top_logprobs":1,"return_tokens_as_token_ids":true}`)
+	if strings.Count(text, `"token":"token_id:97"`) != 2 || !strings.Contains(text, `"bytes":[97]`) {
+		t.Errorf("chat: %s", text)
+	}
+}
