@@ -156,20 +156,25 @@ func (b *bytePair) appendText(dst []int32, text string, _ bool, s *scratch) []in
 		text = replaceInvalid(text)
 	}
 	cursor := pieceCursor{text: text}
-	for {
+	for s.more(dst) {
 		piece := cursor.next(b.classes, b.stages)
 		if piece == "" {
-			return dst
+			break
 		}
 		dst = b.appendPiece(dst, piece, s)
 	}
+	return dst
 }
 
 // replaceInvalid puts one U+FFFD for each invalid byte; strings.ToValidUTF8
 // would put one for a run.
 func replaceInvalid(text string) string {
+	size := 0
+	for _, r := range text {
+		size += utf8.RuneLen(r)
+	}
 	var fixed strings.Builder
-	fixed.Grow(len(text) + len(text)/2)
+	fixed.Grow(size)
 	for _, r := range text {
 		fixed.WriteRune(r)
 	}
@@ -187,28 +192,27 @@ func (b *bytePair) appendPiece(dst []int32, piece string, s *scratch) []int32 {
 		return dst
 	}
 	start := len(dst)
-	dst = b.appendMerged(dst, piece, &s.merger)
-	store(slot, piece, dst[start:])
+	if dst = b.appendMerged(dst, piece, s); s.more(dst) {
+		store(slot, piece, dst[start:])
+	}
 	return dst
 }
 
-func (b *bytePair) appendMerged(dst []int32, piece string, m *merger) []int32 {
+func (b *bytePair) appendMerged(dst []int32, piece string, s *scratch) []int32 {
+	m := &s.merger
 	m.reset(len(piece))
 	for i := range len(piece) {
-		m.push(b.bytes[piece[i]], i)
+		m.push(b.bytes[piece[i]])
 	}
-	m.run(b.pairs)
-	for i := int32(0); i >= 0; i = m.nodes[i].next {
-		n := &m.nodes[i]
-		if n.symbol < b.size {
-			dst = append(dst, n.symbol)
-			continue
+	m.run(b.pairs, &s.pace)
+	for i := 0; i < len(piece) && s.fits(dst); {
+		end := m.end(i)
+		if symbol := m.symbols[i]; symbol < b.size {
+			dst = append(dst, symbol)
+		} else {
+			dst = b.appendBytes(dst, piece[i:end])
 		}
-		end := len(piece)
-		if n.next >= 0 {
-			end = int(m.nodes[n.next].start)
-		}
-		dst = b.appendBytes(dst, piece[n.start:end])
+		i = end
 	}
 	return dst
 }

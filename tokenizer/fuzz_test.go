@@ -21,7 +21,7 @@ func FuzzEncode(f *testing.F) {
 		spans := []Span{{text[:at], true}, {text[at:], false}}
 		for _, tok := range toks {
 			checkIDs(t, tok, tok.AppendEncode(nil, text, EncodeOptions{AddSpecial: true, ParseSpecial: true}))
-			checkIDs(t, tok, tok.AppendSpans(nil, spans, true))
+			checkIDs(t, tok, tok.AppendSpans(nil, spans, EncodeOptions{AddSpecial: true}))
 			ids := tok.AppendEncode(nil, text, EncodeOptions{})
 			checkIDs(t, tok, ids)
 			checkClientText(t, tok, text)

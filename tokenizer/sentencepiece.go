@@ -190,7 +190,7 @@ func (p *sentencePiece) appendText(dst []int32, text string, first bool, s *scra
 		dst = p.appendPiece(dst, " "+text[:n], s)
 		text = text[n:]
 	}
-	for text != "" {
+	for text != "" && s.more(dst) {
 		n := p.wordEnd(text)
 		dst = p.appendPiece(dst, text[:n], s)
 		text = text[n:]
@@ -244,30 +244,32 @@ func (p *sentencePiece) appendPiece(dst []int32, piece string, s *scratch) []int
 		return append(dst, ids...)
 	}
 	start := len(dst)
-	dst = p.appendMerged(dst, piece, &s.merger)
-	store(slot, piece, dst[start:])
+	if dst = p.appendMerged(dst, piece, s); s.more(dst) {
+		store(slot, piece, dst[start:])
+	}
 	return dst
 }
 
-func (p *sentencePiece) appendMerged(dst []int32, piece string, m *merger) []int32 {
+func (p *sentencePiece) appendMerged(dst []int32, piece string, s *scratch) []int32 {
+	m := &s.merger
 	m.reset(len(piece))
-	for i := 0; i < len(piece); {
-		n := characterLen(piece[i:])
-		m.push(p.characterSymbol(piece[i:i+n]), i)
-		i += n
+	for rest := piece; rest != ""; {
+		n := characterLen(rest)
+		m.push(p.characterSymbol(rest[:n]))
+		rest = rest[n:]
 	}
-	m.run(p.pairs)
-	for i := int32(0); i >= 0; i = m.nodes[i].next {
-		n := &m.nodes[i]
-		if n.symbol >= 0 && n.symbol < p.size {
-			dst = append(dst, n.symbol)
-			continue
+	m.run(p.pairs, &s.pace)
+	for i, rest := 0, piece; rest != "" && s.fits(dst); {
+		symbol, end, n := m.symbols[i], m.end(i), 0
+		for ; i < end; i++ {
+			n += characterLen(rest[n:])
 		}
-		end := len(piece)
-		if n.next >= 0 {
-			end = int(m.nodes[n.next].start)
+		if symbol >= 0 && symbol < p.size {
+			dst = append(dst, symbol)
+		} else {
+			dst = p.appendBytes(dst, rest[:n])
 		}
-		dst = p.appendBytes(dst, piece[n.start:end])
+		rest = rest[n:]
 	}
 	return dst
 }

@@ -54,7 +54,7 @@ func TestEmptySpecialMatcherFindsNothing(t *testing.T) {
 // unknown token that WordPiece gives for unknown words.
 func checkClientText(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
-	ids := tok.AppendSpans(nil, []Span{{"x", true}, {text, false}, {"y", true}}, false)
+	ids := tok.AppendSpans(nil, []Span{{"x", true}, {text, false}, {"y", true}}, EncodeOptions{})
 	ids = slices.DeleteFunc(ids, func(id int32) bool { // what the template's own text may be
 		return tok.TokenText(id) == "x" || tok.TokenText(id) == "y"
 	})

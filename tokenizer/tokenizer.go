@@ -28,10 +28,19 @@ type Span struct {
 	Control bool
 }
 
-// EncodeOptions says what AppendEncode adds and recognises.
+// EncodeOptions says what AppendEncode and AppendSpans add and recognise, and
+// when they stop.
 type EncodeOptions struct {
 	AddSpecial   bool // add the tokens that the vocabulary puts around a text (BOS, EOS, [CLS], [SEP])
-	ParseSpecial bool // text such as "<|eot_id|>" becomes the control token of that name
+	ParseSpecial bool // text such as "<|eot_id|>" becomes the control token of that name; spans say so each for itself
+
+	// Limit, if above 0, ends the work soon after more ids than that exist: of
+	// a text with more than Limit ids come more than Limit, the first ones.
+	Limit int
+	// Pause, if not nil, is called between slices of about a millisecond of
+	// work, and may sleep. Where it gives false the work ends and the ids are
+	// of no use.
+	Pause func() bool
 }
 
 // Tokenizer is immutable after New and safe for concurrent use.
@@ -50,14 +59,32 @@ type model interface {
 	appendText(dst []int32, text string, first bool, s *scratch) []int32
 }
 
-// scratch is the working memory of one call, reused by later calls.
+// scratch is the working memory of one call, reused by later calls, and what
+// the call may do.
 type scratch struct {
 	merger merger
 	word   []byte
+	pace
+	most int // length of dst beyond which the call ends; 0 is none
 }
 
-// maxScratchNodes bounds what an idle tokenizer keeps after a huge prompt.
-const maxScratchNodes = 1 << 15
+// begin prepares for a call that appends to dst.
+func (s *scratch) begin(dst []int32, o EncodeOptions) {
+	s.pace, s.most = newPace(o.Pause), 0
+	if o.Limit > 0 {
+		s.most = len(dst) + o.Limit
+	}
+}
+
+// more pays for one more piece behind dst; false means that the call is to end.
+func (s *scratch) more(dst []int32) bool { return s.fits(dst) && s.spend(pieceWork) }
+
+// fits tells whether dst is within the caller's limit; work goes on until it
+// is not, so that the caller can tell.
+func (s *scratch) fits(dst []int32) bool { return s.most == 0 || len(dst) <= s.most }
+
+// maxScratchSymbols bounds what an idle tokenizer keeps after a huge prompt.
+const maxScratchSymbols = 1 << 15
 
 // New builds a tokenizer from GGUF metadata, asked for by key
 // ("tokenizer.ggml.model" and others). Values are of the Go types that GGUF
@@ -152,7 +179,7 @@ func (t *Tokenizer) buildWordPiece(m metadata) (err error) {
 // AppendEncode appends the ids of text to dst.
 func (t *Tokenizer) AppendEncode(dst []int32, text string, o EncodeOptions) []int32 {
 	run := [1]trustRun{{end: len(text), control: o.ParseSpecial}}
-	return t.appendRuns(dst, text, run[:], o.AddSpecial)
+	return t.appendRuns(dst, text, run[:], o)
 }
 
 // AppendSpans appends the ids of a prompt made of spans of different trust. It
@@ -160,7 +187,7 @@ func (t *Tokenizer) AppendEncode(dst []int32, text string, o EncodeOptions) []in
 // wherever spans meet, except that a special token must lie within spans of
 // one trust: control tokens within Control spans, user-defined tokens of the
 // vocabulary within either.
-func (t *Tokenizer) AppendSpans(dst []int32, spans []Span, addSpecial bool) []int32 {
+func (t *Tokenizer) AppendSpans(dst []int32, spans []Span, o EncodeOptions) []int32 {
 	var text strings.Builder
 	size := 0
 	for _, s := range spans {
@@ -176,7 +203,7 @@ func (t *Tokenizer) AppendSpans(dst []int32, spans []Span, addSpecial bool) []in
 		}
 		runs = append(runs, trustRun{end: text.Len(), control: s.Control})
 	}
-	return t.appendRuns(dst, text.String(), runs, addSpecial)
+	return t.appendRuns(dst, text.String(), runs, o)
 }
 
 // trustRun is a stretch of a prompt of one trust; it starts where the one
@@ -186,25 +213,27 @@ type trustRun struct {
 	control bool
 }
 
-func (t *Tokenizer) appendRuns(dst []int32, text string, runs []trustRun, addSpecial bool) []int32 {
+func (t *Tokenizer) appendRuns(dst []int32, text string, runs []trustRun, o EncodeOptions) []int32 {
 	s := t.scratches.Get().(*scratch)
+	s.begin(dst, o)
 	v := t.vocabulary
-	if addSpecial && v.addBOS {
+	if o.AddSpecial && v.addBOS {
 		dst = append(dst, v.bos)
 	}
 	dst = t.appendPrompt(dst, text, runs, s)
-	if addSpecial && v.addEOS {
+	if o.AddSpecial && v.addEOS {
 		dst = append(dst, v.eos)
 	}
-	if addSpecial && v.addSeparator && v.kind == kindWordPiece {
+	if o.AddSpecial && v.addSeparator && v.kind == kindWordPiece {
 		dst = append(dst, v.separator)
 	}
-	if cap(s.merger.nodes) > maxScratchNodes {
+	if cap(s.merger.symbols) > maxScratchSymbols {
 		s.merger = merger{}
 	}
-	if cap(s.word) > maxScratchNodes {
+	if cap(s.word) > maxScratchSymbols {
 		s.word = nil
 	}
+	s.pace = pace{}
 	t.scratches.Put(s)
 	return dst
 }
@@ -217,7 +246,7 @@ func (t *Tokenizer) appendPrompt(dst []int32, text string, runs []trustRun, s *s
 		if run.control {
 			matcher = &t.specials.trusted
 		}
-		for at < run.end {
+		for at < run.end && s.more(dst) {
 			id, from, to, ok := matcher.find(text, at, run.end)
 			if !ok {
 				at = run.end
@@ -231,7 +260,7 @@ func (t *Tokenizer) appendPrompt(dst []int32, text string, runs []trustRun, s *s
 			start, at, first = to, to, true
 		}
 	}
-	if start < len(text) {
+	if start < len(text) && s.more(dst) {
 		dst = t.model.appendText(dst, text[start:], first, s)
 	}
 	return dst

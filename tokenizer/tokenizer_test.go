@@ -120,7 +120,7 @@ func TestSpans(t *testing.T) {
 		{"one space prefix", spm, []Span{{"hello", true}, {" world", false}}, "▁hello ▁world"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := strings.Join(texts(c.t, c.t.AppendSpans(nil, c.spans, false)), " ")
+			got := strings.Join(texts(c.t, c.t.AppendSpans(nil, c.spans, EncodeOptions{})), " ")
 			if got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
@@ -135,7 +135,7 @@ func TestSpansOfOneTrustEqualTheirConcatenation(t *testing.T) {
 		for _, control := range []bool{false, true} {
 			want := tok.AppendEncode(nil, text, EncodeOptions{AddSpecial: true, ParseSpecial: control})
 			for cut := range len(text) {
-				got := tok.AppendSpans(nil, []Span{{text[:cut], control}, {text[cut:], control}}, true)
+				got := tok.AppendSpans(nil, []Span{{text[:cut], control}, {text[cut:], control}}, EncodeOptions{AddSpecial: true})
 				if !slices.Equal(got, want) {
 					t.Errorf("%s cut at %d: got %v, want %v", tok.Kind(), cut, got, want)
 				}

@@ -130,7 +130,7 @@ func TestClientTextNeverBecomesControlInPublishedVocabularies(t *testing.T) {
 				text := tok.TokenText(id)
 				for _, client := range []string{text, text + text, "a" + text + " b", text[1:], text[:len(text)-1] + text} {
 					spans := []tokenizer.Span{{Text: "x", Control: true}, {Text: client}, {Text: "y", Control: true}}
-					for _, got := range tok.AppendSpans(nil, spans, false) {
+					for _, got := range tok.AppendSpans(nil, spans, tokenizer.EncodeOptions{}) {
 						if tok.IsControl(got) && (got != unknown || tok.Kind() != "bert") {
 							t.Errorf("client text %q became %q", client, tok.TokenText(got))
 						}

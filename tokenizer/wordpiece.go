@@ -53,7 +53,7 @@ func (w *wordPiece) appendText(dst []int32, text string, _ bool, s *scratch) []i
 	classes := runeClasses()
 	flush := func() {
 		if len(word) > len(wordMark) {
-			dst = w.appendWord(dst, word)
+			dst = w.appendWord(dst, word, s)
 		}
 		word = word[:len(wordMark)]
 	}
@@ -71,25 +71,33 @@ func (w *wordPiece) appendText(dst []int32, text string, _ bool, s *scratch) []i
 			word = utf8.AppendRune(word, w.fold(r))
 		}
 	}
-	w.eachRune(text, emit)
+	w.eachRune(text, func(r rune) bool {
+		emit(r)
+		return s.more(dst)
+	})
 	flush()
 	s.word = word
 	return dst
 }
 
-// eachRune decomposes canonically (NFD) where accents are to go.
-func (w *wordPiece) eachRune(text string, emit func(rune)) {
+// eachRune decomposes canonically (NFD) where accents are to go. It ends early
+// where emit says so.
+func (w *wordPiece) eachRune(text string, emit func(rune) bool) {
 	var source, decomposed [64]byte
 	for _, r := range text {
 		if !w.stripAccents || r < utf8.RuneSelf {
-			emit(r)
+			if !emit(r) {
+				return
+			}
 			continue
 		}
 		n := utf8.EncodeRune(source[:], r)
 		for rest := norm.NFD.Append(decomposed[:0], source[:n]...); len(rest) > 0; {
 			d, n := utf8.DecodeRune(rest)
 			rest = rest[n:]
-			emit(d)
+			if !emit(d) {
+				return
+			}
 			if w.baseRunes {
 				break
 			}
@@ -105,9 +113,9 @@ func (w *wordPiece) fold(r rune) rune {
 }
 
 // appendWord spells one word, which starts with the word mark.
-func (w *wordPiece) appendWord(dst []int32, word []byte) []int32 {
+func (w *wordPiece) appendWord(dst []int32, word []byte, s *scratch) []int32 {
 	start := len(dst)
-	for i := 0; i < len(word); {
+	for i := 0; i < len(word) && s.spend(w.longestBytes); {
 		id, n := w.longest(word[i:])
 		if n == 0 {
 			dst = dst[:start]

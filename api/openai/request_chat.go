@@ -114,7 +114,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	ids := m.Tokenizer.AppendSpans(nil, spans, false)
+	ids := m.Tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
 	if len(ids) == 0 {
 		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
 	}

@@ -91,7 +91,7 @@ func (c *call) renderChat(o *object, m *Model, fault **api.Error) (text string, 
 	if err != nil {
 		return "", nil, err
 	}
-	return chat.Text(spans), m.Tokenizer.AppendSpans([]int32{}, spans, special), nil
+	return chat.Text(spans), m.Tokenizer.AppendSpans([]int32{}, spans, tokenizer.EncodeOptions{AddSpecial: special}), nil
 }
 
 // foreignEncoding finds the vocabulary of an OpenAI model that is not served

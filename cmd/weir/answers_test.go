@@ -14,6 +14,7 @@ import (
 	"weir/engine/kernel"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
+	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
 
@@ -37,7 +38,7 @@ func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	prompt := m.tokenizer.AppendSpans(nil, spans, false)
+	prompt := m.tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
 	r := &inference.Request{Prompt: prompt, MaxTokens: m.engine.Info().MaxModelLen - len(prompt), N: 1, PromptLogprobs: -1, Sampling: inference.DefaultSampling()}
 	r.Sampling.Temperature = 0
 	stream, err := m.engine.Submit(r)

@@ -106,7 +106,7 @@ func (c *conversation) render(messages []message) ([]inference.TokenID, error) {
 	if err != nil {
 		return nil, fmt.Errorf("render chat template: %w", err)
 	}
-	return c.model.tokenizer.AppendSpans(nil, spans, false), nil
+	return c.model.tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{}), nil
 }
 
 // answerWriter follows a stream and writes its text.
