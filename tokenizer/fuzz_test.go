@@ -22,6 +22,7 @@ func FuzzEncode(f *testing.F) {
 		for _, tok := range toks {
 			checkIDs(t, tok, tok.AppendEncode(nil, text, EncodeOptions{AddSpecial: true, ParseSpecial: true}))
 			checkIDs(t, tok, tok.AppendSpans(nil, spans, EncodeOptions{AddSpecial: true}))
+			checkBounds(t, tok, spans)
 			ids := tok.AppendEncode(nil, text, EncodeOptions{})
 			checkIDs(t, tok, ids)
 			checkClientText(t, tok, text)
@@ -69,6 +70,8 @@ func FuzzNew(f *testing.F) {
 		}
 		ids := tok.AppendEncode(nil, text, EncodeOptions{AddSpecial: true, ParseSpecial: true})
 		checkIDs(t, tok, ids)
+		checkBounds(t, tok, []Span{{text, true}})
+		checkBounds(t, tok, []Span{{text, false}})
 		checkClientText(t, tok, text)
 		if !utf8.ValidString(tok.Decode(ids, true)) {
 			t.Fatal("Decode gives invalid UTF-8")

@@ -117,26 +117,32 @@ func (e *Encoding) Name() string { return e.name }
 
 // Count is the number of tokens of text; nothing in it is special.
 func (e *Encoding) Count(text string) (int, error) {
-	ids, err := e.AppendEncode(nil, text)
+	ids, err := e.AppendEncode(nil, text, EncodeOptions{})
 	return len(ids), err
 }
 
 // longPieceBytes is where tiktoken-go, whose merging is quadratic in the
-// length of a piece, hands over to this package's own merging.
-const longPieceBytes = 256
+// length of a piece, hands over to this package's own merging. It knows no
+// pauses either, so longTextBytes is the longest text that it gets.
+const (
+	longPieceBytes = 256
+	longTextBytes  = 16 << 10
+)
 
-// AppendEncode appends the ids of text; nothing in it is special. Bytes that
-// are not valid UTF-8 count as U+FFFD.
-func (e *Encoding) AppendEncode(dst []int32, text string) ([]int32, error) {
+// AppendEncode appends the ids of text; nothing in it is special, so of o only
+// Limit and Pause count. Bytes that are not valid UTF-8 count as U+FFFD.
+func (e *Encoding) AppendEncode(dst []int32, text string, o EncodeOptions) ([]int32, error) {
 	if !utf8.ValidString(text) {
 		text = replaceInvalid(text)
 	}
-	if e.hasLongPiece(text) {
+	if len(text) > longTextBytes || e.hasLongPiece(text) {
 		long, err := e.long()
 		if err != nil {
 			return dst, err
 		}
-		return long.appendText(dst, text, false, new(scratch)), nil
+		s := new(scratch)
+		s.begin(dst, o)
+		return long.appendText(dst, text, false, s), nil
 	}
 	library, err := e.library()
 	if err != nil {

@@ -83,7 +83,7 @@ func TestEncodingKnownIDs(t *testing.T) {
 		{"gpt-4", "", nil},
 	} {
 		e, _ := c.CountFor(known.model)
-		if got, err := e.AppendEncode(nil, known.text); err != nil || !slices.Equal(got, known.want) {
+		if got, err := e.AppendEncode(nil, known.text, EncodeOptions{}); err != nil || !slices.Equal(got, known.want) {
 			t.Errorf("%s %q: got %v, %v, want %v", known.model, known.text, got, err, known.want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestOwnMergingEqualsTheLibrary(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range corpus {
-			want, err := e.AppendEncode(nil, text)
+			want, err := e.AppendEncode(nil, text, EncodeOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestVocabularyFromAFolder(t *testing.T) {
 	}
 	c := NewCounter(dir)
 	e, _ := c.CountFor("gpt-4")
-	if got, err := e.AppendEncode(nil, "abc"); err != nil || !slices.Equal(got, []int32{256, 'c'}) {
+	if got, err := e.AppendEncode(nil, "abc", EncodeOptions{}); err != nil || !slices.Equal(got, []int32{256, 'c'}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for model, want := range map[string]string{"gpt-4o": "o200k_base.tiktoken", "davinci": "line 1"} {

@@ -49,6 +49,7 @@ type Tokenizer struct {
 	specials     *specials
 	model        model
 	pieces       *pieces
+	floor        floor
 	leadingSpace bool // texts are encoded as if a space came first
 	scratches    sync.Pool
 }
@@ -121,7 +122,7 @@ func New(value func(key string) (any, bool)) (*Tokenizer, error) {
 	if t.specials, err = newSpecials(t.vocabulary, name); err != nil {
 		return nil, err
 	}
-	t.pieces = newPieces(t.vocabulary)
+	t.pieces, t.floor = newPieces(t.vocabulary), newFloor(t)
 	t.scratches.New = func() any { return new(scratch) }
 	return t, nil
 }

@@ -81,7 +81,10 @@ func TestEncodeEqualsLlamaCpp(t *testing.T) {
 			for _, v := range vectors {
 				ids := tok.AppendEncode(nil, v.Text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 				plain := tok.AppendEncode(nil, v.Text, tokenizer.EncodeOptions{})
+				least := tok.MinTokens([]tokenizer.Span{{Text: v.Text}})
 				switch {
+				case least > len(plain) || least > len(ids):
+					t.Errorf("%q: at least %d ids promised, %d and %d came", v.Text, least, len(plain), len(ids))
 				case !slices.Equal(ids, v.IDs):
 					t.Errorf("%q with special tokens:\n got %v\nwant %v", v.Text, ids, v.IDs)
 				case !slices.Equal(plain, v.IDsPlain):

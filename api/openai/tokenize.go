@@ -130,7 +130,7 @@ func (c *call) tokenizeForeign(o *object, e *tokenizer.Encoding) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	ids, err := e.AppendEncode([]int32{}, text)
+	ids, err := e.AppendEncode([]int32{}, text, tokenizer.EncodeOptions{})
 	if err != nil {
 		return &api.Error{Status: http.StatusNotImplemented, Type: api.TypeServer, Code: "vocabulary_unavailable", Param: "model", Message: err.Error()}
 	}
