@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -212,6 +213,22 @@ func (o *object) rest() (field, bool) {
 		}
 	}
 	return field{}, false
+}
+
+// add appends a field that the object does not have yet.
+func (o *object) add(name string, raw json.RawMessage) {
+	if !slices.ContainsFunc(o.fields, func(f field) bool { return f.name == name }) {
+		o.fields = append(o.fields, field{name: name, raw: raw})
+	}
+}
+
+// appendJSON writes the object's fields in their order.
+func (o *object) appendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	for _, f := range o.fields {
+		dst = appendField(dst, f.name, f.raw)
+	}
+	return append(dst, '}')
 }
 
 // Typed readers. ok is false when the field is absent or null, or when its

@@ -84,8 +84,8 @@ func appendField(dst []byte, name string, value []byte) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
 	}
-	dst = append(append(dst, '"'), name...)
-	return append(append(dst, `":`...), value...)
+	dst = append(api.AppendString(dst, name), ':')
+	return append(dst, value...)
 }
 
 var roles = []string{"system", "developer", "user", "assistant"}

@@ -163,7 +163,6 @@ var refused = []struct {
 	{routeChat, chatWith(`"prompt_logprobs":-1`), 400, "prompt_logprobs", "invalid_value"},
 	{routeChat, chatWith(`"prompt_logprobs":1,"stream":true`), 400, "prompt_logprobs", "invalid_value"},
 	{routeChat, chatWith(`"request_id":"two words"`), 400, "request_id", "invalid_value"},
-	{routeChat, chatWith(`"reasoning_effort":"low"`), 400, "reasoning_effort", "unsupported_parameter"},
 	{routeChat, chatWith(`"modalities":["audio"]`), 400, "modalities", "unsupported_parameter"},
 	{routeChat, chatWith(`"guided_json":{}`), 400, "guided_json", "unsupported_parameter"},
 	{routeChat, chatWith(`"prompt":"x"`), 400, "prompt", "unsupported_parameter"},

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"errors"
+	"strconv"
 
 	"weir/api"
 	"weir/internal/inference"
@@ -15,7 +16,7 @@ type chatPrompt struct {
 }
 
 // readChatPrompt reads the fields that make the prompt of a chat: messages,
-// add_generation_prompt, continue_final_message, chat_template_kwargs.
+// add_generation_prompt, continue_final_message and the template's variables.
 func readChatPrompt(o *object, m *Model, c *Config, fault **api.Error) *chatPrompt {
 	p := &chatPrompt{}
 	p.input.ContinueFinalMessage = o.flag("continue_final_message", false, fault)
@@ -39,16 +40,32 @@ func readChatPrompt(o *object, m *Model, c *Config, fault **api.Error) *chatProm
 	return p
 }
 
+// readTemplateVariables gathers what a template knows beside the messages:
+// chat_template_kwargs, and reasoning_effort and enable_thinking, which may
+// stand beside it or in it; what stands in it counts. An effort of none turns
+// enable_thinking off, the one switch that many templates have.
 func readTemplateVariables(o *object, fault **api.Error) chat.Value {
-	raw, ok := o.take("chat_template_kwargs")
-	if !ok {
+	variables := &object{}
+	if raw, ok := o.take("chat_template_kwargs"); ok {
+		inner, err := o.parse("chat_template_kwargs", raw, maxFields)
+		if err != nil {
+			keep(fault, err)
+			return chat.Value{}
+		}
+		variables = inner
+	}
+	effort, hasEffort := o.text("reasoning_effort", fault)
+	thinking, hasThinking := o.boolean("enable_thinking", fault)
+	if hasEffort {
+		variables.add("reasoning_effort", api.AppendString(nil, effort))
+	}
+	if hasThinking || effort == "none" {
+		variables.add("enable_thinking", strconv.AppendBool(nil, thinking))
+	}
+	if *fault != nil || len(variables.fields) == 0 {
 		return chat.Value{}
 	}
-	if _, err := parseObject("chat_template_kwargs", raw, maxFields); err != nil {
-		keep(fault, err)
-		return chat.Value{}
-	}
-	v, err := chat.FromJSON(raw)
+	v, err := chat.FromJSON(variables.appendJSON(nil))
 	if err != nil {
 		keep(fault, badRequest("invalid_value", "chat_template_kwargs", "chat_template_kwargs: %v", err))
 	}

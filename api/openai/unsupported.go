@@ -52,7 +52,7 @@ var unsupportedFields = map[string]unserved{
 	"lora":                  {"leave it out: no adapters are loaded", isEmptyArray, nil},
 	"cache_salt":            {"leave it out: the prefix cache is private to an API key", nil, nil},
 	"chat_template":         {"leave it out: the model's own template is used", nil, nil},
-	"reasoning_effort":      {"set what the model's template knows in chat_template_kwargs", nil, nil},
+	"reasoning_effort":      {"leave it out: only chats have a template that it could reach", nil, isAny},
 	"documents":             {"put the documents into a message", isEmptyArray, nil},
 	"mm_processor_kwargs":   {"leave it out: models here read text", nil, isAny},
 	"mirostat":              {"use temperature, top_p or min_p", isWord("0"), nil},
