@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,9 @@ import (
 	"weir/api/openai"
 	"weir/configs"
 	"weir/engine/gguf"
+	"weir/engine/kernel/pool"
 	"weir/engine/llm"
+	"weir/internal/cpu"
 	"weir/telemetry"
 	"weir/tokenizer"
 )
@@ -77,6 +80,7 @@ type server struct {
 	listener net.Listener
 	admin    *http.Server
 	second   net.Listener // nil: off
+	compute  *pool.Pool   // of the process, shared by its engines
 	engine   atomic.Pointer[llm.Engine]
 	failed   chan error // a listener's end that nobody asked for
 }
@@ -191,9 +195,13 @@ func (s *server) load(f *gguf.File) error {
 		s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
 	}
 	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
+	s.compute = pool.New(cmp.Or(s.config.Engine.Threads, cpu.Threads()))
 	m, err := loadModel(s.config, f, modelHooks{
 		progress: progress,
-		options:  func(o *llm.Options) { s.observe(name, o) },
+		options: func(o *llm.Options) {
+			o.Pool = s.compute
+			s.observe(name, o)
+		},
 	})
 	shown.end()
 	if err != nil {
@@ -294,6 +302,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 		closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()
 		errs = append(errs, e.Close(closing))
+		s.compute.Close()
 	}
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())

@@ -17,7 +17,7 @@ type Place struct {
 // layer to their places, no two of which are the same.
 func (c *CPU) StoreKV(kv *KV, layer int, k, v []float32, places []Place) {
 	c.store = storeJob{level: c.level, kv: kv, layer: layer, k: k, v: v, places: places}
-	c.pool.Run(&c.store, len(places), grainMACs/(8*kv.KVHeads*kv.HeadDim)+1)
+	c.lane.Run(&c.store, len(places), grainMACs/(8*kv.KVHeads*kv.HeadDim)+1)
 }
 
 type storeJob struct {

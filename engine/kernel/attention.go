@@ -52,17 +52,17 @@ func (c *CPU) Attention(out, q []float32, kv *KV, layer, heads int, spans []Span
 	j := &c.attend
 	j.level, j.out, j.q, j.kv, j.layer, j.scale = c.level, out, q, kv, layer, scale
 	j.heads, j.group = heads, heads/kv.KVHeads
-	j.plan(spans, c.pool.Workers())
-	if len(j.work) < c.pool.Workers() {
-		j.work = make([]attendWork, c.pool.Workers())
+	j.plan(spans, c.lane.Workers())
+	if len(j.work) < c.lane.Workers() {
+		j.work = make([]attendWork, c.lane.Workers())
 	}
 	for i := range j.work {
 		j.work[i].reserve(j.lanes, kv.HeadDim)
 	}
-	c.pool.Run(j, len(j.parts)*kv.KVHeads, 1)
+	c.lane.Run(j, len(j.parts)*kv.KVHeads, 1)
 	if j.splits > 0 {
 		j.gather.attendJob = j
-		c.pool.Run(&j.gather, len(j.parts)*kv.KVHeads, 1)
+		c.lane.Run(&j.gather, len(j.parts)*kv.KVHeads, 1)
 	}
 }
 

@@ -1,11 +1,14 @@
 package kernel
 
-// CPU runs the engine's operations on a worker pool. One step at a time uses
-// it: the operations are not safe for concurrent use, and none allocates
-// after the first call of its size.
+import "weir/engine/kernel/pool"
+
+// CPU runs the operations of one engine, on a compute pool of its own or on one
+// that several engines share. One step at a time uses it: the operations are not
+// safe for concurrent use, and none allocates after the first call of its size.
 type CPU struct {
 	level   Level
-	pool    *Pool
+	lane    *pool.Lane
+	own     *pool.Pool  // ends with the CPU; nil where the pool is shared
 	scratch [][]float32 // per worker, grown to the widest use
 
 	input   inputJob
@@ -21,11 +24,20 @@ type CPU struct {
 // NewCPU starts a pool of threads workers that compute at a level, which the
 // machine must have. Close ends it.
 func NewCPU(threads int, level Level) *CPU {
+	p := pool.New(threads)
+	c := Share(p, 1, level)
+	c.own = p
+	return c
+}
+
+// Share is a CPU on a pool of others, of whose time it gets a share in
+// proportion to its weight. Steps are taken in turns, see [CPU.Enter].
+func Share(p *pool.Pool, weight int, level Level) *CPU {
 	if level == AutoLevel {
 		level = BestLevel()
 	}
-	c := &CPU{level: level, pool: NewPool(threads)}
-	c.scratch = make([][]float32, c.pool.Workers())
+	c := &CPU{level: level, lane: p.Lane(weight)}
+	c.scratch = make([][]float32, c.lane.Workers())
 	return c
 }
 
@@ -33,13 +45,30 @@ func NewCPU(threads int, level Level) *CPU {
 func (c *CPU) Level() Level { return c.level }
 
 // Threads is the number of workers.
-func (c *CPU) Threads() int { return c.pool.Workers() }
+func (c *CPU) Threads() int { return c.lane.Workers() }
+
+// Enter begins a step, during which the pool is this CPU's alone: it waits until
+// the steps of others that come first are over. An operation outside a step
+// waits for a turn of its own.
+func (c *CPU) Enter() { c.lane.Enter() }
+
+// Yield says that the step needs no more operations: the pool may go to another
+// CPU's step meanwhile. The next step must Enter soon, or the loop Leave.
+func (c *CPU) Yield() { c.lane.Yield() }
+
+// Leave says that there is no next step for now.
+func (c *CPU) Leave() { c.lane.Leave() }
 
 // Run does a job of the caller's own on the pool.
-func (c *CPU) Run(job Job, items, grain int) { c.pool.Run(job, items, grain) }
+func (c *CPU) Run(job pool.Job, items, grain int) { c.lane.Run(job, items, grain) }
 
-// Close ends the workers; no operation may follow.
-func (c *CPU) Close() { c.pool.Close() }
+// Close ends the workers, unless others share them; no operation may follow.
+func (c *CPU) Close() {
+	c.lane.Leave()
+	if c.own != nil {
+		c.own.Close()
+	}
+}
 
 // reserve makes every worker's scratch at least n floats. It grows by
 // doubling, since attention asks for a little more with each token.

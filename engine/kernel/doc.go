@@ -2,7 +2,7 @@
 // decoding, matrix products, normalisation, rotary positions, gated
 // activations, the paged key/value store and attention over it.
 //
-// CPU is one device: a worker pool and its scratch. Its operations take rows
+// CPU is one engine's share of a worker pool, with scratch of its own. Its operations take rows
 // that belong to different sequences together; each row's result is computed
 // in a fixed order of operations that depends on that row alone, never on
 // which rows share the call, how many workers run or how the KV store is cut

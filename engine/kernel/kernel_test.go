@@ -2,11 +2,9 @@ package kernel
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"weir/engine/gguf"
@@ -173,56 +171,6 @@ func TestNewMatrixRefusesWhatDoesNotFit(t *testing.T) {
 	} {
 		if _, err := NewMatrix(c.typ, c.rows, c.cols, make([]byte, c.size)); !errors.Is(err, c.want) {
 			t.Errorf("%v %dx%d: %v, want %v", c.typ, c.rows, c.cols, err, c.want)
-		}
-	}
-}
-
-type countJob struct {
-	seen []atomic.Int32
-	bad  int
-}
-
-func (j *countJob) Do(_, item int) {
-	if item == j.bad {
-		panic(fmt.Sprint("item ", item))
-	}
-	j.seen[item].Add(1)
-}
-
-func TestPoolDoesEachItemOnce(t *testing.T) {
-	for _, workers := range []int{0, 1, 2, 7} { // more than the machine has, too
-		p := NewPool(workers)
-		for round := range 200 {
-			j := &countJob{seen: make([]atomic.Int32, round*3+1), bad: -1}
-			p.Run(j, len(j.seen), 1+round%5)
-			for i := range j.seen {
-				if n := j.seen[i].Load(); n != 1 {
-					t.Fatalf("%d workers, round %d: item %d done %d times", workers, round, i, n)
-				}
-			}
-		}
-		p.Close()
-	}
-}
-
-func TestPoolCarriesPanicsToTheCaller(t *testing.T) {
-	p := NewPool(3)
-	defer p.Close()
-	for round := range 20 {
-		func() {
-			defer func() {
-				if v := recover(); v == nil {
-					t.Fatalf("round %d: no panic reached the caller", round)
-				}
-			}()
-			p.Run(&countJob{seen: make([]atomic.Int32, 100), bad: round * 5}, 100, 2)
-		}()
-		j := &countJob{seen: make([]atomic.Int32, 100), bad: -1}
-		p.Run(j, 100, 1)
-		for i := range j.seen {
-			if j.seen[i].Load() != 1 {
-				t.Fatalf("after a panic: item %d done %d times", i, j.seen[i].Load())
-			}
 		}
 	}
 }

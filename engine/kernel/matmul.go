@@ -116,7 +116,7 @@ func (c *CPU) prepare(x []float32, rows int, norm Norm) {
 		j.ask(p.up.W)
 	}
 	c.reserve(max(3*j.cols, panelRows*tileLanes))
-	c.pool.Run(j, rows, grainMACs/(4*j.cols)+1)
+	c.lane.Run(j, rows, grainMACs/(4*j.cols)+1)
 }
 
 // ask makes room for the panels that m wants.
@@ -165,7 +165,7 @@ func (c *CPU) multiply(x []float32, rows int, norm Norm) {
 		j.fastUp = productsFor(c.level, j.up.W.Type)
 		c.reserve(panelRows * j.group[0] * tileLanes)
 	}
-	c.pool.Run(j, total, 1)
+	c.lane.Run(j, total, 1)
 }
 
 // split says how many tiles a product has and how many an item takes: few
@@ -175,7 +175,7 @@ func (j *productJob) split(p *Product, rows int) (n, size int) {
 	m := p.W
 	n = m.tiles()
 	one, macs := len(m.data)/n, m.Cols*rows*tileLanes
-	even := n / (8 * j.cpu.pool.Workers())
+	even := n / (8 * j.cpu.lane.Workers())
 	size = max(1, grainMACs/macs, min(even, groupBytes/one))
 	return n, size + size%2 // pairs of tiles stay together
 }

@@ -9,7 +9,7 @@ const pieceElems = 4096
 // Norms with a weight of one head's size are rows of heads (Qwen3's q and k).
 func (c *CPU) RMSNorm(dst, x, weight []float32, rows int, eps float32) {
 	c.norm = normJob{level: c.level, dst: dst, x: x, weight: weight, eps: eps}
-	c.pool.Run(&c.norm, rows, pieceElems/len(weight)+1)
+	c.lane.Run(&c.norm, rows, pieceElems/len(weight)+1)
 }
 
 type normJob struct {
@@ -37,7 +37,7 @@ const (
 // position's angles, already scaled by the model's magnitude.
 func (c *CPU) Rope(x []float32, rows, heads, headDim int, cos, sin []float32, half int, style RopeStyle) {
 	c.rotate = rotateJob{level: c.level, x: x, heads: heads, headDim: headDim, cos: cos, sin: sin, half: half, style: style}
-	c.pool.Run(&c.rotate, rows, pieceElems/(heads*headDim)+1)
+	c.lane.Run(&c.rotate, rows, pieceElems/(heads*headDim)+1)
 }
 
 type rotateJob struct {
@@ -59,7 +59,7 @@ func (j *rotateJob) Do(_, row int) {
 func (c *CPU) SwiGLU(gate, up []float32, rows, width int) {
 	n := rows * width
 	c.gate = gateJob{level: c.level, gate: gate[:n], up: up[:n]}
-	c.pool.Run(&c.gate, pieces(n), 1)
+	c.lane.Run(&c.gate, pieces(n), 1)
 }
 
 type gateJob struct {

@@ -92,7 +92,7 @@ func (e *Engine) open(f *gguf.File) error {
 	if e.info, err = describe(f, &e.model.hyper, b, e.model.bytes, e.opts.threads()); err != nil {
 		return err
 	}
-	e.cpu = kernel.NewCPU(e.info.Threads, e.opts.Level)
+	e.cpu = e.opts.compute()
 	if e.opts.CheckTensors {
 		if err := e.model.check(e.cpu); err != nil {
 			return err

@@ -58,6 +58,9 @@ func (l *loop) turn() (done bool) {
 			l.mend(v)
 		}
 	}()
+	if l.busy() {
+		l.e.cpu.Enter() // before the inbox is read: what arrives while others compute joins the step
+	}
 	closing, abort := l.obey()
 	if abort {
 		l.cancelAll()
@@ -65,12 +68,20 @@ func (l *loop) turn() (done bool) {
 	if l.step() {
 		return false
 	}
+	l.e.cpu.Leave()
 	l.e.publish()
 	if closing && len(l.live) == 0 {
 		return true
 	}
 	l.sleep()
 	return false
+}
+
+// busy says whether there may be something to compute.
+func (l *loop) busy() bool {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	return len(l.live) > 0 || len(l.e.inbox) > 0
 }
 
 // sleep waits for a command; after a second of quiet it checks the invariants.
@@ -260,10 +271,12 @@ func (l *loop) step() (ran bool) {
 	l.at(computing)
 	l.admit(planned)
 	l.compute()
+	e.cpu.Yield() // another engine may compute while this one reports
+	computed := time.Now()
 	l.at(emitting)
-	l.emit(time.Now())
+	l.emit(computed)
 	l.at(committing)
-	ends := e.sched.Commit(time.Now().UnixNano(), l.results)
+	ends := e.sched.Commit(computed.UnixNano(), l.results)
 	l.unproven = 0
 	l.report(start, planned) // first: who has an answer finds it counted
 	for _, end := range ends {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/engine/kernel"
+	"weir/engine/kernel/pool"
 	"weir/internal/cpu"
 	"weir/internal/inference"
 	"weir/scheduler"
@@ -12,7 +13,9 @@ import (
 
 // Options say how to run a model. The zero value of a field means its default.
 type Options struct {
-	Threads     int           // compute threads; 0 is one per core
+	Pool        *pool.Pool    // compute threads shared with other engines, whose owner closes it; nil makes some of the engine's own
+	PoolWeight  int           // share of Pool's time among engines that want it; 0 is 1
+	Threads     int           // compute threads without Pool; 0 is one per core
 	Level       kernel.Level  // instruction set; AutoLevel is the best of the machine
 	KVType      kernel.KVType // of the cache
 	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
@@ -134,9 +137,22 @@ func (o *Options) blocks(s kernel.KVShape, length int) int {
 	return int(min(full, free/blockBytes, 1<<27)) + 1
 }
 
+// threads is how many workers compute.
 func (o *Options) threads() int {
-	if o.Threads > 0 {
+	switch {
+	case o.Pool != nil:
+		return o.Pool.Workers()
+	case o.Threads > 0:
 		return o.Threads
+	default:
+		return cpu.Threads()
 	}
-	return cpu.Threads()
+}
+
+// compute returns what runs the engine's operations.
+func (o *Options) compute() *kernel.CPU {
+	if o.Pool != nil {
+		return kernel.Share(o.Pool, o.PoolWeight, o.Level)
+	}
+	return kernel.NewCPU(o.threads(), o.Level)
 }

@@ -27,6 +27,7 @@ var table = []folder{
 	{path: "engine/llm", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "engine/sample", own: []string{"engine/kernel", "internal"}},
 	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}, third: []string{xsys}},
+	{path: "engine/kernel/pool", own: []string{"internal/cpu"}},
 	{path: "engine/gguf", third: []string{xsys}},
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},

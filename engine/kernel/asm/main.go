@@ -34,7 +34,7 @@ var families = []family{
 	{"engine/kernel", "kernel", "vector", vectors},
 	{"engine/kernel", "kernel", "reduce", reductions},
 	{"engine/kernel", "kernel", "attention", attentions},
-	{"engine/kernel", "kernel", "pause", pauses},
+	{"engine/kernel/pool", "pool", "pause", pauses},
 	{"internal/roofline", "roofline", "limit", rooflines},
 }
 

@@ -1,12 +1,63 @@
-package kernel
+package pool
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 )
+
+type countJob struct {
+	seen []atomic.Int32
+	bad  int
+}
+
+func (j *countJob) Do(_, item int) {
+	if item == j.bad {
+		panic(fmt.Sprint("item ", item))
+	}
+	j.seen[item].Add(1)
+}
+
+func TestPoolDoesEachItemOnce(t *testing.T) {
+	for _, workers := range []int{0, 1, 2, 7} { // more than the machine has, too
+		p := New(workers)
+		for round := range 200 {
+			j := &countJob{seen: make([]atomic.Int32, round*3+1), bad: -1}
+			p.Lane(1).Run(j, len(j.seen), 1+round%5)
+			for i := range j.seen {
+				if n := j.seen[i].Load(); n != 1 {
+					t.Fatalf("%d workers, round %d: item %d done %d times", workers, round, i, n)
+				}
+			}
+		}
+		p.Close()
+	}
+}
+
+func TestPoolCarriesPanicsToTheCaller(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	for round := range 20 {
+		func() {
+			defer func() {
+				if v := recover(); v == nil {
+					t.Fatalf("round %d: no panic reached the caller", round)
+				}
+			}()
+			p.Lane(1).Run(&countJob{seen: make([]atomic.Int32, 100), bad: round * 5}, 100, 2)
+		}()
+		j := &countJob{seen: make([]atomic.Int32, 100), bad: -1}
+		p.Lane(1).Run(j, 100, 1)
+		for i := range j.seen {
+			if j.seen[i].Load() != 1 {
+				t.Fatalf("after a panic: item %d done %d times", i, j.seen[i].Load())
+			}
+		}
+	}
+}
 
 // A worker that parks between any two rounds must hear of the next one. Rounds
 // end only when all items are done, so a wake-up lost by the caller hangs the
@@ -16,7 +67,7 @@ func TestPoolLosesNoWakeUp(t *testing.T) {
 		p := newPool(workers, 0) // parks at every wait
 		for round := range 500 {
 			j := &countJob{seen: make([]atomic.Int32, 1+round%50), bad: -1}
-			p.Run(j, len(j.seen), 1)
+			p.Lane(1).Run(j, len(j.seen), 1)
 			for i := range j.seen {
 				if n := j.seen[i].Load(); n != 1 {
 					t.Fatalf("%d workers, round %d: item %d done %d times", workers, round, i, n)
@@ -43,25 +94,25 @@ func (m *meeting) Do(_, _ int) {
 
 func TestPoolRousesAsManyWorkersAsThereAreClaims(t *testing.T) {
 	const workers = 5
-	p := NewPool(workers)
+	p := New(workers)
 	defer p.Close()
 	for round := range 200 {
 		if round%2 == 0 { // some of them are parked by now, or still awake
 			runtime.Gosched()
 		}
 		items := 2 + round%(workers-1)
-		p.Run(&meeting{all: int32(items)}, items, 1)
+		p.Lane(1).Run(&meeting{all: int32(items)}, items, 1)
 	}
 }
 
 func TestPoolSpinsOnlyWithACoreForEachWorker(t *testing.T) {
 	cores := runtime.GOMAXPROCS(0)
-	many := NewPool(cores + 1)
+	many := New(cores + 1)
 	defer many.Close()
 	if many.spin != 0 {
 		t.Errorf("%d workers on %d cores spin for %v", cores+1, cores, many.spin)
 	}
-	one := NewPool(1)
+	one := New(1)
 	defer one.Close()
 	if one.spin == 0 {
 		t.Error("one worker does not spin")
@@ -104,7 +155,7 @@ func TestLateWorkersDoNotEnter(t *testing.T) {
 
 func TestPoolPanicsAreFaultsWithTheirStack(t *testing.T) {
 	for _, workers := range []int{1, 2} {
-		p := NewPool(workers)
+		p := New(workers)
 		defer p.Close()
 		for _, items := range []int{1, 100} { // on the caller alone, and shared
 			func() {
@@ -115,7 +166,7 @@ func TestPoolPanicsAreFaultsWithTheirStack(t *testing.T) {
 						t.Errorf("%d workers, %d items: %v", workers, items, err)
 					}
 				}()
-				p.Run(&countJob{seen: make([]atomic.Int32, items)}, items, 1)
+				p.Lane(1).Run(&countJob{seen: make([]atomic.Int32, items)}, items, 1)
 			}()
 		}
 	}
@@ -124,8 +175,8 @@ func TestPoolPanicsAreFaultsWithTheirStack(t *testing.T) {
 func TestPoolCloseEndsItsWorkers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
-		p := NewPool(4)
-		p.Run(&countJob{seen: make([]atomic.Int32, 9), bad: -1}, 9, 1)
+		p := New(4)
+		p.Lane(1).Run(&countJob{seen: make([]atomic.Int32, 9), bad: -1}, 9, 1)
 		p.Close()
 		p.Close()
 	}
@@ -136,10 +187,11 @@ func TestPoolCloseEndsItsWorkers(t *testing.T) {
 
 func TestPoolAllocatesNothing(t *testing.T) {
 	for _, workers := range []int{1, 2, 2 * runtime.NumCPU()} {
-		p := NewPool(workers)
+		p := New(workers)
 		defer p.Close()
 		j := &countJob{seen: make([]atomic.Int32, 16), bad: -1}
-		if n := testing.AllocsPerRun(100, func() { p.Run(j, 16, 1) }); n > 0 {
+		lane := p.Lane(1)
+		if n := testing.AllocsPerRun(100, func() { lane.Enter(); lane.Run(j, 16, 1); lane.Leave(); lane.Run(j, 16, 1) }); n > 0 {
 			t.Errorf("%d workers: %v allocations per round", workers, n)
 		}
 	}

@@ -2,7 +2,7 @@
 
 //go:build !purego && !noasm
 
-package kernel
+package pool
 
 // pause tells the core that this is a loop that waits.
 func pause()

@@ -1,4 +1,4 @@
-package kernel
+package pool
 
 import (
 	"fmt"
@@ -16,30 +16,32 @@ type Job interface {
 	Do(worker, item int)
 }
 
-// Pool is a fixed set of persistent workers. The caller of Run is worker 0;
-// the others wait between rounds, spinning first and parked on a channel
-// after that. Run is called from one goroutine at a time and allocates
-// nothing.
+// Pool is a fixed set of persistent workers that several engines may share,
+// each through a [Lane] of its own. Whoever calls Lane.Run is worker 0 of that
+// round; the others wait between rounds, spinning first and parked on a channel
+// after that. A round allocates nothing.
 //
 // A round waits only for workers that entered it: one that the system has not
-// scheduled in time finds the gate closed, and the others have done its share.
+// scheduled in time finds the round closed, and the others have done its share.
 // More workers than cores are slower than as many, but not by much.
 type Pool struct {
 	workers int
 	spin    time.Duration // how long to wait awake; 0 where workers share cores
+	turns   turns         // which lane may open rounds
 
-	// The round; Run writes it while the gate is closed, workers inside read it.
+	// The round; the lane whose turn it is writes it while no round is open,
+	// workers inside read it.
 	job          Job
 	items, grain int64
 	fault        atomic.Pointer[Fault]
 	closed       atomic.Bool
 
 	_     [64]byte
-	gate  atomic.Uint64 // odd while a round is open; Run alone advances it
+	gate  atomic.Uint64 // odd while a round is open; run alone advances it
 	_     [56]byte
 	next  atomic.Int64 // first unclaimed item
 	_     [56]byte
-	seats []seat // index by worker; 0 is the caller of Run
+	seats []seat // index by worker; 0 is the caller of run
 }
 
 // seat is what one worker tells the others, padded to cache lines of its own.
@@ -50,7 +52,7 @@ type seat struct {
 	_      [112]byte
 }
 
-// Fault is a panic in a Job, carried from a worker to the caller of Run.
+// Fault is a panic in a Job, carried from a worker to the caller of Lane.Run.
 type Fault struct {
 	Value any
 	Stack []byte
@@ -60,9 +62,8 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("panic in kernel worker: %v\n%s", f.Value, f.Stack)
 }
 
-// NewPool starts workers-1 goroutines; workers < 1 counts as 1. Close ends
-// them.
-func NewPool(workers int) *Pool {
+// New starts workers-1 goroutines; workers < 1 counts as 1. Close ends them.
+func New(workers int) *Pool {
 	workers = max(workers, 1)
 	if workers <= min(cpu.Threads(), runtime.GOMAXPROCS(0)) {
 		return newPool(workers, spinTime)
@@ -82,35 +83,29 @@ func newPool(workers int, spin time.Duration) *Pool {
 	return p
 }
 
-// Workers is the number of workers, the caller of Run included.
+// Workers is the number of workers, the caller of Lane.Run included.
 func (p *Pool) Workers() int { return p.workers }
 
-// Run does all items of job and returns when they are done. Workers claim
-// grain items at a time; at most grain items run on the caller alone, since
-// waking others would cost more than it gives. A panic in the job surfaces
-// here as a panic with a *Fault, after every worker has left the job.
-func (p *Pool) Run(job Job, items, grain int) {
-	grain = max(grain, 1)
+// run does all items of job and returns when they are done. Workers claim grain
+// items at a time. A panic in the job surfaces here as a panic with a *Fault,
+// after every worker has left the job. One goroutine at a time may call run.
+func (p *Pool) run(job Job, items, grain int) {
 	p.job, p.items, p.grain = job, int64(items), int64(grain)
 	p.next.Store(0)
-	if items <= grain || p.workers == 1 {
-		p.claim(0)
-	} else {
-		p.gate.Add(1)
-		for i := range min(p.workers-1, (items-1)/grain) {
-			p.rouse(i + 1)
-		}
-		p.claim(0)
-		p.gate.Add(1)
-		p.wait(0, 0)
+	p.gate.Add(1)
+	for i := range min(p.workers-1, (items-1)/grain) {
+		p.rouse(i + 1)
 	}
+	p.claim(0)
+	p.gate.Add(1)
+	p.wait(0, 0)
 	p.job = nil
 	if f := p.fault.Swap(nil); f != nil {
 		panic(f)
 	}
 }
 
-// Close ends the workers. No Run may be in progress or follow.
+// Close ends the workers. No Run of any lane may be in progress or follow.
 func (p *Pool) Close() {
 	if p.closed.Swap(true) {
 		return
@@ -121,7 +116,7 @@ func (p *Pool) Close() {
 }
 
 // loop keeps its thread where workers have cores of their own, as whoever calls
-// Run should: the Go scheduler moves what runs for long, which costs a twentieth
+// Lane.Run should: the Go scheduler moves what runs for long, which costs a twentieth
 // of the tokens (docs/performance.md). Where they share cores they park after
 // every round, and waking a locked thread takes longer.
 func (p *Pool) loop(worker int) {
@@ -141,7 +136,7 @@ func (p *Pool) loop(worker int) {
 }
 
 // enter takes part in the round that is open, if it still is once the worker
-// has said that it is inside: Run closes the gate before it looks who is. It
+// has said that it is inside: run closes the gate before it looks who is. It
 // returns the gate that it saw.
 func (p *Pool) enter(worker int) uint64 {
 	round := p.gate.Load()

@@ -1,0 +1,98 @@
+package pool
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// spanJob computes for a fixed time per item.
+type spanJob struct{ loops int }
+
+func (j *spanJob) Do(_, _ int) {
+	for range j.loops {
+		pause()
+	}
+}
+
+// Round is what a round costs beside its work.
+func BenchmarkRound(b *testing.B) {
+	for _, workers := range []int{2, runtime.NumCPU(), 4 * runtime.NumCPU()} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			p := New(workers)
+			defer p.Close()
+			j, lane := &spanJob{}, p.Lane(1)
+			lane.Enter()
+			for b.Loop() {
+				lane.Run(j, workers, 1)
+			}
+		})
+	}
+}
+
+// Four workers for each core must not take much longer than one for each; the
+// ratio is printed.
+func BenchmarkOversubscribed(b *testing.B) {
+	p, many := New(runtime.NumCPU()), New(4*runtime.NumCPU())
+	defer p.Close()
+	defer many.Close()
+	lanes := []*Lane{p.Lane(1), many.Lane(1)}
+	j := &spanJob{loops: 500}
+	var took [2]time.Duration
+	for b.Loop() {
+		for i, lane := range lanes {
+			begin := time.Now()
+			lane.Run(j, 64, 1)
+			took[i] += time.Since(begin)
+		}
+	}
+	b.ReportMetric(float64(took[0].Nanoseconds())/float64(b.N), "ns/round-1x")
+	b.ReportMetric(float64(took[1])/float64(took[0]), "ratio-4x")
+}
+
+// HandOver is the time from the end of one lane's step to the beginning of the
+// next lane's, when two lanes want the pool all the time. Steps take longer than
+// a quantum, so that every one of them hands over.
+func BenchmarkHandOver(b *testing.B) {
+	p := New(runtime.NumCPU())
+	defer p.Close()
+	var ended time.Time // of the last step; who has the turn may touch it
+	var gaps []time.Duration
+	var stop atomic.Bool
+	step := func(lane *Lane) {
+		lane.Enter()
+		begin := time.Now()
+		if !ended.IsZero() {
+			gaps = append(gaps, begin.Sub(ended))
+		}
+		for time.Since(begin) < time.Duration(quantum)+50*time.Microsecond {
+			pause()
+		}
+		ended = time.Now()
+	}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		runtime.LockOSThread()
+		lane := p.Lane(1)
+		defer lane.Leave()
+		for !stop.Load() {
+			step(lane)
+		}
+	})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	lane := p.Lane(1)
+	for b.Loop() {
+		step(lane)
+	}
+	lane.Leave()
+	stop.Store(true)
+	wait.Wait()
+	slices.Sort(gaps)
+	b.ReportMetric(float64(gaps[len(gaps)/2].Nanoseconds())/1000, "p50-µs")
+	b.ReportMetric(float64(gaps[len(gaps)*9/10].Nanoseconds())/1000, "p90-µs")
+}
