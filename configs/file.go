@@ -144,7 +144,7 @@ func wrongNode(k kind, n *yaml.Node) string {
 	default:
 		return "is not a plain value"
 	}
-	if tag := n.ShortTag(); !slices.Contains(acceptedTags(k), tag) {
+	if tag := shortTag(n); !slices.Contains(acceptedTags(k), tag) {
 		name, known := tagNames[tag]
 		if !known {
 			name = "of type " + tag
@@ -155,6 +155,17 @@ func wrongNode(k kind, n *yaml.Node) string {
 		return "is " + name
 	}
 	return ""
+}
+
+// shortTag is a node's YAML type. A whole number that fits no integer is one all
+// the same, so that the error calls it out of range, where the YAML library
+// calls it a float.
+func shortTag(n *yaml.Node) string {
+	tag := n.ShortTag()
+	if digits := strings.TrimLeft(n.Value, "+-"); tag == "!!float" && strings.Trim(digits, "0123456789") == "" {
+		return "!!int"
+	}
+	return tag
 }
 
 func acceptedTags(k kind) []string {

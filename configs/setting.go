@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -104,6 +105,8 @@ func bindInt(p *int, low, high int, note string) binding {
 		set: func(s string) error {
 			n, err := strconv.ParseInt(s, 10, 64)
 			switch {
+			case errors.Is(err, strconv.ErrRange):
+				return refused("is out of range")
 			case err != nil:
 				return refused("is not a whole number")
 			case n < int64(low) || n > int64(high):
@@ -215,6 +218,8 @@ func parseBytes(s string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, refused("is out of range")
 	case err != nil:
 		return 0, refused("is not a number of bytes")
 	case n < 0 || n > math.MaxInt64/unit:

@@ -93,7 +93,7 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 	r, err := bench.OpenRig(f, opts, s.seed, shown.update)
 	shown.end()
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", name, err)
+		return nil, loadError(c.Model, err)
 	}
 	return r, nil
 }

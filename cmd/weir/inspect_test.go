@@ -69,7 +69,7 @@ func TestServeAndRunRefuseWhatTheyCannotRun(t *testing.T) {
 		if status := execute(args, &out, &errs); status != exitFailure {
 			t.Errorf("%s: exit status %d, want %d", args[0], status, exitFailure)
 		}
-		if said := errs.String(); !strings.HasPrefix(said, "weir: load strange: ") || strings.Count(said, "\n") != 1 || out.Len() > 0 {
+		if said := errs.String(); !strings.HasPrefix(said, "weir: load "+path+": ") || strings.Count(said, "\n") != 1 || out.Len() > 0 {
 			t.Errorf("%s says %q and %q", args[0], said, out.String())
 		}
 	}

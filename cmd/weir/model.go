@@ -66,9 +66,14 @@ func openRunnable(c configs.Config) (*gguf.File, error) {
 		_, err = llm.Describe(f, opts)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("load %s: %w", modelName(c.Model), err), f.Close())
+		return nil, errors.Join(loadError(c.Model, err), f.Close())
 	}
 	return f, nil
+}
+
+// loadError names the file, whose name clients may not know.
+func loadError(c configs.Model, err error) error {
+	return fmt.Errorf("load %s: %w", cmp.Or(c.Path, "the built-in model"), err)
 }
 
 // modelName is the id that a model is served under: the first configured one,
@@ -107,7 +112,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	m := &model{name: modelName(c.Model)}
 	var err error
 	if m.tokenizer, err = tokenizer.New(f.Value); err != nil {
-		return nil, fmt.Errorf("load %s: %w", m.name, err)
+		return nil, loadError(c.Model, err)
 	}
 	m.template, m.noTemplate = readTemplate(f)
 	opts, err := engineOptions(c)
@@ -121,7 +126,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 		hooks.options(&opts)
 	}
 	if m.engine, err = llm.Load(f, opts, hooks.progress); err != nil {
-		return nil, fmt.Errorf("load %s: %w", m.name, err)
+		return nil, loadError(c.Model, err)
 	}
 	return m, nil
 }

@@ -6,6 +6,7 @@ import "errors"
 // one of them (or an error of the operating system), and names the key or
 // tensor, the value found and the way out.
 var (
+	ErrNotRegular      = errors.New("not a regular file")
 	ErrFormat          = errors.New("malformed GGUF file")
 	ErrVersion         = errors.New("unsupported GGUF version")
 	ErrByteOrder       = errors.New("big-endian GGUF file")

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"math/bits"
 	"os"
@@ -105,6 +106,11 @@ func Open(path string) (*File, error) {
 
 // openPart reads one file and no more.
 func openPart(path string) (*File, error) {
+	if st, err := os.Stat(path); err == nil { // before Open, which waits for a pipe's writer
+		if err := checkRegular(st); err != nil {
+			return nil, fmt.Errorf("open model %s: %w", path, err)
+		}
+	}
 	h, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open model: %w", err)
@@ -121,8 +127,8 @@ func parseHandle(h *os.File) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: not a regular file (%v)", ErrFormat, st.Mode().Type())
+	if err := checkRegular(st); err != nil { // it may be another file by now
+		return nil, err
 	}
 	f, err := parse(h, st.Size())
 	if err != nil {
@@ -130,6 +136,24 @@ func parseHandle(h *os.File) (*File, error) {
 	}
 	f.parts[0].closer = h
 	return f, nil
+}
+
+// checkRegular refuses what has no size and cannot be read at any place.
+func checkRegular(st fs.FileInfo) error {
+	kind := "special file"
+	switch mode := st.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		kind = "folder"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "socket"
+	case mode&fs.ModeDevice != 0:
+		kind = "device"
+	}
+	return fmt.Errorf("%w: it is a %s; give the path of a .gguf file", ErrNotRegular, kind)
 }
 
 // Parse reads the header of a model in one file of sizeBytes bytes, for

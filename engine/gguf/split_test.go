@@ -134,10 +134,7 @@ func TestOpenRefusesInconsistentSplits(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatIsNoFile(t *testing.T) {
-	if _, err := Open(t.TempDir()); !errors.Is(err, ErrFormat) {
-		t.Errorf("folder: %v", err)
-	}
+func TestOpenRefusesAMissingFile(t *testing.T) {
 	if _, err := Open(t.TempDir() + "/none.gguf"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}

@@ -6,7 +6,36 @@ import (
 	"sync/atomic"
 
 	"weir/engine/kernel"
+	"weir/kvcache"
 )
+
+// try computes one token with the whole model and refuses what gives no finite
+// numbers: a weight that is none would fail every request. The cache is empty
+// before and counts as empty afterwards.
+func (m *model) try(c *kernel.CPU, kv *kernel.KV, blockTokens int) error {
+	var b batch
+	b.add([]int32{int32(min(1, m.vocab-1))}, 0, []kvcache.BlockID{1}, blockTokens)
+	b.output = append(b.output, 0)
+	m.forward(c, kv, &b)
+	logits := make([]float32, m.vocab)
+	m.logits(c, logits, b.hidden, 1)
+	if finite(b.hidden) && finite(logits) {
+		return nil
+	}
+	if err := m.check(c); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: its weights are finite, but not what they make of a first token; the file is damaged or its metadata are of another model", ErrModel)
+}
+
+func finite(x []float32) bool {
+	for _, v := range x {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return false
+		}
+	}
+	return true
+}
 
 // check decodes every row of every matrix and refuses values that are not
 // finite: a damaged block scale would otherwise surface as nonsense text.
@@ -19,7 +48,7 @@ func (m *model) check(c *kernel.CPU) error {
 		j.bad.Store(-1)
 		c.Run(j, named.w.Rows, 16)
 		if row := j.bad.Load(); row >= 0 {
-			return fmt.Errorf("%w: tensor %s, row %d holds a value that is not finite; the file is damaged", ErrModel, named.name, row)
+			return fmt.Errorf("%w: tensor %s, row %d holds a value that is not finite; the file is damaged: fetch or convert it anew", ErrModel, named.name, row)
 		}
 	}
 	return nil
@@ -35,11 +64,8 @@ type finiteJob struct {
 func (j *finiteJob) Do(worker, row int) {
 	x := j.scratch[worker]
 	j.w.DecodeRow(x, row)
-	for _, v := range x {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			j.bad.Store(int64(row))
-			return
-		}
+	if !finite(x) {
+		j.bad.Store(int64(row))
 	}
 }
 

@@ -71,25 +71,29 @@ func newEngine(f *gguf.File, opts Options, progress func(done, total int64)) (*E
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	m, err := loadModel(f, progress)
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{opts: opts, model: m, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	if err := e.open(f); err != nil {
+	e := &Engine{opts: opts, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	if err := e.open(f, progress); err != nil {
 		e.release()
 		return nil, err
 	}
 	return e, nil
 }
 
-// open builds everything beside the weights.
-func (e *Engine) open(f *gguf.File) error {
-	b, err := e.opts.plan(&e.model.hyper)
+// open builds the engine, what costs little first: what cannot run is refused
+// before gigabytes are read.
+func (e *Engine) open(f *gguf.File, progress func(done, total int64)) error {
+	o, err := readOutline(f, &e.opts)
 	if err != nil {
 		return err
 	}
-	if e.info, err = describe(f, &e.model.hyper, b, e.model.bytes, e.opts.threads()); err != nil {
+	if e.info, err = o.describe(f, e.opts.threads()); err != nil {
+		return err
+	}
+	b := &o.budget
+	if e.kv, err = kernel.NewKV(b.shape); err != nil {
+		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
+	}
+	if e.model, err = o.load(progress); err != nil {
 		return err
 	}
 	e.cpu = e.opts.compute()
@@ -98,7 +102,7 @@ func (e *Engine) open(f *gguf.File) error {
 			return err
 		}
 	}
-	if e.kv, err = kernel.NewKV(b.shape); err != nil {
+	if err := e.model.try(e.cpu, e.kv, b.shape.BlockTokens); err != nil {
 		return err
 	}
 	e.cache = kvcache.Config{
@@ -146,7 +150,9 @@ func (e *Engine) release() {
 	if e.kv != nil {
 		_ = e.kv.Close()
 	}
-	_ = e.model.release()
+	if e.model != nil {
+		_ = e.model.release()
+	}
 }
 
 // Info describes the model and its budget.

@@ -25,7 +25,7 @@ func BenchmarkForward(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer f.Close()
-	m, err := loadModel(f, func(int64, int64) {})
+	m, err := loadModel(f)
 	if err != nil {
 		b.Fatal(err)
 	}

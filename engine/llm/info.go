@@ -41,41 +41,28 @@ type Info struct {
 // Load would choose, without reading weights. The error says why Load would
 // refuse the file.
 func Describe(f *gguf.File, opts Options) (Info, error) {
-	h, err := readHyper(f)
+	o, err := readOutline(f, &opts)
 	if err != nil {
 		return Info{}, err
 	}
-	l := &loader{f: f, claimed: make(map[string]bool, len(f.Tensors))}
-	l.plan(h)
-	if l.err != nil {
-		return Info{}, l.err
-	}
-	weightBytes, err := l.arenaBytes()
-	if err != nil {
-		return Info{}, err
-	}
-	b, err := opts.plan(&h)
-	if err != nil {
-		return Info{}, err
-	}
-	return describe(f, &h, b, weightBytes, opts.threads())
+	return o.describe(f, opts.threads())
 }
 
-func describe(f *gguf.File, h *hyper, b budget, weightBytes int64, threads int) (Info, error) {
+func (o *outline) describe(f *gguf.File, threads int) (Info, error) {
 	digest, err := f.Digest()
 	if err != nil {
 		return Info{}, fmt.Errorf("digest model: %w", err)
 	}
-	s := b.shape
+	h, s := &o.hyper, o.budget.shape
 	return Info{
 		Architecture: h.arch.name, Name: h.name,
 		Params: f.ParamCount(), FileBytes: f.FileBytes(), Digest: hex.EncodeToString(digest[:]),
 		Layers: h.depth, Width: h.width, Heads: h.heads, KVHeads: h.kvHeads, HeadDim: h.headDim,
 		FeedForward: h.ffn, VocabSize: h.vocab, ContextLength: h.context, Pooling: h.pooling,
-		MaxModelLen: b.maxModelLen,
+		MaxModelLen: o.budget.maxModelLen,
 		KVType:      s.Type.String(), KVBlocks: s.Blocks - 1, BlockTokens: s.BlockTokens,
 		KVTokens: (s.Blocks - 1) * s.BlockTokens, KVBytesPerToken: s.TokenBytes(),
-		KVBytes:     int64(s.Blocks) * int64(s.BlockTokens*s.TokenBytes()),
-		WeightBytes: weightBytes, Threads: threads,
+		KVBytes:     cacheBytes(s),
+		WeightBytes: o.weightBytes, Threads: threads,
 	}, nil
 }

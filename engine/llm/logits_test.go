@@ -57,9 +57,18 @@ func allLogits(t *testing.T, m *model, level kernel.Level, tokens []int32, kvTyp
 	return out
 }
 
+// loadModel is a model without an engine.
+func loadModel(f *gguf.File) (*model, error) {
+	o, err := readOutline(f, &Options{KVBlocks: 1 << 20})
+	if err != nil {
+		return nil, err
+	}
+	return o.load(func(int64, int64) {})
+}
+
 func load(t *testing.T, f *gguf.File) *model {
 	t.Helper()
-	m, err := loadModel(f, func(int64, int64) {})
+	m, err := loadModel(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,35 +1,56 @@
 package llm
 
 import (
+	"errors"
+
 	"weir/engine/gguf"
 	"weir/engine/kernel"
 )
 
-// model is a loaded model: read-only after loadModel, shared by all steps.
+// model is a loaded model: read-only after load, shared by all steps.
 type model struct {
 	hyper
 	*weights
 }
 
-// loadModel reads the metadata and the weights of f.
-func loadModel(f *gguf.File, progress func(done, total int64)) (*model, error) {
+// outline is what a file's header and the options make of a model, before any
+// weight is read: enough to say what it takes, and to refuse what cannot run.
+type outline struct {
+	hyper
+	loader      *loader
+	weights     *weights // without memory
+	weightBytes int64
+	budget      budget
+}
+
+// readOutline checks the header and the options against each other and against
+// the machine's memory.
+func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	h, err := readHyper(f)
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{f: f, claimed: make(map[string]bool, len(f.Tensors))}
-	w := l.plan(h)
-	if l.err != nil {
-		return nil, l.err
+	o := &outline{hyper: h, loader: &loader{f: f, claimed: make(map[string]bool, len(f.Tensors))}}
+	o.weights = o.loader.plan(h)
+	if o.loader.err != nil {
+		return nil, o.loader.err
 	}
-	if err := l.load(w, progress); err != nil {
-		if w.arena != nil {
-			_ = w.arena.Release()
-		}
+	if o.weightBytes, err = o.loader.arenaBytes(); err != nil {
 		return nil, err
 	}
-	h.rope.prepare(w.divisors)
-	return &model{hyper: h, weights: w}, nil
+	if o.budget, err = opts.plan(&h, o.weightBytes); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// load reads the weights.
+func (o *outline) load(progress func(done, total int64)) (*model, error) {
+	if err := o.loader.load(o.weights, progress); err != nil {
+		return nil, errors.Join(err, o.weights.release())
+	}
+	o.rope.prepare(o.weights.divisors)
+	return &model{hyper: o.hyper, weights: o.weights}, nil
 }
 
 // forward runs every row of b through the layers, storing keys and values, and

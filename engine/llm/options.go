@@ -94,9 +94,10 @@ type budget struct {
 	maxModelLen int
 }
 
-// plan turns options into a cache size. A sequence of MaxModelLen must fit: an
-// explicit length that does not is refused, an implied one is lowered.
-func (o *Options) plan(h *hyper) (budget, error) {
+// plan turns options into a cache size beside weights of so many bytes. A
+// sequence of MaxModelLen must fit: an explicit length that does not is refused,
+// an implied one is lowered.
+func (o *Options) plan(h *hyper, weightBytes int64) (budget, error) {
 	s := kernel.KVShape{Type: o.KVType, Layers: h.depth, KVHeads: h.kvHeads, HeadDim: h.headDim, BlockTokens: o.BlockTokens}
 	if s.BlockTokens == 0 {
 		s.BlockTokens = 16
@@ -111,20 +112,36 @@ func (o *Options) plan(h *hyper) (budget, error) {
 	if length < 1 || length > maxLength {
 		return budget{}, fmt.Errorf("max-model-len %d: must be from 1 to %d", length, maxLength)
 	}
-	s.Blocks = o.blocks(s, length)
+	s.Blocks = o.blocks(s, length, weightBytes)
 	if fit := (s.Blocks - 1) * s.BlockTokens; fit < length {
 		if o.MaxModelLen != 0 || fit < 1 {
-			return budget{}, fmt.Errorf("a kv cache of %d tokens (%d MiB) cannot hold one sequence of %d; lower --max-model-len or raise --kv-cache-memory-bytes",
-				max(fit, 0), int64(s.Blocks)*int64(s.BlockTokens*s.TokenBytes())>>20, length)
+			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights, cannot hold one sequence of %d (%s); lower --max-model-len or raise --kv-cache-memory-bytes",
+				max(fit, 0), showBytes(cacheBytes(s)), showBytes(weightBytes), length, showBytes(int64(length)*int64(s.TokenBytes())))
 		}
 		length = fit
+	}
+	if total := cpu.TotalMemoryBytes(); total > 0 && o.KVBytes > total-weightBytes {
+		return budget{}, fmt.Errorf("a kv cache of %s and %s of weights are more than the %s of memory that this machine or its container has; lower --kv-cache-memory-bytes",
+			showBytes(o.KVBytes), showBytes(weightBytes), showBytes(total))
 	}
 	return budget{shape: s, maxModelLen: length}, nil
 }
 
+// cacheBytes is the memory of a cache of this shape.
+func cacheBytes(s kernel.KVShape) int64 { return int64(s.Blocks) * int64(s.BlockTokens*s.TokenBytes()) }
+
+// showBytes gives a number of bytes in GiB, or in MiB where that says more.
+func showBytes(n int64) string {
+	if n < 10<<30 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d GiB", n>>30)
+}
+
 // blocks sizes the pool, null block included. By default every sequence of a
-// full batch can reach its full length, if half of the free memory allows.
-func (o *Options) blocks(s kernel.KVShape, length int) int {
+// full batch can reach its full length, if half of the memory allows that the
+// weights leave.
+func (o *Options) blocks(s kernel.KVShape, length int, weightBytes int64) int {
 	blockBytes := int64(s.TokenBytes() * s.BlockTokens)
 	switch {
 	case o.KVBlocks > 0:
@@ -133,7 +150,7 @@ func (o *Options) blocks(s kernel.KVShape, length int) int {
 		return int(min(o.KVBytes/blockBytes, 1<<27)) + 1
 	}
 	full := int64((length+s.BlockTokens-1)/s.BlockTokens) * int64(max(o.Scheduler.MaxSeqs, 1))
-	free := int64(float64(cpu.AvailableMemoryBytes()) * defaultKVShare)
+	free := int64(float64(max(cpu.AvailableMemoryBytes()-weightBytes, 0)) * defaultKVShare)
 	return int(min(full, free/blockBytes, 1<<27)) + 1
 }
 

@@ -38,7 +38,12 @@ type weights struct {
 	bytes int64 // in the arena
 }
 
-func (w *weights) release() error { return w.arena.Release() }
+func (w *weights) release() error {
+	if w.arena == nil {
+		return nil
+	}
+	return w.arena.Release()
+}
 
 // loader collects what a model wants from a file, then reads it all. The
 // first error sticks.

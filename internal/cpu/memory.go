@@ -20,10 +20,21 @@ func AvailableMemoryBytes() int64 {
 	return available("/proc/meminfo", "/sys/fs/cgroup", "/proc/self/cgroup")
 }
 
+// TotalMemoryBytes is the most memory that the process could ever have: the
+// machine's, or its cgroup's limit if that is less; 0 where the system does not
+// tell.
+func TotalMemoryBytes() int64 {
+	total := MachineMemory().Total
+	if limit, _, ok := cgroupMemory("/sys/fs/cgroup", "/proc/self/cgroup"); ok && (total == 0 || limit < total) {
+		return limit
+	}
+	return total
+}
+
 func available(meminfo, cgroupRoot, membership string) int64 {
 	free := memAvailable(meminfo)
-	if left, ok := cgroupLeft(cgroupRoot, membership); ok && left < free {
-		free = left
+	if limit, used, ok := cgroupMemory(cgroupRoot, membership); ok {
+		free = min(free, max(0, limit-used))
 	}
 	return free
 }
@@ -48,12 +59,12 @@ func memAvailable(path string) int64 {
 	return fallbackBytes
 }
 
-// cgroupLeft is limit minus use of the process's own cgroup (version 2); ok is
-// false where there is no limit.
-func cgroupLeft(root, membership string) (int64, bool) {
+// cgroupMemory is the limit and the use of the process's own cgroup (version 2);
+// ok is false where there is no limit.
+func cgroupMemory(root, membership string) (limit, used int64, ok bool) {
 	raw, err := os.ReadFile(membership)
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
 	for line := range strings.Lines(string(raw)) {
 		dir, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
@@ -63,10 +74,10 @@ func cgroupLeft(root, membership string) (int64, bool) {
 		limit, err1 := readInt(filepath.Join(root, dir, "memory.max"))
 		used, err2 := readInt(filepath.Join(root, dir, "memory.current"))
 		if err1 == nil && err2 == nil {
-			return max(0, limit-used), true
+			return limit, used, true
 		}
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 func readInt(path string) (int64, error) {
