@@ -14,7 +14,7 @@ import (
 // error object of the OpenAI API. A nil-valued field is sent as null.
 type Error struct {
 	Status  int    // HTTP status
-	Type    string // "invalid_request_error", "server_error", "service_unavailable_error"
+	Type    string // one of the constants below
 	Code    string // stable, machine readable; "" is null
 	Param   string // the field at fault; "" is null
 	Message string // for people: what, which value, the way out
@@ -28,6 +28,7 @@ const (
 	TypeInvalidRequest = "invalid_request_error"
 	TypeServer         = "server_error"
 	TypeUnavailable    = "service_unavailable_error"
+	TypeRateLimit      = "rate_limit_error"
 )
 
 func (e *Error) Error() string { return e.Message }

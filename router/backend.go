@@ -7,10 +7,11 @@ import "weir/internal/inference"
 
 // Backend runs requests. Implementations are safe for concurrent use.
 type Backend interface {
-	// Submit queues a request or refuses it at once; a refusal is one of
-	// inference's sentinels, wrapped with the counts. The stream ends by
-	// itself, or after Stream.Cancel(-1); the caller must do one or the other.
-	Submit(r *inference.Request) (*inference.Stream, error)
+	// SubmitAll queues the requests of one call, or refuses them all at once;
+	// a refusal is one of inference's sentinels, wrapped with the counts, in
+	// which every choice counts. A stream ends by itself, or after its
+	// Cancel(-1); the caller must do one or the other with each.
+	SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	// Load reports the backend's state without blocking on a step.
 	Load() Load
 }

@@ -44,7 +44,7 @@ func DefaultConfig() Config {
 		Heartbeat:        HeartbeatComment,
 		HeartbeatEvery:   10 * time.Second,
 		ProgressEvery:    200 * time.Millisecond,
-		MaxChoices:       1024,
+		MaxChoices:       128,
 		MaxMessages:      4096,
 		MaxStopTokens:    256,
 		CompressMinBytes: 1 << 10,

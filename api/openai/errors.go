@@ -26,6 +26,7 @@ var faults = []struct {
 	{inference.ErrContextLength, http.StatusBadRequest, api.TypeInvalidRequest, "context_length_exceeded", 0},
 	{inference.ErrNeverFits, http.StatusBadRequest, api.TypeInvalidRequest, "request_never_fits", 0},
 	{inference.ErrInvalid, http.StatusBadRequest, api.TypeInvalidRequest, "invalid_value", 0},
+	{inference.ErrTenantQueueFull, http.StatusTooManyRequests, api.TypeRateLimit, "rate_limit_exceeded", time.Second},
 	{inference.ErrQueueFull, http.StatusServiceUnavailable, api.TypeUnavailable, "server_is_overloaded", time.Second},
 	{inference.ErrUnavailable, http.StatusServiceUnavailable, api.TypeUnavailable, "engine_unavailable", 2 * time.Second},
 	{inference.ErrOutOfCache, http.StatusServiceUnavailable, api.TypeUnavailable, "kv_cache_exhausted", time.Second},

@@ -141,12 +141,22 @@ type fakeRun struct {
 	choices []int // Cancel(i)
 }
 
-func (b *fakeBackend) Submit(r *inference.Request) (*inference.Stream, error) {
-	if b.refuse != nil {
+func (b *fakeBackend) SubmitAll(rs []*inference.Request) (streams []*inference.Stream, err error) {
+	for _, r := range rs {
+		if b.refuse == nil {
+			break
+		}
 		if err := b.refuse(r); err != nil {
 			return nil, err
 		}
 	}
+	for _, r := range rs {
+		streams = append(streams, b.submit(r))
+	}
+	return streams, nil
+}
+
+func (b *fakeBackend) submit(r *inference.Request) *inference.Stream {
 	ring := b.ring
 	if ring == 0 {
 		ring = 1 << 16
@@ -157,7 +167,7 @@ func (b *fakeBackend) Submit(r *inference.Request) (*inference.Stream, error) {
 	b.runs = append(b.runs, run)
 	b.mu.Unlock()
 	b.wg.Go(func() { b.script(run) })
-	return run.stream, nil
+	return run.stream
 }
 
 func (b *fakeBackend) Load() router.Load { return router.Load{Ready: !b.notReady} }

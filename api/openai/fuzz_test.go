@@ -18,9 +18,11 @@ type checker struct{ vocabulary int }
 
 func (c checker) Load() router.Load { return router.Load{Ready: true} }
 
-func (c checker) Submit(r *inference.Request) (*inference.Stream, error) {
-	if err := c.check(r); err != nil {
-		panic(err)
+func (c checker) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
+	for _, r := range rs {
+		if err := c.check(r); err != nil {
+			panic(err)
+		}
 	}
 	return nil, fmt.Errorf("%w: a test", inference.ErrQueueFull)
 }

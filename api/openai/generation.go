@@ -48,13 +48,14 @@ func (s *Server) start(j *job, gone <-chan struct{}) (*generation, *api.Error) {
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(g.result.RequestStart)
 	}
-	for i := range j.prompts {
-		st, err := j.model.Backend.Submit(j.request(i))
-		if err != nil {
-			fault := fromBackend(err)
-			g.refused(fault)
-			return nil, fault
-		}
+	streams, err := j.model.Backend.SubmitAll(j.requests())
+	if err != nil {
+		fault := fromBackend(err)
+		g.fail(fault)
+		g.end() // no choices, so the hook sees a finish without reasons
+		return nil, fault
+	}
+	for _, st := range streams {
 		g.streams = append(g.streams, &stream{Stream: st})
 	}
 	for i := range len(j.prompts) * j.params.n {
@@ -62,13 +63,6 @@ func (s *Server) start(j *job, gone <-chan struct{}) (*generation, *api.Error) {
 	}
 	g.open = len(g.choices)
 	return g, nil
-}
-
-// refused ends a generation that no client will see anything of.
-func (g *generation) refused(fault *api.Error) {
-	g.choices = nil // the hook sees a finish without reasons
-	g.fail(fault)
-	g.end()
 }
 
 // step handles one event and returns the choice that has news, if any. more

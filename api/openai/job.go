@@ -32,7 +32,15 @@ func (j *job) promptTokens() int {
 	return n
 }
 
-// request is prompt i as the backend sees it.
+// requests are the prompts as the backend sees them.
+func (j *job) requests() []*inference.Request {
+	list := make([]*inference.Request, len(j.prompts))
+	for i := range list {
+		list[i] = j.request(i)
+	}
+	return list
+}
+
 func (j *job) request(i int) *inference.Request {
 	p, room := j.params, j.room(i)
 	id := j.id

@@ -244,3 +244,30 @@ func TestTokensAsTokenIDs(t *testing.T) {
 		t.Errorf("chat: %s", text)
 	}
 }
+
+// Choices are counted as requests: one call may hold so many, and a tenant so
+// many at once.
+func TestChoicesOfACallAreBounded(t *testing.T) {
+	backend := &fakeBackend{refuse: func(r *inference.Request) error {
+		if strings.HasSuffix(r.ID, "[2]") {
+			return &inference.LimitError{Err: inference.ErrTenantQueueFull, What: "waiting requests of the tenant", Need: 3, Limit: 2, Remedy: "try again later"}
+		}
+		return nil
+	}}
+	r := newRig(t, DefaultConfig(), backend)
+	defer r.close()
+	prompts := strings.Repeat(`"a",`, 129)
+	for _, body := range []string{
+		`{"prompt":[` + prompts[:len(prompts)-1] + `]}`,
+		`{"prompt":["a","b"],"n":65}`,
+	} {
+		status, text := r.post(routeCompletions, body)
+		if status != 400 || !strings.Contains(text, "--max-choices") {
+			t.Errorf("more than 128 choices: %d %s", status, text)
+		}
+	}
+	res, text := r.do("POST", routeCompletions, "", `{"prompt":["a","b","c","d"]}`)
+	if res.StatusCode != 429 || res.Header.Get("Retry-After") == "" || !strings.Contains(text, "rate_limit") {
+		t.Errorf("a tenant whose share of the queue is full: %d %v %s", res.StatusCode, res.Header, text)
+	}
+}

@@ -45,7 +45,7 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p := &params{
 		notes:          o.notes,
 		stream:         o.flag("stream", false, fault),
-		n:              o.count("n", 1, maxChoicesPerPrompt, 1, fault),
+		n:              o.count("n", 1, min(maxChoicesPerPrompt, c.MaxChoices), 1, fault),
 		ignoreEOS:      o.flag("ignore_eos", false, fault),
 		special:        !o.flag("skip_special_tokens", true, fault),
 		returnTokenIDs: o.flag("return_token_ids", false, fault),

@@ -189,7 +189,7 @@ var refused = []struct {
 	{routeCompletions, `{"prompt":[[1],[[1]]]}`, 400, "prompt[1][0]", "invalid_type"},
 	{routeCompletions, `{"prompt":[true]}`, 400, "prompt[0]", "invalid_type"},
 	{routeCompletions, `{"prompt":[null]}`, 400, "prompt[0]", "invalid_type"},
-	{routeCompletions, `{"prompt":["a","b","c","d","e","f","g","h","i"],"n":128}`, 400, "n", "invalid_value"},
+	{routeCompletions, `{"prompt":["a","b","c","d","e","f","g","h","i"],"n":128}`, 400, "prompt", "invalid_value"},
 	{routeCompletions, `{"prompt":"` + strings.Repeat("x", 300) + `"}`, 400, "prompt", "context_length_exceeded"},
 	{routeCompletions, textWith(`"max_tokens":0`), 400, "max_tokens", "invalid_value"},
 	{routeCompletions, textWith(`"logprobs":true`), 400, "logprobs", "invalid_type"},

@@ -28,11 +28,8 @@ func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	if j.prompts, fault = parsePrompts(raw, m, &s.config, encode); fault != nil {
+	if j.prompts, fault = parsePrompts(raw, m, s.config.MaxChoices/p.n, encode); fault != nil {
 		return nil, fault
-	}
-	if choices := len(j.prompts) * p.n; choices > s.config.MaxChoices {
-		return nil, badRequest("invalid_value", "n", "%d prompts times n %d are %d choices; %d are allowed", len(j.prompts), p.n, choices, s.config.MaxChoices)
 	}
 	return j, j.limitOutput("prompt", defaultMaxTokens)
 }
@@ -53,8 +50,9 @@ func (j *job) readLogprobs(o *object, fault **api.Error) {
 
 const promptForms = "a string, an array of strings, an array of token ids or an array of such arrays"
 
-// parsePrompts reads the four forms of prompt.
-func parsePrompts(raw []byte, m *Model, c *Config, e tokenizer.EncodeOptions) ([]prompt, *api.Error) {
+// parsePrompts reads the four forms of prompt, of which an array may have so
+// many. None is encoded before they are counted.
+func parsePrompts(raw []byte, m *Model, most int, e tokenizer.EncodeOptions) ([]prompt, *api.Error) {
 	if raw[0] == '"' {
 		p, err := parseTextPrompt("prompt", raw, m, e)
 		return []prompt{p}, err
@@ -67,10 +65,11 @@ func parsePrompts(raw []byte, m *Model, c *Config, e tokenizer.EncodeOptions) ([
 		p, err := parseTokenPrompt("prompt", raw, m)
 		return []prompt{p}, err
 	}
-	list, err := parseArray("prompt", raw, c.MaxChoices)
+	list, err := parseArray("prompt", raw, most)
 	switch {
-	case err != nil:
-		return nil, err
+	case err != nil: // of an array, that it is too long
+		return nil, badRequest("invalid_value", "prompt", "prompt has more than %d values with this n, and each choice counts as a request; "+
+			"send fewer at once, or raise --max-choices", most)
 	case len(list) == 0:
 		return nil, badRequest("invalid_value", "prompt", "prompt is an empty array; it must be %s", promptForms)
 	}

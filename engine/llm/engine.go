@@ -30,7 +30,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	inbox    []command
-	arrivals int // submits in the inbox
+	arrivals int // choices of submits in the inbox
 	tokens   int // their prompt tokens
 	closing  bool
 	abort    bool  // cancel what still runs
@@ -193,28 +193,46 @@ func (e *Engine) NotReady() string {
 
 // Submit queues a request, which it owns from here on. What can never be
 // served and what finds the queue full is refused at once, on the caller's
-// goroutine. (Engine is a router.Backend; cmd joins the two.)
+// goroutine.
 func (e *Engine) Submit(r *inference.Request) (*inference.Stream, error) {
-	if err := e.validate(r); err != nil {
+	streams, err := e.SubmitAll([]*inference.Request{r})
+	if err != nil {
 		return nil, err
 	}
-	if err := e.check(r); err != nil {
-		return nil, err
+	return streams[0], nil
+}
+
+// SubmitAll is Submit of all requests of one call, or of none. (Engine is a
+// router.Backend; cmd joins the two.)
+func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
+	work := make([]command, len(rs))
+	streams := make([]*inference.Stream, len(rs))
+	choices, tokens := 0, 0
+	for i, r := range rs {
+		if err := e.validate(r); err != nil {
+			return nil, err
+		}
+		if err := e.check(r); err != nil {
+			return nil, err
+		}
+		j := newJob(r, e.cache.Domain(r.Tenant), e.opts.EndTokens)
+		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
+			e.post(command{job: j, choice: choice, at: time.Now()})
+		})
+		work[i], streams[i] = command{job: j, submit: true}, j.stream
+		choices += r.N
+		tokens += len(r.Prompt)
 	}
-	j := newJob(r, e.cache.Domain(r.Tenant), e.opts.EndTokens)
-	j.stream = inference.NewStream(ringEvents(r), func(choice int) {
-		e.post(command{job: j, choice: choice, at: time.Now()})
-	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.admit(len(r.Prompt)); err != nil {
+	if err := e.admit(choices, tokens); err != nil {
 		return nil, err
 	}
-	e.inbox = append(e.inbox, command{job: j, submit: true})
-	e.arrivals++
-	e.tokens += len(r.Prompt)
+	e.inbox = append(e.inbox, work...)
+	e.arrivals += choices
+	e.tokens += tokens
 	e.signal()
-	return j.stream, nil
+	return streams, nil
 }
 
 // check asks the scheduler whether a request can ever be served.
@@ -224,9 +242,10 @@ func (e *Engine) check(r *inference.Request) error {
 	return e.sched.Check(len(r.Prompt), r.MaxTokens, r.N)
 }
 
-// admit checks the queue's bounds with mu held. The counts are those of the
-// last step plus what waits in the inbox, so the bound is never exceeded.
-func (e *Engine) admit(promptTokens int) error {
+// admit checks the queue's bounds for a call of so many choices, with mu held.
+// The counts are those of the last step plus what waits in the inbox, so the
+// bound is never exceeded.
+func (e *Engine) admit(choices, promptTokens int) error {
 	if e.dead != nil {
 		return e.dead
 	}
@@ -234,8 +253,8 @@ func (e *Engine) admit(promptTokens int) error {
 		return fmt.Errorf("%w: it is shutting down", inference.ErrUnavailable)
 	}
 	cfg := &e.opts.Scheduler
-	if n := e.stats.Scheduler.Waiting + e.arrivals; n >= cfg.MaxWaiting {
-		return &inference.LimitError{Err: inference.ErrQueueFull, What: "waiting requests", Need: n + 1, Limit: cfg.MaxWaiting, Remedy: "try again later"}
+	if n := e.stats.Scheduler.Waiting + e.arrivals + choices; n > cfg.MaxWaiting {
+		return &inference.LimitError{Err: inference.ErrQueueFull, What: "waiting requests", Need: n, Limit: cfg.MaxWaiting, Remedy: "try again later"}
 	}
 	if n := e.stats.Scheduler.WaitingTokens + e.tokens + promptTokens; cfg.MaxWaitingTokens > 0 && n > cfg.MaxWaitingTokens && n > promptTokens {
 		return &inference.LimitError{Err: inference.ErrQueueFull, What: "waiting prompt tokens", Need: n, Limit: cfg.MaxWaitingTokens, Remedy: "try again later"}

@@ -171,7 +171,7 @@ func (l *loop) settle() {
 	defer e.mu.Unlock()
 	for _, c := range l.work {
 		if c.submit {
-			e.arrivals--
+			e.arrivals -= c.job.req.N
 			e.tokens -= len(c.job.req.Prompt)
 		}
 	}

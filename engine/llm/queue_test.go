@@ -1,0 +1,57 @@
+package llm
+
+import (
+	"errors"
+	"testing"
+
+	"weir/internal/inference"
+	"weir/scheduler"
+)
+
+// A call's requests wait together or not at all, and every choice counts.
+func TestCallsQueueAllOrNone(t *testing.T) {
+	e := start(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 3, MaxWaiting: 6}})
+	call := func(prompts, n int) []*inference.Request {
+		list := make([]*inference.Request, prompts)
+		for i := range list {
+			list[i] = greedy([]int32{1, 2, 3}, 40)
+			list[i].N = n
+		}
+		return list
+	}
+	first := call(1, 3)[0]
+	first.MaxTokens, first.IgnoreEOS = 200, true
+	running, err := e.Submit(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first request has all seats", func() bool { return e.Load().Waiting == 0 })
+	if _, err := e.SubmitAll(call(7, 1)); !errors.Is(err, inference.ErrQueueFull) {
+		t.Errorf("7 prompts in a queue of 6: %v", err)
+	}
+	if n := e.Load().Waiting; n != 0 {
+		t.Errorf("%d requests of a refused call wait", n)
+	}
+	streams, err := e.SubmitAll(call(4, 1))
+	if err != nil || len(streams) != 4 {
+		t.Fatalf("4 prompts in a queue of 6: %d streams, %v", len(streams), err)
+	}
+	var limit *inference.LimitError
+	if _, err := e.SubmitAll(call(3, 1)); !errors.As(err, &limit) || limit.Need != 7 || limit.Limit != 6 {
+		t.Errorf("3 prompts where 2 have room: %v", err)
+	}
+	if _, err := e.Submit(call(1, 3)[0]); !errors.As(err, &limit) || limit.Need != 7 {
+		t.Errorf("3 choices where 2 have room: %v", err)
+	}
+	bad := call(2, 1)
+	bad[1].Prompt = nil
+	if _, err := e.SubmitAll(bad); !errors.Is(err, inference.ErrInvalid) {
+		t.Errorf("a call with an empty prompt: %v", err)
+	}
+	if n := e.Load().Waiting; n != 4 {
+		t.Errorf("%d requests wait, want the 4 of the call that was taken", n)
+	}
+	for _, s := range append(streams, running) {
+		s.Cancel(-1)
+	}
+}
