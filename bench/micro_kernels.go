@@ -6,6 +6,7 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/internal/arena"
 	"weir/internal/roofline"
 	"weir/kvcache"
 )
@@ -13,7 +14,7 @@ import (
 // products are matrix products with weights of one type, by rows.
 func (m *micro) products(t gguf.Type) microGroup {
 	return microGroup{len(m.o.Rows), func() ([]microCase, func() error, error) {
-		matrices, arena, err := m.matrices(t)
+		matrices, memory, err := m.matrices(t)
 		if err != nil {
 			return nil, nil, fmt.Errorf("prepare products of %s: %w", t, err)
 		}
@@ -41,34 +42,34 @@ func (m *micro) products(t gguf.Type) microGroup {
 				turn = (turn + 1) % len(matrices)
 			}})
 		}
-		return cases, arena.Release, nil
+		return cases, memory.Release, nil
 	}}
 }
 
 // matrices are as many of a type as no cache holds.
-func (m *micro) matrices(t gguf.Type) ([]*kernel.Matrix, *gguf.Arena, error) {
+func (m *micro) matrices(t gguf.Type) ([]*kernel.Matrix, *arena.Arena, error) {
 	bytes, err := kernel.MatrixBytes(t, m.o.Outputs, m.o.Inputs)
 	if err != nil {
 		return nil, nil, err
 	}
 	const line = 64
 	count := int(m.o.Cold/int64(bytes)) + 2
-	arena, err := gguf.NewArena(int64(count) * int64(bytes+line))
+	memory, err := arena.New(int64(count) * int64(bytes+line))
 	if err != nil {
 		return nil, nil, err
 	}
 	matrices := make([]*kernel.Matrix, count)
 	for i := range matrices {
-		mem, err := arena.Alloc(bytes, line)
+		mem, err := memory.Alloc(bytes, line)
 		if err == nil {
 			matrices[i], err = m.matrix(t, mem)
 		}
 		if err != nil {
-			_ = arena.Release()
+			_ = memory.Release()
 			return nil, nil, err
 		}
 	}
-	return matrices, arena, nil
+	return matrices, memory, nil
 }
 
 // matrix packs the same few rows over and over.

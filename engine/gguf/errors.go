@@ -14,5 +14,4 @@ var (
 	ErrSplit           = errors.New("inconsistent split GGUF model")
 	ErrUnsupportedType = errors.New("unsupported tensor type")
 	ErrValue           = errors.New("unusable metadata value")
-	ErrArenaFull       = errors.New("arena is full")
 )

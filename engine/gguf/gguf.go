@@ -4,9 +4,8 @@
 // A file is untrusted input. Parsing allocates a small multiple of the bytes
 // that are really in the file, whatever its counts claim; it returns errors
 // that wrap the sentinels of this package and never panics. Weights are never
-// mapped: they are read with pread into memory that the caller owns (see
-// [Arena]), so a file cut short under a running server is a read error and
-// not a fault.
+// mapped: they are read with pread into memory that the caller owns, so a file
+// cut short under a running server is a read error and not a fault.
 //
 // The format is specified in ggml's docs/gguf.md; where that leaves a choice,
 // this reader is as strict as llama.cpp's.

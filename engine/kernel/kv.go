@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"weir/engine/gguf"
+	"weir/internal/arena"
 	"weir/kvcache"
 )
 
@@ -112,7 +112,7 @@ type KV struct {
 	tileSize  int    // bytes
 	blockSize int    // bytes: the tiles of all heads of a block in a layer
 	data      []byte // [block][layer][head][tile]
-	arena     *gguf.Arena
+	arena     *arena.Arena
 }
 
 // NewKV reserves the store; pages that are never written cost nothing where
@@ -125,7 +125,7 @@ func NewKV(s KVShape) (*KV, error) {
 	kv.blockSize = s.KVHeads * (s.BlockTokens / tileTokens) * kv.tileSize
 	size := s.Layers * s.Blocks * kv.blockSize
 	var err error
-	if kv.arena, err = gguf.NewArena(int64(size) + 64); err != nil {
+	if kv.arena, err = arena.New(int64(size) + 64); err != nil {
 		return nil, fmt.Errorf("reserve kv cache of %d bytes: %w", size, err)
 	}
 	if kv.data, err = kv.arena.Alloc(size, 64); err != nil {

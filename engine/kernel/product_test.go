@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/engine/gguf"
+	"weir/internal/arena"
 )
 
 // factorsAt says where a block's float16 factors are, by type.
@@ -418,12 +419,12 @@ func arenaMatrix(b *testing.B, typ gguf.Type, rows, cols int, src []byte) *Matri
 	if err != nil {
 		b.Fatal(err)
 	}
-	arena, err := gguf.NewArena(int64(n) + 64)
+	memory, err := arena.New(int64(n) + 64)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = arena.Release() })
-	data, err := arena.Alloc(n, 64)
+	b.Cleanup(func() { _ = memory.Release() })
+	data, err := memory.Alloc(n, 64)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/internal/arena"
 	"weir/internal/cpu"
 	"weir/internal/inference"
 )
@@ -34,7 +35,7 @@ type weights struct {
 	output     *kernel.Matrix // [vocab][width]; embed where the two are tied
 	divisors   []float32      // rope_freqs.weight or nil
 
-	arena *gguf.Arena
+	arena *arena.Arena
 	bytes int64 // in the arena
 }
 
@@ -200,7 +201,7 @@ func (l *loader) load(w *weights, progress func(done, total int64)) error {
 	if err != nil {
 		return err
 	}
-	if w.arena, err = gguf.NewArena(total + arenaAlign); err != nil {
+	if w.arena, err = arena.New(total + arenaAlign); err != nil {
 		return fmt.Errorf("reserve %d bytes for weights: %w", total, err)
 	}
 	w.bytes = total
@@ -259,12 +260,12 @@ func (l *loader) work(next *atomic.Int64, news chan<- int) (err error) {
 }
 
 // reserve takes the tensor's memory.
-func (w *want) reserve(arena *gguf.Arena) error {
+func (w *want) reserve(a *arena.Arena) error {
 	n, err := w.bytes()
 	if err != nil {
 		return err
 	}
-	if w.memory, err = arena.Alloc(n, arenaAlign); err != nil {
+	if w.memory, err = a.Alloc(n, arenaAlign); err != nil {
 		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
 	return nil

@@ -28,7 +28,7 @@ var table = []folder{
 	{path: "engine/sample", own: []string{"engine/kernel", "internal"}},
 	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}, third: []string{xsys}},
 	{path: "engine/kernel/pool", own: []string{"internal/cpu"}},
-	{path: "engine/gguf", third: []string{xsys}},
+	{path: "engine/gguf"},
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
 	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
@@ -37,6 +37,7 @@ var table = []folder{
 
 	{path: "internal/inference"},
 	{path: "internal/invariants"},
+	{path: "internal/arena", third: []string{xsys}},
 	{path: "internal/cpu", third: []string{xsys}},
 	{path: "internal/roofline", own: []string{"internal/cpu"}, third: []string{xsys}},
 	{path: "internal/defaultmodel"},

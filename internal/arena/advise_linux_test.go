@@ -1,4 +1,4 @@
-package gguf
+package arena
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func TestArenasAskForHugePages(t *testing.T) {
 		t.Skip("this kernel has no transparent huge pages")
 	}
 	for _, size := range []int64{hugePageBytes, 8 * hugePageBytes} {
-		a, err := NewArena(size)
+		a, err := New(size)
 		if err != nil {
 			t.Fatal(err)
 		}

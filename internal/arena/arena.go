@@ -1,9 +1,20 @@
-package gguf
+// Package arena holds large blocks of memory, of weights and of the KV cache,
+// outside the garbage collector's sight.
+package arena
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// Arena is a bounded region of memory for weights, outside the garbage
-// collector's sight on systems with mmap: gigabytes of weights neither count
+// Sentinels of this package.
+var (
+	ErrFull = errors.New("arena is full")
+	ErrSize = errors.New("senseless size")
+)
+
+// Arena is a bounded region of memory, outside the garbage
+// collector's sight on systems with mmap: its gigabytes neither count
 // towards the next collection nor get scanned. Memory is handed out front to
 // back and given back all at once.
 //
@@ -16,32 +27,32 @@ type Arena struct {
 	used int
 }
 
-// NewArena reserves capacityBytes of zeroed memory. The system provides pages
+// New reserves capacityBytes of zeroed memory. The system provides pages
 // as they are first written.
-func NewArena(capacityBytes int64) (*Arena, error) {
+func New(capacityBytes int64) (*Arena, error) {
 	if capacityBytes < 0 || int64(int(capacityBytes)) != capacityBytes {
-		return nil, fmt.Errorf("%w: capacity of %d bytes", ErrValue, capacityBytes)
+		return nil, fmt.Errorf("%w: capacity of %d bytes", ErrSize, capacityBytes)
 	}
 	if capacityBytes == 0 {
 		return &Arena{}, nil
 	}
 	mem, err := mapMemory(int(capacityBytes))
 	if err != nil {
-		return nil, fmt.Errorf("reserve %d bytes for weights: %w", capacityBytes, err)
+		return nil, fmt.Errorf("reserve %d bytes of memory: %w", capacityBytes, err)
 	}
 	return &Arena{mem: mem}, nil
 }
 
 // Alloc returns n zeroed bytes whose address is a multiple of align, a power
-// of two up to the page size of 4096. It returns ErrArenaFull, with the sizes,
+// of two up to the page size of 4096. It returns ErrFull, with the sizes,
 // where they do not fit.
 func (a *Arena) Alloc(n, align int) ([]byte, error) {
 	if n < 0 || align <= 0 || align > 4096 || align&(align-1) != 0 {
-		return nil, fmt.Errorf("%w: allocation of %d bytes aligned to %d", ErrValue, n, align)
+		return nil, fmt.Errorf("%w: allocation of %d bytes aligned to %d", ErrSize, n, align)
 	}
-	begin := int(padded(uint64(a.used), uint64(align)))
+	begin := (a.used + align - 1) &^ (align - 1)
 	if begin > len(a.mem) || n > len(a.mem)-begin {
-		return nil, fmt.Errorf("%w: %d bytes asked, %d of %d used", ErrArenaFull, n, a.used, len(a.mem))
+		return nil, fmt.Errorf("%w: %d bytes asked, %d of %d used", ErrFull, n, a.used, len(a.mem))
 	}
 	a.used = begin + n
 	return a.mem[begin:a.used:a.used], nil

@@ -1,5 +1,5 @@
 //go:build unix && !linux
 
-package gguf
+package arena
 
 func adviseMemory([]byte) {}

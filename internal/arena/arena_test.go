@@ -1,4 +1,4 @@
-package gguf
+package arena
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestArena(t *testing.T) {
-	a, err := NewArena(10000)
+	a, err := New(10000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,13 +31,13 @@ func TestArena(t *testing.T) {
 		}
 		second[i] = 1
 	}
-	if _, err := a.Alloc(10000-164+1, 1); !errors.Is(err, ErrArenaFull) || !strings.Contains(err.Error(), "164 of 10000") {
+	if _, err := a.Alloc(10000-164+1, 1); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "164 of 10000") {
 		t.Errorf("one byte too many: %v", err)
 	}
 	if _, err := a.Alloc(10000-164, 1); err != nil {
 		t.Errorf("all the rest: %v", err)
 	}
-	if _, err := a.Alloc(0, 4096); !errors.Is(err, ErrArenaFull) {
+	if _, err := a.Alloc(0, 4096); !errors.Is(err, ErrFull) {
 		t.Errorf("nothing, aligned beyond the end: %v", err)
 	}
 	for range 2 {
@@ -45,19 +45,19 @@ func TestArena(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := a.Alloc(1, 1); !errors.Is(err, ErrArenaFull) {
+	if _, err := a.Alloc(1, 1); !errors.Is(err, ErrFull) {
 		t.Errorf("allocation after Release: %v", err)
 	}
 }
 
 func TestArenaRefusesSenselessSizes(t *testing.T) {
-	if _, err := NewArena(-1); !errors.Is(err, ErrValue) {
+	if _, err := New(-1); !errors.Is(err, ErrSize) {
 		t.Errorf("negative capacity: %v", err)
 	}
-	if _, err := NewArena(1 << 62); err == nil {
+	if _, err := New(1 << 62); err == nil {
 		t.Error("2^62 bytes were reserved")
 	}
-	a, err := NewArena(0)
+	a, err := New(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestArenaRefusesSenselessSizes(t *testing.T) {
 		t.Errorf("nothing from an empty arena: %v, %v", b, err)
 	}
 	for _, c := range []struct{ n, align int }{{-1, 1}, {1, 0}, {1, 3}, {1, -8}, {1, 8192}} {
-		if _, err := a.Alloc(c.n, c.align); !errors.Is(err, ErrValue) {
+		if _, err := a.Alloc(c.n, c.align); !errors.Is(err, ErrSize) {
 			t.Errorf("%d bytes aligned to %d: %v", c.n, c.align, err)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package gguf
+package arena
 
 import "golang.org/x/sys/unix"
 
