@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -18,13 +19,20 @@ const (
 	// writeStepBytes is how much one write deadline covers, so that a large
 	// answer on a slow but living link is not cut.
 	writeStepBytes = 64 << 10
+
+	// lingerTime and lingerPause bound how long a refused client may go on
+	// sending: in all, and without a byte.
+	lingerTime  = 10 * time.Second
+	lingerPause = time.Second
 )
 
 // longAgo is a read deadline that ends a running Read at once.
 var longAgo = time.Unix(1, 0)
 
-// conn adds two things to a connection: Watch, a background read that finds a
-// hang-up while a handler runs, and a fresh deadline for every write.
+// conn adds to a connection: Watch, a background read that finds a hang-up
+// while a handler runs; a fresh deadline for every write; an account of the
+// memory that its request's body holds; and an end that refused clients can
+// read (linger).
 //
 // The connection's goroutine owns Read, Watch and the deadlines; the watching
 // goroutine owns Conn.Read from Watch until the next Read has stopped it.
@@ -35,6 +43,13 @@ type conn struct {
 	net.Conn
 	writeTimeout time.Duration // per write step; 0 is none
 	forget       func(*conn)   // called once, by the first Close
+
+	bodies  *budget // nil: no bound
+	charged int64   // of it, by the body being read or handled; owned by the connection's goroutine
+
+	lingers     atomic.Bool
+	lingerBytes int64         // most that is taken in and dropped
+	lingerTime  time.Duration // most time for that
 
 	gone      chan struct{} // closed when the peer has hung up
 	goneOnce  sync.Once
@@ -50,16 +65,28 @@ type conn struct {
 }
 
 func newConn(c net.Conn, writeTimeout time.Duration, forget func(*conn)) *conn {
-	return &conn{Conn: c, writeTimeout: writeTimeout, forget: forget, gone: make(chan struct{})}
+	return &conn{Conn: c, writeTimeout: writeTimeout, forget: forget, gone: make(chan struct{}), lingerTime: lingerTime}
 }
+
+// connOf is a request's connection; nil if it does not come from this
+// package's listener.
+func connOf(ctx *fasthttp.RequestCtx) *conn {
+	c, ok := ctx.Conn().(interface{ self() *conn })
+	if !ok {
+		return nil
+	}
+	return c.self()
+}
+
+func (c *conn) self() *conn { return c }
 
 // Watch starts looking for a hang-up on the connection of a request, and
 // returns a channel that is closed when there is one. The watch ends by
 // itself when the server reads the next request. For a connection that does
 // not come from this package's listener it returns nil, which never fires.
 func Watch(ctx *fasthttp.RequestCtx) <-chan struct{} {
-	c, ok := ctx.Conn().(interface{ watch() <-chan struct{} })
-	if !ok {
+	c := connOf(ctx)
+	if c == nil {
 		return nil
 	}
 	return c.watch()
@@ -220,13 +247,86 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// Close also ends a watch, since the read below it fails.
+// charge takes n bytes of the budget for a body; false when it has no room.
+func (c *conn) charge(n int64) bool {
+	if c == nil || c.bodies == nil {
+		return true
+	}
+	if !c.bodies.take(n, n) {
+		return false
+	}
+	c.charged += n
+	return true
+}
+
+// refund gives n bytes back.
+func (c *conn) refund(n int64) {
+	if c == nil || c.bodies == nil {
+		return
+	}
+	c.charged -= n
+	c.bodies.give(n)
+}
+
+// settle gives everything back.
+func (c *conn) settle() {
+	if c != nil {
+		c.refund(c.charged)
+	}
+}
+
+// linger makes the end of a request's connection one that its client can
+// read. A connection that is closed while bytes lie unread is reset, and a
+// reset throws away what the client has not read yet: the refusal.
+func linger(ctx *fasthttp.RequestCtx) {
+	ctx.SetConnectionClose()
+	if c := connOf(ctx); c != nil {
+		c.lingers.Store(true)
+	}
+}
+
+// Close also ends a watch, since the read below it fails. A lingering
+// connection first says that nothing more comes, and drops what the client
+// still sends until that has ended too, or has been enough.
 func (c *conn) Close() error {
+	if c.lingers.CompareAndSwap(true, false) {
+		c.drop()
+	}
+	return c.abort()
+}
+
+func (c *conn) drop() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	buf := make([]byte, readAheadBytes)
+	end := time.Now().Add(c.lingerTime)
+	for left := c.lingerBytes; left > 0; {
+		next := time.Now().Add(lingerPause)
+		if next.After(end) {
+			next = end
+		}
+		if c.SetReadDeadline(next) != nil {
+			return
+		}
+		n, err := c.Read(buf)
+		if err != nil {
+			return
+		}
+		left -= int64(n)
+	}
+}
+
+// abort closes at once.
+func (c *conn) abort() error {
 	err := c.Conn.Close()
 	c.markGone()
-	if c.forget != nil {
-		c.closeOnce.Do(func() { c.forget(c) })
-	}
+	c.closeOnce.Do(func() {
+		if c.forget != nil {
+			c.forget(c)
+		}
+	})
 	return err
 }
 

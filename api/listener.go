@@ -1,42 +1,164 @@
 package api
 
 import (
+	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// listener wraps what it accepts and remembers it until closed, so that a
-// shutdown can end connections that their peers keep open.
+const (
+	minAcceptPause = 5 * time.Millisecond
+	maxAcceptPause = time.Second
+
+	// turnAwayLane is how many surplus connections are told 503 at a time.
+	// Each holds a descriptor until its client has read that; what comes
+	// while the lane is full is closed without a word.
+	turnAwayLane = 16
+)
+
+// listener bounds the connections that it hands out and remembers them until
+// they are closed, so that a shutdown can end those that their peers keep
+// open. A failure that passes, such as being out of descriptors, never ends
+// it.
+//
+// Surplus connections get a 503 rather than being left in the kernel's
+// backlog, where a client waits without knowing why and a load balancer has
+// nothing to act on.
 type listener struct {
 	net.Listener
-	writeTimeout time.Duration
+	config Config
+	bodies *budget
+
+	pause   time.Duration // before the next Accept; owned by the accepting goroutine
+	lane    chan struct{} // a place per connection that is being turned away
+	closed  chan struct{}
+	closing sync.Once
 
 	mu   sync.Mutex
 	open map[*conn]struct{}
 }
 
-func newListener(ln net.Listener, writeTimeout time.Duration) *listener {
-	return &listener{Listener: ln, writeTimeout: writeTimeout, open: make(map[*conn]struct{})}
+func newListener(ln net.Listener, c Config, bodies *budget) *listener {
+	return &listener{
+		Listener: ln, config: c, bodies: bodies, open: make(map[*conn]struct{}),
+		lane: make(chan struct{}, turnAwayLane), closed: make(chan struct{}),
+	}
 }
 
-// Accept waits for the next connection.
+// Accept waits for the next connection that there is a place for.
 func (l *listener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		nc, err := l.Listener.Accept()
+		switch {
+		case err == nil:
+			l.pause = 0
+			if c := l.admit(nc); c != nil {
+				return c, nil
+			}
+			l.turnAway(nc)
+		case !passes(err):
+			return nil, err
+		default:
+			l.pause = min(max(minAcceptPause, 2*l.pause), maxAcceptPause)
+			if h := l.config.Hooks.OnAcceptError; h != nil {
+				h(err, l.pause)
+			}
+			if !l.rest(l.pause) {
+				return nil, net.ErrClosed
+			}
+		}
 	}
-	c := newConn(nc, l.writeTimeout, l.forget)
+}
+
+// passing are the errors of accept(2) after which the next call may succeed:
+// something is short for now, or the new connection itself had failed before
+// it was accepted.
+var passing = []error{
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR, syscall.EAGAIN, syscall.EPERM,
+	syscall.ENETDOWN, syscall.EPROTO, syscall.ENOPROTOOPT, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EOPNOTSUPP,
+}
+
+func passes(err error) bool {
+	for _, e := range passing {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return isTimeout(err)
+}
+
+// rest is false when the listener was closed meanwhile.
+func (l *listener) rest(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.closed:
+		return false
+	}
+}
+
+// Close ends Accept, also one that rests.
+func (l *listener) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// admit wraps a connection; nil when there is no place for it.
+func (l *listener) admit(nc net.Conn) *conn {
+	c := newConn(nc, l.config.WriteTimeout, l.forget)
+	c.bodies, c.lingerBytes = l.bodies, 4*int64(l.config.MaxRequestBytes)
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= l.config.MaxConnections {
+		return nil
+	}
 	l.open[c] = struct{}{}
-	l.mu.Unlock()
-	return c, nil
+	return c
+}
+
+// surplus is the whole response to a connection beyond the bound.
+var surplus = func() []byte {
+	e := Error{Status: 503, Type: TypeUnavailable, Code: "too_many_connections",
+		Message: "the server has as many connections as it may; retry, or raise --http-max-connections and the limit on open files"}
+	return e.AppendJSON([]byte("HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nContent-Type: application/json\r\n" +
+		"Retry-After: 1\r\nConnection: close\r\n\r\n"))
+}()
+
+// turnAway says 503 to a connection without holding up Accept.
+func (l *listener) turnAway(nc net.Conn) {
+	if h := l.config.Hooks.OnTurnedAway; h != nil {
+		h()
+	}
+	select {
+	case l.lane <- struct{}{}:
+	default:
+		_ = nc.Close() // nothing to tell it with
+		return
+	}
+	go func() {
+		defer func() { <-l.lane }()
+		c := newConn(nc, time.Second, nil)
+		c.lingerBytes, c.lingerTime = 64<<10, time.Second
+		c.lingers.Store(true)
+		_, _ = c.Write(surplus) // a broken peer is no news
+		_ = c.Close()
+	}()
 }
 
 func (l *listener) forget(c *conn) {
 	l.mu.Lock()
 	delete(l.open, c)
 	l.mu.Unlock()
+}
+
+func (l *listener) openConnections() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
 }
 
 // closeAll ends every open connection.
@@ -48,6 +170,6 @@ func (l *listener) closeAll() {
 	}
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // the peer is told nothing; there is nobody to report to
+		_ = c.abort() // the peer is told nothing; there is nobody to report to
 	}
 }

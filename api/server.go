@@ -26,8 +26,21 @@ type Config struct {
 	WriteTimeout    time.Duration `yaml:"write_timeout"`     // one write, not one response: streams may run for hours
 	MaxHeaderBytes  int           `yaml:"max_header_bytes"`  // request line and header fields
 	MaxRequestBytes int           `yaml:"max_request_bytes"` // request body
+	BodyMemoryBytes int64         `yaml:"body_memory_bytes"` // request bodies in memory, over all connections; further ones get 503
 	MaxConnections  int           `yaml:"max_connections"`   // further ones get 503
 	CloseTimeout    time.Duration `yaml:"close_timeout"`     // what Shutdown adds to its context, to end what a drain left
+
+	Access Access `yaml:"-"`
+	Hooks  Hooks  `yaml:"-"`
+}
+
+// Hooks tell of connections that never become requests. They must not block.
+type Hooks struct {
+	// OnAcceptError: no connection could be accepted, and none is tried for
+	// that long.
+	OnAcceptError func(err error, pause time.Duration)
+	// OnTurnedAway: a connection beyond MaxConnections was closed.
+	OnTurnedAway func()
 }
 
 // DefaultConfig is fit for a public listener.
@@ -38,6 +51,7 @@ func DefaultConfig() Config {
 		WriteTimeout:    30 * time.Second,
 		MaxHeaderBytes:  16 << 10,
 		MaxRequestBytes: 8 << 20,
+		BodyMemoryBytes: 64 << 20,
 		MaxConnections:  16 << 10,
 		CloseTimeout:    2 * time.Second,
 	}
@@ -68,11 +82,18 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s is %d; it must be at least %d", n.name, n.value, n.min)
 		}
 	}
+	if least := 2 * int64(c.MaxRequestBytes); c.BodyMemoryBytes < least {
+		return fmt.Errorf("body_memory_bytes is %d; it must be at least twice max_request_bytes, %d", c.BodyMemoryBytes, least)
+	}
 	return nil
 }
 
 // Handler answers requests and owns those that are running.
 type Handler interface {
+	// Takes reports whether the head of a request lets it pass: key, path,
+	// method. The body of one that does not pass is never read; Handle is
+	// called for it all the same, without a body, and must refuse it.
+	Takes(h *fasthttp.RequestHeader) bool
 	// Handle answers one request. A response body stream that it sets must
 	// recover its own panics.
 	Handle(ctx *fasthttp.RequestCtx)
@@ -80,6 +101,9 @@ type Handler interface {
 	// ends the rest with an error that the client can read, and returns once
 	// none is left or nothing more can be done.
 	Drain(ctx context.Context) error
+	// Refused is told of a request that was refused before it came to Handle.
+	// It may still set fields of the response's header.
+	Refused(ctx *fasthttp.RequestCtx, e *Error)
 	// Panicked is told of a panic that Handle raised.
 	Panicked(value any, stack []byte)
 }
@@ -89,6 +113,7 @@ type Server struct {
 	config  Config
 	handler Handler
 	http    *fasthttp.Server
+	bodies  *budget
 
 	mu        sync.Mutex
 	listeners []*listener
@@ -96,17 +121,20 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(c Config, h Handler) *Server {
-	s := &Server{config: c, handler: h}
+	s := &Server{config: c, handler: h, bodies: &budget{total: c.BodyMemoryBytes}}
 	s.http = &fasthttp.Server{
 		Handler:                      s.handle,
-		ErrorHandler:                 refuseUnreadable,
+		HeaderReceived:               s.headerReceived,
+		ExpectHandler:                s.expect,
+		ErrorHandler:                 s.refuseUnreadable,
 		Name:                         "weir",
 		ReadTimeout:                  c.ReadTimeout,
 		IdleTimeout:                  c.IdleTimeout,
 		WriteTimeout:                 0, // covers a whole response, which may be a stream; conn.Write has its own
 		ReadBufferSize:               c.MaxHeaderBytes,
-		MaxRequestBodySize:           c.MaxRequestBytes,
-		Concurrency:                  c.MaxConnections,
+		StreamRequestBody:            true,                              // readBody reads it, into a buffer that grows with it
+		MaxRequestBodySize:           1,                                 // what fasthttp itself reads of a body, before it calls the handler
+		Concurrency:                  2*c.MaxConnections + turnAwayLane, // never reached: the listener has the bound
 		CloseOnShutdown:              true,
 		DisablePreParseMultipartForm: true,
 		SecureErrorLogMessage:        true,
@@ -125,7 +153,7 @@ func (silent) Printf(string, ...any) {}
 // Serve accepts connections until Shutdown or a failure of the listener,
 // which it owns from here on. It may be called for several listeners.
 func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, s.config.WriteTimeout)
+	l := newListener(ln, s.config, s.bodies)
 	s.mu.Lock()
 	s.listeners = append(s.listeners, l)
 	s.mu.Unlock()
@@ -155,43 +183,72 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(drainErr, closeErr)
 }
 
+// Stats is what the edge holds at one moment.
+type Stats struct {
+	Connections int   // open ones
+	BodyBytes   int64 // of request bodies that arrive or are being understood
+}
+
+// Stats counts.
+func (s *Server) Stats() Stats {
+	st := Stats{BodyBytes: s.bodies.used.Load()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listeners {
+		st.Connections += l.openConnections()
+	}
+	return st
+}
+
 // handle is the boundary that no panic passes.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.handler.Panicked(v, debug.Stack())
 			ctx.Response.Reset()
-			ctx.SetConnectionClose()
+			s.config.Access.share(ctx)
+			linger(ctx)
 			(&Error{
 				Status: fasthttp.StatusInternalServerError, Type: TypeServer, Code: "internal_error",
 				Message: "the server hit a bug while it handled this request; the process goes on",
 			}).Write(ctx)
 		}
 	}()
-	if ambiguous(&ctx.Request.Header) {
-		refuseAmbiguous(ctx)
+	defer ReleaseBody(ctx)
+	s.config.Access.share(ctx)
+	if e := s.refusal(&ctx.Request.Header); e != nil {
+		s.refuse(ctx, e)
+		return
+	}
+	if s.config.Access.preflight(ctx) {
+		return
+	}
+	if e := s.readBody(ctx); e != nil {
+		s.refuse(ctx, e)
 		return
 	}
 	s.handler.Handle(ctx)
+	if ctx.Response.IsBodyStream() && !ctx.Request.Header.IsHTTP11() {
+		s.streamUntilClose(ctx)
+	}
+}
+
+// refuse answers a request whose body may not have been read.
+func (s *Server) refuse(ctx *fasthttp.RequestCtx, e *Error) {
+	linger(ctx)
+	e.Write(ctx)
+	s.handler.Refused(ctx, e)
 }
 
 // refuseUnreadable answers what never became a request.
-func refuseUnreadable(ctx *fasthttp.RequestCtx, err error) {
-	e := Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
-		Message: "the bytes on this connection are not a valid HTTP/1.1 request"}
-	var small *fasthttp.ErrSmallBuffer
-	switch {
-	case errors.As(err, &small):
-		e.Status, e.Code = fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large"
-		e.Message = "request line and header fields are larger than this server takes"
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		e.Status, e.Code = fasthttp.StatusRequestEntityTooLarge, "request_too_large"
-		e.Message = "the request body is larger than this server takes"
-	case isTimeout(err):
-		e.Status, e.Code = fasthttp.StatusRequestTimeout, "request_timeout"
-		e.Message = "the request did not arrive in time"
+func (s *Server) refuseUnreadable(ctx *fasthttp.RequestCtx, err error) {
+	e := unreadable(err)
+	var broken *net.OpError
+	if errors.As(err, &broken) && !broken.Timeout() {
+		e.Write(ctx) // the connection failed; nobody reads this, and nobody was refused
+		return
 	}
-	e.Write(ctx)
+	s.refuse(ctx, e)
 }
 
 func isTimeout(err error) bool {

@@ -24,9 +24,16 @@ const patience = 20 * time.Second // for what must happen; nothing waits this lo
 // handlerFunc is a Handler without requests of its own to drain.
 type handlerFunc struct {
 	handle  func(*fasthttp.RequestCtx)
+	takes   func(*fasthttp.RequestHeader) bool // nil: everything
 	drained atomic.Int32
 	panics  atomic.Int32
+	refused atomic.Int32
 }
+
+func (h *handlerFunc) Takes(head *fasthttp.RequestHeader) bool {
+	return h.takes == nil || h.takes(head)
+}
+func (h *handlerFunc) Refused(*fasthttp.RequestCtx, *Error) { h.refused.Add(1) }
 
 func (h *handlerFunc) Handle(ctx *fasthttp.RequestCtx) { h.handle(ctx) }
 func (h *handlerFunc) Drain(context.Context) error     { h.drained.Add(1); return nil }

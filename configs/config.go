@@ -41,6 +41,7 @@ type Server struct {
 	Port            int           // 0 takes a free one
 	AdminAddress    string        // metrics and profiles; "off" for none
 	Insecure        bool          // allow everyone beyond loopback
+	APIMetrics      bool          // metrics on the API's port, too
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
 }
 
@@ -119,6 +120,12 @@ func settings(c *Config) []Setting {
 			binding: bindList(&c.API.APIKeys, "a key of at least 8 bytes")},
 		{Key: "server.insecure", Flag: "insecure", Usage: "allow a listener beyond loopback that asks for no key",
 			binding: bindBool(&c.Server.Insecure)},
+		{Key: "server.allowed_hosts", Flag: "allowed-hosts", Usage: "name to answer under beside localhost and addresses; repeat for several, * for every name (default: every name, on loopback none)",
+			binding: bindNames(&c.HTTP.Access.Hosts, "a host name, or *", isHostName)},
+		{Key: "server.allowed_origins", Flag: "allowed-origins", Usage: "web page that may call, such as https://chat.example; repeat for several, * for every page",
+			binding: bindNames(&c.HTTP.Access.Origins, "an origin (scheme://host, and :port if it is not the scheme's own), or *", isOrigin)},
+		{Key: "server.api_metrics", Flag: "api-metrics", Usage: "serve GET /metrics on the API's port too, to those who have the key",
+			binding: bindBool(&c.Server.APIMetrics)},
 		{Key: "server.shutdown_timeout", Flag: "shutdown-timeout", Usage: "time that running requests get after SIGTERM",
 			binding: bindDuration(&c.Server.ShutdownTimeout, 0, 24*time.Hour)},
 
@@ -132,7 +139,9 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.HTTP.MaxHeaderBytes, 1<<10, 1<<20, "")},
 		{Key: "http.max_request_bytes", Flag: "http-max-request-bytes", Usage: "largest request body",
 			binding: bindInt(&c.HTTP.MaxRequestBytes, 1<<10, 1<<30, "")},
-		{Key: "http.max_connections", Flag: "http-max-connections", Usage: "connections at once; further ones get 503",
+		{Key: "http.body_memory_bytes", Flag: "http-body-memory-bytes", Usage: "memory of request bodies over all connections, at least twice the largest; further ones get 503",
+			binding: bindBytes(&c.HTTP.BodyMemoryBytes, "")},
+		{Key: "http.max_connections", Flag: "http-max-connections", Usage: "connections at once, as far as open files are allowed; further ones get 503",
 			binding: bindInt(&c.HTTP.MaxConnections, 1, 1<<20, "")},
 
 		{Key: "api.strict", Flag: "strict", Usage: "refuse parameters that are otherwise ignored and named in the header x-weir-warnings",
@@ -215,6 +224,18 @@ func settings(c *Config) []Setting {
 func anyText(string) bool { return true }
 
 func isHost(s string) bool { return s != "" && !strings.ContainsAny(s, " /\t\r\n") }
+
+// isHostName takes what a Host header may name, without a port.
+func isHostName(s string) bool { return s == "*" || isHost(s) && !strings.ContainsAny(s, ":*@") }
+
+// isOrigin takes what a browser sends as an Origin header.
+func isOrigin(s string) bool {
+	if s == "*" || s == "null" {
+		return true
+	}
+	scheme, authority, found := strings.Cut(s, "://")
+	return found && scheme != "" && isHost(authority) && !strings.ContainsAny(authority, "*@?#")
+}
 
 func isAdminAddress(s string) bool {
 	if s == "off" {

@@ -144,6 +144,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 	other := map[string]string{
 		"server.host": "localhost", "server.admin_address": "off", "engine.block_size": "32", "engine.kv_cache_dtype": "q8_0", "engine.cpu_level": "portable",
 		"log.level": "debug", "api.heartbeat": "off", "log.format": "json", "model.path": "x.gguf",
+		"server.allowed_origins": "https://chat.example",
 	}
 	s := New()
 	for i := range s.table {

@@ -186,6 +186,19 @@ func bindList(p *[]string, item string) binding {
 	}
 }
 
+// bindNames is bindList for items that must look right.
+func bindNames(p *[]string, item string, ok func(string) bool) binding {
+	b := bindList(p, item)
+	set := b.set
+	b.set = func(s string) error {
+		if s != "" && !ok(s) {
+			return refused("is not accepted")
+		}
+		return set(s)
+	}
+	return b
+}
+
 // byteUnits are those of bindBytes, largest first so that show picks the
 // shortest exact form.
 var byteUnits = []struct {

@@ -6,11 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// httpMetrics are the request counters of the HTTP edge, under the names that
-// vLLM's instrumentation gives them.
+// httpMetrics are the series of the HTTP edge; the request counters have the
+// names that vLLM's instrumentation gives them.
 type httpMetrics struct {
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
+	requests     *prometheus.CounterVec
+	duration     *prometheus.HistogramVec
+	refusals     *prometheus.CounterVec
+	acceptErrors prometheus.Counter
+	turnedAway   prometheus.Counter
 }
 
 func newHTTPMetrics() httpMetrics {
@@ -24,11 +27,23 @@ func newHTTPMetrics() httpMetrics {
 			Help:    "Time from a request's arrival to its answer; of a stream, to its header.",
 			Buckets: []float64{.1, .5, 1},
 		}, []string{"handler", "method"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_http_refusals_total",
+			Help: "HTTP requests answered with an error, by status and error code.",
+		}, []string{"status", "code"}),
+		acceptErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_accept_errors_total",
+			Help: "Times that no connection could be accepted, such as for want of file descriptors; each is retried.",
+		}),
+		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_connections_turned_away_total",
+			Help: "Connections refused because there were as many as there may be.",
+		}),
 	}
 }
 
 func (h httpMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.requests, h.duration}
+	return []prometheus.Collector{h.requests, h.duration, h.refusals, h.acceptErrors, h.turnedAway}
 }
 
 // ObserveHTTP counts one answered request. route is the pattern that matched
@@ -36,4 +51,34 @@ func (h httpMetrics) collectors() []prometheus.Collector {
 func (m *Metrics) ObserveHTTP(route, method string, status int, seconds float64) {
 	m.http.requests.WithLabelValues(route, method, strconv.Itoa(status/100)+"xx").Inc()
 	m.http.duration.WithLabelValues(route, method).Observe(seconds)
+}
+
+// CountRefusal counts one request that was answered with an error. code is one
+// of the API's error codes, whose number is bounded.
+func (m *Metrics) CountRefusal(status int, code string) {
+	m.http.refusals.WithLabelValues(strconv.Itoa(status), code).Inc()
+}
+
+// CountAcceptError counts one failed accept.
+func (m *Metrics) CountAcceptError() { m.http.acceptErrors.Inc() }
+
+// CountTurnedAway counts one connection beyond the bound.
+func (m *Metrics) CountTurnedAway() { m.http.turnedAway.Inc() }
+
+// Connections is what the HTTP edge holds at one moment.
+type Connections struct {
+	Open      int   // connections
+	BodyBytes int64 // of request bodies in memory
+}
+
+// AddConnections publishes what read returns at each scrape.
+func (m *Metrics) AddConnections(read func() Connections) error {
+	return registerAll(m.registry, []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weir_connections_open", Help: "Open connections of the API.",
+		}, func() float64 { return float64(read().Open) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weir_request_body_bytes", Help: "Bytes of request bodies that arrive or are being read.",
+		}, func() float64 { return float64(read().BodyBytes) }),
+	})
 }

@@ -71,6 +71,12 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.CountFinish("stop")
 	model.CountDisconnect()
 	m.ObserveHTTP("/v1/completions", "POST", 200, 1.25)
+	m.CountRefusal(413, "request_too_large")
+	m.CountAcceptError()
+	m.CountTurnedAway()
+	if err := m.AddConnections(func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
+		t.Fatal(err)
+	}
 	m.CountPanic("handler")
 	got := scrape(t, m)
 

@@ -10,6 +10,8 @@ import (
 	"net/http/pprof"
 	"slices"
 	"strings"
+
+	"weir/api"
 )
 
 // Config is what the handlers of the second listener are made of.
@@ -17,6 +19,7 @@ type Config struct {
 	Metrics http.Handler                    // GET /metrics; nil: 404
 	Ready   func() (ready bool, why string) // GET /health and /ready; nil: always ready
 	Debug   map[string]func() any           // GET /debug/NAME: a snapshot as JSON
+	Access  api.Access                      // names to answer under, and pages that may call
 	Version string
 }
 
@@ -32,7 +35,9 @@ func New(c Config) http.Handler {
 		write(w, http.StatusOK, map[string]string{"version": c.Version})
 	})
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the command line is not shown: it may hold the API key", http.StatusNotFound)
+	})
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
@@ -43,7 +48,20 @@ func New(c Config) http.Handler {
 		})
 	}
 	mux.HandleFunc("GET /", c.index)
-	return mux
+	return c.guard(mux)
+}
+
+// guard keeps out web pages that reach this listener through a browser.
+func (c Config) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e := c.Access.Check(r.Method, r.Host, r.Header.Get("Origin")); e != nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(e.Status)
+			_, _ = w.Write(e.AppendJSON(nil)) // a broken peer is no news
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (c Config) ready(w http.ResponseWriter, _ *http.Request) {

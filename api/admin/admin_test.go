@@ -30,7 +30,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/debug/engine", true, 200, `"steps": 7`},
 		{"GET", "/debug/broken", true, 500, "encode snapshot"},
 		{"GET", "/debug/pprof/", true, 200, "goroutine"},
-		{"GET", "/debug/pprof/cmdline", true, 200, ""},
+		{"GET", "/debug/pprof/cmdline", true, 404, "may hold the API key"},
 		{"GET", "/debug/pprof/goroutine?debug=1", true, 200, "goroutine profile"},
 		{"GET", "/", true, 200, "/debug/engine\n"},
 		{"GET", "/v1/models", true, 404, "/metrics\n"},

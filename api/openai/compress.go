@@ -32,7 +32,7 @@ func compress(ctx *fasthttp.RequestCtx, minBytes int) {
 		return
 	}
 	h := &ctx.Response.Header
-	h.Set("Vary", "Accept-Encoding")
+	h.Add("Vary", "Accept-Encoding")
 	coding := pickCoding(string(ctx.Request.Header.Peek("Accept-Encoding")))
 	switch coding {
 	case "zstd":

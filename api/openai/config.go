@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"weir/tokenizer"
@@ -24,6 +25,7 @@ type Config struct {
 	Version string             `yaml:"-"` // of the program, for /version
 	Counter *tokenizer.Counter `yaml:"-"` // counts for OpenAI-family model names in /tokenize; nil: none
 	Hooks   Hooks              `yaml:"-"`
+	Metrics http.Handler       `yaml:"-"` // GET /metrics, with the key; nil: not served
 }
 
 // Heartbeat is how a stream shows that it lives while nothing is generated.

@@ -25,24 +25,27 @@ func (c *call) health() *api.Error {
 	return nil
 }
 
-// ready is 200 only while every model can take requests.
-func (c *call) ready() *api.Error {
-	s := c.server
-	status := "ready"
+// Ready reports whether every model can take requests, and why not.
+func (s *Server) Ready() (ready bool, why string) {
 	set := s.models.Load()
 	switch {
 	case s.running.isDraining():
-		status = "draining"
+		return false, "draining"
 	case set == nil:
-		status = "loading"
+		return false, "loading"
 	case !set.ready():
-		status = "engine not ready"
+		return false, "engine not ready"
 	}
+	return true, "ready"
+}
+
+func (c *call) ready() *api.Error {
 	code := statusOK
-	if status != "ready" {
+	ready, why := c.server.Ready()
+	if !ready {
 		code = http.StatusServiceUnavailable
 	}
-	api.WriteJSON(c.ctx, code, statusJSON{status})
+	api.WriteJSON(c.ctx, code, statusJSON{why})
 	return nil
 }
 

@@ -25,6 +25,8 @@ type Hooks struct {
 	// OnResponse: any request was answered; for a stream, its header is out.
 	// route is a pattern of this package's route list, or "other".
 	OnResponse func(route, method string, status int, took time.Duration)
+	// OnRefused: a request was answered with an error, by whichever part.
+	OnRefused func(Refusal)
 	// OnDisconnect: the client hung up on a running request.
 	OnDisconnect func(model string)
 	// OnPanic: a bug was caught at a boundary ("handler", "stream").
@@ -58,4 +60,14 @@ type RequestFinish struct {
 	FirstToken   time.Time
 	LastToken    time.Time
 	Finished     time.Time
+}
+
+// Refusal describes a request that got an error for an answer.
+type Refusal struct {
+	ID     string // as sent back in x-request-id
+	Route  string // a pattern of this package's route list, or "other"
+	Method string
+	Remote string // address of the peer
+	Status int    // HTTP status
+	Code   string // of the error object
 }

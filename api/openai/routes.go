@@ -2,6 +2,7 @@ package openai
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ const (
 	routeHealth      = "/health"
 	routeReady       = "/ready"
 	routeVersion     = "/version"
+	routeMetrics     = "/metrics"
 	routeOther       = "other" // no route; a label for hooks
 )
 
@@ -35,7 +37,7 @@ type route struct {
 }
 
 func (s *Server) routeTable() []route {
-	return []route{
+	table := []route{
 		{routeChat, http.MethodPost, false, (*call).chatCompletions},
 		{routeCompletions, http.MethodPost, false, (*call).completions},
 		{routeModels, http.MethodGet, false, (*call).listModels},
@@ -47,10 +49,86 @@ func (s *Server) routeTable() []route {
 		{routeReady, http.MethodGet, true, (*call).ready},
 		{routeVersion, http.MethodGet, true, (*call).version},
 	}
+	if s.config.Metrics != nil {
+		table = append(table, route{routeMetrics, http.MethodGet, false, (*call).metrics})
+	}
+	return table
+}
+
+// head is what the head of a request decides, before its body is read.
+type head struct {
+	route  route
+	rest   string // of the path, behind the route's prefix
+	tenant string
+	fault  *api.Error // nil: it passes
+}
+
+// readHead finds the route and checks the key. Who has none is not told what
+// there is.
+func (s *Server) readHead(h *fasthttp.RequestHeader) head {
+	path := requestPath(h.RequestURI())
+	rt, rest, found := s.find(path)
+	tenant, known := s.keys.tenant(h.Peek("Authorization"))
+	hd := head{route: rt, rest: rest}
+	switch method := methodName(h); {
+	case !known && !(found && rt.open):
+		hd.fault = invalidKey()
+	case !found:
+		hd.fault = s.noRoute(path)
+	case !slices.Contains(rt.methods(), method):
+		hd.fault = methodNotAllowed(method, rt)
+	case !rt.open:
+		hd.tenant = tenant
+	}
+	return hd
+}
+
+// explain adds the header field that the refusal's status asks for.
+func (hd *head) explain(h *fasthttp.ResponseHeader) {
+	switch hd.fault.Status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	case http.StatusMethodNotAllowed:
+		h.Set("Allow", hd.route.allow())
+	}
+}
+
+// requestPath is the decoded path of a request's target, without a slash at
+// its end. It is not normalised: a path with // or .. in it matches no route,
+// since a proxy in front may have checked another one.
+func requestPath(target []byte) string {
+	path, _, _ := strings.Cut(string(target), "?")
+	if !strings.HasPrefix(path, "/") { // absolute form
+		if _, rest, absolute := strings.Cut(path, "://"); absolute {
+			_, path, _ = strings.Cut(rest, "/")
+			path = "/" + path
+		}
+	}
+	decoded, err := url.PathUnescape(path)
+	if err != nil {
+		return path
+	}
+	if len(decoded) > 1 {
+		decoded = strings.TrimSuffix(decoded, "/")
+	}
+	return decoded
+}
+
+// isNormal is false for paths that normalising would change.
+func isNormal(path string) bool {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
 }
 
 // find returns the route of a decoded path, and what is behind its prefix.
 func (s *Server) find(path string) (rt route, rest string, found bool) {
+	if !isNormal(path) {
+		return route{pattern: routeOther}, "", false
+	}
 	for _, rt := range s.routes {
 		prefix, takesRest := strings.CutSuffix(rt.pattern, "{id}")
 		switch {
@@ -68,10 +146,6 @@ func (rt *route) methods() []string {
 		return []string{http.MethodGet, http.MethodHead}
 	}
 	return []string{rt.method}
-}
-
-func (rt *route) allows(ctx *fasthttp.RequestCtx) bool {
-	return slices.Contains(rt.methods(), string(ctx.Method()))
 }
 
 func (rt *route) allow() string { return strings.Join(rt.methods(), ", ") }

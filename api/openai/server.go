@@ -40,10 +40,25 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
+// Takes reports whether the head of a request lets it pass.
+func (s *Server) Takes(h *fasthttp.RequestHeader) bool { return s.readHead(h).fault == nil }
+
 // Handle answers one request.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	arrived := time.Now()
-	pattern := s.dispatch(ctx, arrived)
+	hd := s.readHead(&ctx.Request.Header)
+	c := &call{server: s, ctx: ctx, rest: hd.rest, tenant: hd.tenant, arrived: arrived}
+	c.identify()
+	fault := hd.fault
+	if fault == nil {
+		fault = hd.route.serve(c)
+	} else {
+		hd.explain(&ctx.Response.Header)
+	}
+	if fault != nil {
+		fault.Write(ctx)
+		s.refused(ctx, hd.route.pattern, fault)
+	}
 	if s.running.isDraining() {
 		ctx.SetConnectionClose()
 	}
@@ -51,37 +66,28 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 		compress(ctx, s.config.CompressMinBytes)
 	}
 	if h := s.config.Hooks.OnResponse; h != nil {
-		h(pattern, methodName(ctx), ctx.Response.StatusCode(), time.Since(arrived))
+		h(hd.route.pattern, methodName(&ctx.Request.Header), ctx.Response.StatusCode(), time.Since(arrived))
 	}
 }
 
-// dispatch runs the route of a request and returns its pattern.
-func (s *Server) dispatch(ctx *fasthttp.RequestCtx, arrived time.Time) string {
-	rt, rest, found := s.find(string(ctx.Path()))
-	c := &call{server: s, ctx: ctx, rest: rest, arrived: arrived}
+// Refused is told of a request that the edge below refused.
+func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
+	c := &call{server: s, ctx: ctx}
 	c.identify()
-	switch key, ok := s.keys.tenant(ctx.Request.Header.Peek("Authorization")); {
-	case found && rt.open:
-	case !ok:
-		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
-		invalidKey().Write(ctx)
-		return rt.pattern
-	default:
-		c.tenant = key
+	rt, _, _ := s.find(requestPath(ctx.Request.Header.RequestURI()))
+	s.refused(ctx, rt.pattern, fault)
+	if h := s.config.Hooks.OnResponse; h != nil {
+		h(rt.pattern, methodName(&ctx.Request.Header), fault.Status, 0)
 	}
-	if !found {
-		s.noRoute(string(ctx.Path())).Write(ctx)
-		return rt.pattern
+}
+
+func (s *Server) refused(ctx *fasthttp.RequestCtx, pattern string, fault *api.Error) {
+	if h := s.config.Hooks.OnRefused; h != nil && fault.Status != statusHungUp {
+		h(Refusal{
+			ID: string(ctx.Response.Header.Peek("X-Request-Id")), Route: pattern, Method: methodName(&ctx.Request.Header),
+			Remote: ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
+		})
 	}
-	if !rt.allows(ctx) {
-		ctx.Response.Header.Set("Allow", rt.allow())
-		methodNotAllowed(methodName(ctx), rt).Write(ctx)
-		return rt.pattern
-	}
-	if err := rt.serve(c); err != nil {
-		err.Write(ctx)
-	}
-	return rt.pattern
 }
 
 // Drain stops admission, waits for running generations until ctx ends and
@@ -187,6 +193,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created = c.tenant, c.arrived, c.arrived.Unix()
+	api.ReleaseBody(c.ctx)
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	warn(c.ctx, j.params.notes)
@@ -249,8 +256,8 @@ func (c *call) headerNumber(name string) int64 {
 }
 
 // methodName is a method that may be a metric's label.
-func methodName(ctx *fasthttp.RequestCtx) string {
-	switch m := string(ctx.Method()); m {
+func methodName(h *fasthttp.RequestHeader) string {
+	switch m := string(h.Method()); m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
 		http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
 		return m

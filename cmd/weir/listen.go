@@ -22,6 +22,12 @@ func listen(address, remedy string) (net.Listener, error) {
 	return nil, fmt.Errorf("listen on %s: %w; %s", address, err, remedy)
 }
 
+// isLoopback reports whether only this machine reaches a listener.
+func isLoopback(ln net.Listener) bool {
+	a, ok := ln.Addr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
 // baseURL is where a client on this machine reaches a listener.
 func baseURL(ln net.Listener) string {
 	host, port, err := net.SplitHostPort(ln.Addr().String())

@@ -14,7 +14,7 @@ import (
 
 // hooks joins what the edge reports to metrics and log. The log carries ids,
 // counts and durations, never text of a request.
-func hooks(m *telemetry.Metrics, log *zap.Logger) openai.Hooks {
+func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals) openai.Hooks {
 	return openai.Hooks{
 		OnFirstToken: func(model string, since time.Duration) {
 			m.Model(model).ObserveFirstToken(since.Seconds())
@@ -28,6 +28,10 @@ func hooks(m *telemetry.Metrics, log *zap.Logger) openai.Hooks {
 		},
 		OnResponse: func(route, method string, status int, took time.Duration) {
 			m.ObserveHTTP(route, method, status, took.Seconds())
+		},
+		OnRefused: func(r openai.Refusal) {
+			m.CountRefusal(r.Status, r.Code)
+			refused.add(r)
 		},
 		OnDisconnect: func(model string) { m.Model(model).CountDisconnect() },
 		OnPanic: func(where string, value any, stack []byte) {

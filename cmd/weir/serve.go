@@ -81,6 +81,7 @@ type server struct {
 	admin    *http.Server
 	second   net.Listener // nil: off
 	compute  *pool.Pool   // of the process, shared by its engines
+	refusals *refusals
 	engine   atomic.Pointer[llm.Engine]
 	failed   chan error // a listener's end that nobody asked for
 }
@@ -134,21 +135,63 @@ func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
 	if s.metrics, err = telemetry.NewMetrics(b); err != nil {
 		return nil, err
 	}
-	edge := c.API
-	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log)
-	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
-	if s.edge, err = openai.New(edge); err != nil {
+	if err := s.bind(); err != nil {
 		return nil, err
 	}
-	s.http = api.New(c.HTTP, s.edge)
-	s.admin = &http.Server{
-		Handler: admin.New(admin.Config{
-			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version,
-			Debug: map[string]func() any{"engine": s.debugEngine},
-		}),
-		ReadHeaderTimeout: c.HTTP.ReadTimeout,
+	if err := s.build(b); err != nil {
+		return nil, errors.Join(err, s.unbind())
 	}
-	return s, s.bind()
+	return s, nil
+}
+
+// build makes what answers on the bound ports.
+func (s *server) build(b telemetry.Build) error {
+	c := s.config
+	s.refusals = newRefusals(s.log)
+	edge := c.API
+	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log, s.refusals)
+	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
+	if c.Server.APIMetrics {
+		edge.Metrics = s.metrics.Handler()
+	}
+	var err error
+	if s.edge, err = openai.New(edge); err != nil {
+		return err
+	}
+	files := descriptors(c.HTTP.MaxConnections)
+	files.log(s.log)
+	s.http = api.New(s.connections(files), s.edge)
+	if s.second != nil {
+		access := c.HTTP.Access
+		access.Loopback = isLoopback(s.second)
+		s.second = admin.Limit(s.second, files.admin)
+		s.admin = newAdmin(c.HTTP, admin.Config{
+			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access,
+			Debug: map[string]func() any{"engine": s.debugEngine},
+		})
+	}
+	return s.metrics.AddConnections(func() telemetry.Connections {
+		st := s.http.Stats()
+		return telemetry.Connections{Open: st.Connections, BodyBytes: st.BodyBytes}
+	})
+}
+
+// connections is the edge's configuration on the listener that was bound.
+func (s *server) connections(f files) api.Config {
+	c := s.config.HTTP
+	c.MaxConnections, c.Hooks = f.connections, edgeHooks(s.metrics, s.log)
+	c.Access.Loopback = isLoopback(s.listener)
+	if !c.Access.Loopback && len(c.Access.Hosts) == 0 && len(s.config.API.APIKeys) == 0 {
+		s.log.Warn("no key is asked and every Host name is answered: a web page can reach this server by DNS rebinding; " +
+			"--api-key or --allowed-hosts prevents that")
+	}
+	return c
+}
+
+func newAdmin(c api.Config, what admin.Config) *http.Server {
+	return &http.Server{
+		Handler: admin.New(what), ReadHeaderTimeout: c.ReadTimeout, IdleTimeout: c.IdleTimeout, MaxHeaderBytes: c.MaxHeaderBytes,
+	}
 }
 
 // bind takes both ports, or none.
@@ -162,9 +205,17 @@ func (s *server) bind() error {
 	}
 	s.second, err = listen(s.config.Server.AdminAddress, "choose another with --admin-address, or --admin-address off for none")
 	if err != nil {
-		return errors.Join(err, s.listener.Close())
+		return errors.Join(err, s.unbind())
 	}
 	return nil
+}
+
+func (s *server) unbind() error {
+	err := s.listener.Close()
+	if s.second != nil {
+		err = errors.Join(err, s.second.Close())
+	}
+	return err
 }
 
 // listen starts answering on both ports, before there is a model.
@@ -259,14 +310,14 @@ func (s *server) open(m *model) error {
 	return block.print(s.out)
 }
 
-// ready is what the second listener reports.
+// ready is what the second listener reports: what the API's own /ready says,
+// and in the engine's words where the engine is why.
 func (s *server) ready() (ready bool, why string) {
-	e := s.engine.Load()
-	if e == nil {
-		return false, "the model is loading"
+	ready, why = s.edge.Ready()
+	if e := s.engine.Load(); !ready && e != nil {
+		why = cmp.Or(e.NotReady(), why)
 	}
-	why = e.NotReady()
-	return why == "", why
+	return ready, why
 }
 
 func (s *server) debugEngine() any {
@@ -307,5 +358,6 @@ func (s *server) shutdown(timeout time.Duration) error {
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())
 	}
+	s.refusals.flush()
 	return errors.Join(errs...)
 }

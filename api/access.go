@@ -1,0 +1,86 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Access says under which names a listener answers and which web pages may
+// call it. It keeps pages out that a browser on this machine has open: by DNS
+// rebinding such a page reaches a listener on loopback under the page's own
+// name, and by plain cross-site requests under ours.
+//
+// The zero value answers under every name, and takes state-changing requests
+// from pages of the same origin only.
+type Access struct {
+	Loopback bool     // the listener is bound to loopback: names other than localhost must be in Hosts
+	Hosts    []string // names to answer under; "*" is every name
+	Origins  []string // of web pages that may call, such as https://chat.example; "*" is every page
+}
+
+// Any, in a list of Access, stands for everything.
+const anyName = "*"
+
+// Check refuses a request for its Host and Origin headers; nil lets it pass.
+// Without a Host (HTTP/1.0) or an Origin there is nothing to check: browsers
+// send both.
+func (a *Access) Check(method, host, origin string) *Error {
+	if host != "" && !a.answersTo(host) {
+		return &Error{Status: http.StatusForbidden, Type: TypeInvalidRequest, Code: "host_not_allowed",
+			Message: fmt.Sprintf("this server does not answer to the name %.80q; call it as localhost or by its address, or start it with --allowed-hosts NAME",
+				hostName(host))}
+	}
+	if origin != "" && changesState(method) && !a.takesOrigin(origin, host) {
+		return &Error{Status: http.StatusForbidden, Type: TypeInvalidRequest, Code: "origin_not_allowed",
+			Message: fmt.Sprintf("pages from %.80q may not call this server; start it with --allowed-origins ORIGIN to let them", origin)}
+	}
+	return nil
+}
+
+// answersTo: IP literals always pass, since rebinding needs a name.
+func (a *Access) answersTo(host string) bool {
+	if !a.Loopback && len(a.Hosts) == 0 {
+		return true
+	}
+	name := hostName(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") || isAddress(name) {
+		return true
+	}
+	return slices.ContainsFunc(a.Hosts, func(h string) bool { return h == anyName || strings.EqualFold(h, name) })
+}
+
+// takesOrigin: same origin means that the page came from this very server,
+// whatever scheme a proxy in front speaks.
+func (a *Access) takesOrigin(origin, host string) bool {
+	if a.listsOrigin(origin) {
+		return true
+	}
+	_, authority, _ := strings.Cut(origin, "://")
+	return authority != "" && strings.EqualFold(authority, host)
+}
+
+func (a *Access) listsOrigin(origin string) bool {
+	return slices.ContainsFunc(a.Origins, func(o string) bool { return o == anyName || strings.EqualFold(o, origin) })
+}
+
+func changesState(method string) bool {
+	return method != http.MethodGet && method != http.MethodHead && method != http.MethodOptions
+}
+
+// hostName is a Host header without port, brackets and the root's dot.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+func isAddress(name string) bool {
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	firstBodyBytes = 4 << 10  // what a body's buffer begins with; it doubles as bytes arrive
+	smallBodyBytes = 64 << 10 // bodies up to here may take the budget's last quarter
+)
+
+// budget is the memory that request bodies of all connections may hold.
+// A body that finds it spent is refused rather than made to wait: bodies that
+// are half there would hold their part and wait for one another. The last
+// quarter is kept for small bodies, so that uploads cannot keep out chats.
+type budget struct {
+	total int64
+	used  atomic.Int64
+}
+
+func (b *budget) take(n, bodyBytes int64) bool {
+	limit := b.total
+	if bodyBytes > smallBodyBytes {
+		limit -= limit / 4
+	}
+	if b.used.Add(n) > limit {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *budget) give(n int64) { b.used.Add(-n) }
+
+// readBody takes in the body of a request, at most MaxRequestBytes of it. The
+// buffer grows with the bytes that came, not with those that were promised,
+// and is left to the garbage collector at the end: a pool would keep the
+// largest ones. Where readBody fails, the connection must be closed.
+func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
+	stream := ctx.RequestBodyStream()
+	if stream == nil {
+		return nil
+	}
+	declared := ctx.Request.Header.ContentLength()
+	most := s.config.MaxRequestBytes + 1 // one more tells that a chunked body is too large
+	if declared >= 0 {
+		most = declared
+	}
+	var body []byte
+	for {
+		if len(body) == cap(body) && len(body) < most {
+			var fault *Error
+			if body, fault = s.grow(ctx, body, min(most, max(firstBodyBytes, 2*cap(body)))); fault != nil {
+				return fault
+			}
+		}
+		n, err := stream.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case len(body) > s.config.MaxRequestBytes:
+			return s.tooLarge()
+		case errors.Is(err, io.EOF) && len(body) < declared:
+			return unreadable(io.ErrUnexpectedEOF)
+		case errors.Is(err, io.EOF):
+			ctx.Request.SetBodyRaw(body)
+			return nil
+		case err != nil:
+			return unreadable(err)
+		}
+	}
+}
+
+// grow moves a body into a larger buffer, if the budget has room for it.
+func (s *Server) grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, *Error) {
+	c := connOf(ctx)
+	if !c.charge(int64(size)) {
+		return nil, &Error{Status: fasthttp.StatusServiceUnavailable, Type: TypeUnavailable, Code: "server_is_overloaded",
+			Message: "the server holds as many bytes of request bodies as it may (--http-body-memory-bytes); retry, or send less at once", RetryAfter: time.Second}
+	}
+	grown := make([]byte, len(body), size)
+	copy(grown, body)
+	c.refund(int64(cap(body)))
+	return grown, nil
+}
+
+// ReleaseBody lets go of the body of a request that has been understood. A
+// handler that runs for long calls it as soon as it can; what it took out of
+// the body stays valid. At the end of Handle it is called in any case.
+func ReleaseBody(ctx *fasthttp.RequestCtx) {
+	ctx.Request.ResetBody()
+	connOf(ctx).settle()
+}
+
+// unreadable is the refusal of a request that broke off or is no HTTP.
+func unreadable(err error) *Error {
+	e := &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
+		Message: "the bytes on this connection are not a valid HTTP/1.1 request"}
+	var small *fasthttp.ErrSmallBuffer
+	switch {
+	case errors.As(err, &small):
+		e.Status, e.Code = fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large"
+		e.Message = "request line and header fields are larger than this server takes (--http-max-header-bytes)"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		e.Message = "the request body ended before its length"
+	case isTimeout(err):
+		e.Status, e.Code = fasthttp.StatusRequestTimeout, "request_timeout"
+		e.Message = "the request did not arrive in time (--http-read-timeout)"
+	}
+	return e
+}

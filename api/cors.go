@@ -1,0 +1,77 @@
+package api
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Cross-origin resource sharing: what a browser wants to hear before a page
+// of another origin may read an answer. Without Access.Origins nothing of it
+// is sent.
+
+// exposedHeaders are those of our answers that a page may read beside the few
+// that every page may.
+var exposedHeaders = strings.Join([]string{
+	"Retry-After", "Retry-After-Ms", "X-Request-Id", "X-Should-Retry", "X-Weir-Warnings",
+	"X-RateLimit-Limit-Requests", "X-RateLimit-Limit-Tokens", "X-RateLimit-Remaining-Requests",
+	"X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens",
+}, ", ")
+
+// share lets the page that sent a request read the answer, if it is listed.
+func (a *Access) share(ctx *fasthttp.RequestCtx) {
+	if len(a.Origins) == 0 {
+		return
+	}
+	h := &ctx.Response.Header
+	allowed := anyName
+	if !slices.Contains(a.Origins, anyName) {
+		h.Add(fasthttp.HeaderVary, "Origin") // caches must not give one page's answer to another
+		allowed = string(ctx.Request.Header.Peek(fasthttp.HeaderOrigin))
+		if allowed == "" || !a.listsOrigin(allowed) {
+			return
+		}
+	}
+	h.Set(fasthttp.HeaderAccessControlAllowOrigin, allowed)
+	h.Set(fasthttp.HeaderAccessControlExposeHeaders, exposedHeaders)
+}
+
+// preflight answers a browser's question whether a page may send a request.
+// The question never carries a key. Which paths and methods there are is left
+// to the request itself: its refusal can then be read, too.
+func (a *Access) preflight(ctx *fasthttp.RequestCtx) bool {
+	asked := &ctx.Request.Header
+	origin := string(asked.Peek(fasthttp.HeaderOrigin))
+	if len(a.Origins) == 0 || !ctx.IsOptions() || origin == "" || len(asked.Peek(fasthttp.HeaderAccessControlRequestMethod)) == 0 {
+		return false
+	}
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+	if !a.listsOrigin(origin) {
+		return true // without the headers below the browser refuses, and says so to the page's author
+	}
+	h.Set(fasthttp.HeaderAccessControlAllowMethods, "GET, HEAD, POST, OPTIONS")
+	h.Set(fasthttp.HeaderAccessControlMaxAge, "600")
+	h.Add(fasthttp.HeaderVary, "Access-Control-Request-Headers")
+	if names := asked.Peek(fasthttp.HeaderAccessControlRequestHeaders); isHeaderList(names) {
+		h.SetBytesV(fasthttp.HeaderAccessControlAllowHeaders, names) // SDKs send many of their own
+	}
+	if string(asked.Peek("Access-Control-Request-Private-Network")) == "true" {
+		h.Set("Access-Control-Allow-Private-Network", "true")
+	}
+	return true
+}
+
+const maxHeaderListBytes = 2 << 10
+
+// isHeaderList tells lists of field names, which may be sent back.
+func isHeaderList(list []byte) bool {
+	for _, c := range list {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+		if !letter && !strings.ContainsRune("-_, ", rune(c)) {
+			return false
+		}
+	}
+	return len(list) > 0 && len(list) <= maxHeaderListBytes
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// fasthttp calls headerReceived when a request's header is there, and reads
+// the body behind it unless the header asks for 100-continue. For a request
+// that its head alone gets refused, headerReceived therefore pretends that the
+// client asked: then expect answers, and not one byte of the body is read.
+
+// headerReceived decides whether the body of a request is worth reading.
+func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	asked := h.Peek(fasthttp.HeaderExpect)
+	switch {
+	case announcesBody(h) && !s.takes(h), h.IsHTTP11() && bytes.EqualFold(asked, []byte("100-continue")):
+		h.Set(fasthttp.HeaderExpect, "100-continue")
+	case len(asked) > 0:
+		h.Del(fasthttp.HeaderExpect) // HTTP/1.0 knows no 1xx responses, and other expectations do not exist
+	}
+	return fasthttp.RequestConfig{}
+}
+
+// expect answers requests that are refused by their head; for the others it
+// says that the body may come.
+func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+	if s.takes(&ctx.Request.Header) {
+		return fasthttp.StatusContinue
+	}
+	s.handle(ctx)
+	linger(ctx)
+	return ctx.Response.StatusCode()
+}
+
+func (s *Server) takes(h *fasthttp.RequestHeader) bool {
+	return s.refusal(h) == nil && s.handler.Takes(h)
+}
+
+func announcesBody(h *fasthttp.RequestHeader) bool {
+	n := h.ContentLength()
+	return n > 0 || n == chunkedLength
+}
+
+// chunkedLength is fasthttp's content length of a chunked body.
+const chunkedLength = -1
+
+// refusal is what the head of a request gets it refused for, whatever the
+// handler thinks of it; nil is nothing.
+func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
+	version := string(h.Protocol())
+	switch {
+	case version != "HTTP/1.1" && version != "HTTP/1.0":
+		return &Error{Status: fasthttp.StatusHTTPVersionNotSupported, Type: TypeInvalidRequest, Code: "http_version_not_supported",
+			Message: fmt.Sprintf("this server does not speak %.16q; use HTTP/1.1", version)}
+	case ambiguous(h):
+		return &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
+			Message: "the request's length can be read in two ways; send one Content-Length or one Transfer-Encoding, and no folded header lines"}
+	case version == "HTTP/1.1" && len(h.Host()) == 0:
+		return &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
+			Message: "the request has no Host header, which HTTP/1.1 asks for"}
+	}
+	if e := s.config.Access.checkHead(h); e != nil {
+		return e
+	}
+	if n := h.ContentLength(); n > s.config.MaxRequestBytes {
+		return s.tooLarge()
+	}
+	return nil
+}
+
+func (s *Server) tooLarge() *Error {
+	return &Error{Status: fasthttp.StatusRequestEntityTooLarge, Type: TypeInvalidRequest, Code: "request_too_large",
+		Message: fmt.Sprintf("the request body is larger than the %d bytes that this server takes (--http-max-request-bytes)", s.config.MaxRequestBytes)}
+}
+
+// ambiguous tells requests whose end a proxy in front may see elsewhere than
+// fasthttp does: a length beside a transfer coding (RFC 9112, 6.3: such a
+// connection must not be kept), and folded header lines (5.2: refuse them).
+// The parser itself refuses the other known forms; the tests have a corpus.
+func ambiguous(h *fasthttp.RequestHeader) bool {
+	length, coding := false, false
+	for line := range bytes.Lines(h.RawHeaders()) {
+		if line[0] == ' ' || line[0] == '\t' {
+			return true
+		}
+		name, _, _ := bytes.Cut(line, []byte{':'})
+		length = length || bytes.EqualFold(name, []byte("Content-Length"))
+		coding = coding || bytes.EqualFold(name, []byte("Transfer-Encoding"))
+	}
+	return length && coding
+}
+
+// checkHead applies Check to a request's header, and to the authority of a
+// target in absolute form, which outranks the Host header (RFC 9112, 3.2.2).
+func (a *Access) checkHead(h *fasthttp.RequestHeader) *Error {
+	method, origin := string(h.Method()), string(h.Peek(fasthttp.HeaderOrigin))
+	if target := string(h.RequestURI()); !strings.HasPrefix(target, "/") {
+		if _, rest, absolute := strings.Cut(target, "://"); absolute {
+			authority, _, _ := strings.Cut(rest, "/")
+			if e := a.Check(method, authority, ""); e != nil {
+				return e
+			}
+		}
+	}
+	return a.Check(method, string(h.Host()), origin)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"syscall"
+
+	"go.uber.org/zap"
+)
+
+// files says how the process's file descriptors are shared out. Without a
+// bound below the limit, a flood of connections takes the descriptors that
+// log files, the second listener and model files need.
+type files struct {
+	limit       int // of the process; 0 is unknown
+	asked       int // connections that the configuration allows
+	connections int // of the API
+	admin       int // of the second listener
+}
+
+const (
+	leastSpareFiles = 32
+	mostSpareFiles  = 256
+	mostAdmin       = 32
+)
+
+// descriptors shares out what RLIMIT_NOFILE allows. Go itself has raised the
+// soft limit to the hard one when the process began.
+func descriptors(maxConnections int) files {
+	f := files{asked: maxConnections, connections: maxConnections, admin: mostAdmin}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return f
+	}
+	return f.within(int(min(uint64(limit.Cur), 1<<30))) //nolint:unconvert // the field is signed on some systems
+}
+
+// within keeps a quarter of the descriptors, within bounds, for everything
+// but the API's connections; an eighth of that is for the second listener's.
+func (f files) within(limit int) files {
+	spare := min(max(limit/4, leastSpareFiles), mostSpareFiles)
+	f.limit = limit
+	f.admin = min(max(spare/8, 2), mostAdmin)
+	f.connections = max(1, min(f.asked, limit-spare))
+	return f
+}
+
+func (f files) log(log *zap.Logger) {
+	fields := []zap.Field{zap.Int("connections", f.connections), zap.Int("max_connections", f.asked), zap.Int("open_files_limit", f.limit)}
+	switch {
+	case f.limit > 0 && f.limit < 2*leastSpareFiles:
+		log.Warn("the limit on open files is too low to serve well; raise it (ulimit -n)", fields...)
+	case f.connections < f.asked:
+		log.Info("connections are bounded by the limit on open files; raise it (ulimit -n) for more", fields...)
+	default:
+		log.Debug("connections are bounded by the configuration", fields...)
+	}
+}

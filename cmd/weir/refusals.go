@@ -1,0 +1,93 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api"
+	"weir/api/openai"
+	"weir/telemetry"
+)
+
+// refusalsEvery is how often refused requests are summed up in the log.
+const refusalsEvery = time.Minute
+
+// refusals writes every refused request at level debug, and at level info one
+// line a minute with how many there were of each code. A minute begins with
+// its first refusal, so a quiet server writes nothing.
+type refusals struct {
+	log *zap.Logger
+
+	mu    sync.Mutex
+	codes map[string]int
+	timer *time.Timer // nil: nothing to sum up
+}
+
+func newRefusals(log *zap.Logger) *refusals { return &refusals{log: log, codes: make(map[string]int)} }
+
+func (r *refusals) add(f openai.Refusal) {
+	r.log.Debug("request refused", zap.String("id", f.ID), zap.String("route", f.Route), zap.String("method", f.Method),
+		zap.Int("status", f.Status), zap.String("code", f.Code), zap.String("remote", f.Remote))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.codes[f.Code]++
+	if r.timer == nil {
+		r.timer = time.AfterFunc(refusalsEvery, r.flush)
+	}
+}
+
+// flush writes what has been counted.
+func (r *refusals) flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer == nil {
+		return
+	}
+	r.timer.Stop()
+	r.log.Info("requests refused", zap.Any("by_code", r.codes))
+	r.timer, r.codes = nil, make(map[string]int)
+}
+
+// quietly passes one call in a while.
+type quietly struct {
+	mu    sync.Mutex
+	every time.Duration
+	last  time.Time
+	held  int // calls since then
+}
+
+// do calls f with the number of calls that were held back, or counts this one.
+func (q *quietly) do(f func(held int)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now := time.Now(); now.Sub(q.last) >= q.every {
+		f(q.held)
+		q.last, q.held = now, 0
+		return
+	}
+	q.held++
+}
+
+// troubleEvery spares the log a line per connection of a flood.
+const troubleEvery = 10 * time.Second
+
+// edgeHooks joins trouble with connections to metrics and log.
+func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
+	failed, turned := &quietly{every: troubleEvery}, &quietly{every: troubleEvery}
+	return api.Hooks{
+		OnAcceptError: func(err error, pause time.Duration) {
+			m.CountAcceptError()
+			failed.do(func(held int) {
+				log.Error("no connection can be accepted; trying again", zap.Error(err), zap.Duration("pause", pause), zap.Int("times_before", held))
+			})
+		},
+		OnTurnedAway: func() {
+			m.CountTurnedAway()
+			turned.do(func(held int) {
+				log.Warn("a connection was refused: there are as many as there may be", zap.Int("times_before", held))
+			})
+		},
+	}
+}
