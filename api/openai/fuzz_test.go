@@ -1,9 +1,12 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
@@ -42,6 +45,13 @@ func (c checker) check(r *inference.Request) error {
 		return errors.New("wrong logprobs")
 	}
 	ids := append(append([]inference.TokenID(nil), r.Prompt...), r.StopTokens...)
+	ids = append(ids, s.AllowedTokens...)
+	for _, word := range s.BadWords {
+		if len(word) == 0 {
+			return errors.New("an empty bad word")
+		}
+		ids = append(ids, word...)
+	}
 	for _, b := range s.LogitBias {
 		ids = append(ids, b.ID)
 	}
@@ -55,16 +65,29 @@ func (c checker) check(r *inference.Request) error {
 
 // fuzzBodies answers bodies without a connection. Each must be refused with a
 // well-formed 4xx, or reach the backend, which answers 503, as a sound
-// request. Panics fail by themselves.
+// request; what a strict server takes the other takes without a word. Panics
+// fail by themselves.
 func fuzzBodies(f *testing.F, path string) {
-	s := newServer(f, DefaultConfig(), &fakeBackend{})
-	m := testModel(f, &fakeBackend{tok: mustTokenizer(f)})
-	m.Backend = checker{m.Tokenizer.Size()}
-	if err := s.SetModels(m); err != nil {
-		f.Fatal(err)
+	tok := mustTokenizer(f)
+	serve := func(strict bool) *Server {
+		c := DefaultConfig()
+		c.Strict = strict
+		s := newServer(f, c, &fakeBackend{})
+		m := testModel(f, &fakeBackend{tok: tok})
+		m.Backend = checker{tok.Size()}
+		if err := s.SetModels(m); err != nil {
+			f.Fatal(err)
+		}
+		return s
 	}
+	plain, strict := serve(false), serve(true)
 	for _, tc := range refused {
 		if tc.path == path && len(tc.body) < 2000 {
+			f.Add([]byte(tc.body))
+		}
+	}
+	for _, tc := range ignored {
+		if tc.path == path {
 			f.Add([]byte(tc.body))
 		}
 	}
@@ -73,28 +96,81 @@ func fuzzBodies(f *testing.F, path string) {
 			f.Add([]byte(tc.body))
 		}
 	}
+	for _, fields := range []string{
+		`"bad_words":["a"," the"],"allowed_token_ids":[5,6],"priority":-3`, `"truncate_prompt_tokens":1,"max_tokens":-1`,
+		`"n_predict":1e3,"repeat_penalty":1.5`, `"reasoning_effort":"none","chat_template_kwargs":{"a":[]}`, `"max_tokens":90071992547409930e-4,"n":1.0`,
+	} {
+		f.Add([]byte(chatWith(fields)))
+		f.Add([]byte("\ufeff" + textWith(fields)))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) > 1<<16 {
 			return
 		}
-		var ctx fasthttp.RequestCtx
-		ctx.Init(&fasthttp.Request{}, nil, nil)
-		ctx.Request.Header.SetMethod("POST")
-		ctx.Request.Header.SetContentType("application/json")
-		ctx.Request.SetRequestURI(path)
-		ctx.Request.SetBody(body)
-		s.Handle(&ctx)
-		status := ctx.Response.StatusCode()
-		answer := string(ctx.Response.Body())
-		if !json.Valid([]byte(answer)) {
-			t.Fatalf("%q got %d and no JSON: %q", body, status, answer)
+		status, warnings := handled(t, plain, path, body)
+		strictly, _ := handled(t, strict, path, body)
+		if strictly == 503 && (status != 503 || strings.Contains(warnings, "ignored ")) {
+			t.Fatalf("%q passes a strict server and gets %d, warnings %s", body, status, warnings)
 		}
-		_, code, message := parseError(t, answer)
-		if status == 503 && code != "server_is_overloaded" || status >= 500 && status != 503 || status < 400 {
-			t.Fatalf("%q got %d %s: %s", body, status, code, message)
+		for _, c := range []byte(warnings) {
+			if c < ' ' || c > '~' || len(warnings) > 2000 {
+				t.Fatalf("%q gets the warnings %q", body, warnings)
+			}
 		}
-		if status != 503 && !json.Valid(body) && code != "invalid_json" {
-			t.Fatalf("%q is no JSON and got %s", body, code)
+	})
+}
+
+// handled checks the form of an answer.
+func handled(t *testing.T, s *Server, path string, body []byte) (status int, warnings string) {
+	var ctx fasthttp.RequestCtx
+	ctx.Init(&fasthttp.Request{}, nil, nil)
+	ctx.Request.Header.SetMethod("POST")
+	ctx.Request.Header.SetContentType("application/json")
+	ctx.Request.SetRequestURI(path)
+	ctx.Request.SetBody(body)
+	s.Handle(&ctx)
+	status = ctx.Response.StatusCode()
+	answer := string(ctx.Response.Body())
+	if !json.Valid([]byte(answer)) {
+		t.Fatalf("%q got %d and no JSON: %q", body, status, answer)
+	}
+	_, code, message := parseError(t, answer)
+	if status == 503 && code != "server_is_overloaded" || status >= 500 && status != 503 || status < 400 {
+		t.Fatalf("%q got %d %s: %s", body, status, code, message)
+	}
+	if status != 503 && !json.Valid(bytes.TrimPrefix(body, []byte("\ufeff"))) && code != "invalid_json" {
+		t.Fatalf("%q is no JSON and got %s", body, code)
+	}
+	return status, string(ctx.Response.Header.Peek("X-Weir-Warnings"))
+}
+
+// FuzzIntegers compares the reading of integers with exact arithmetic.
+func FuzzIntegers(f *testing.F) {
+	for _, seed := range []string{"1", "-0", "4.0", "1e2", "12.50e1", "0.001e3", "9223372036854775808", "1e-3", "5E+18", "20000000000000000000.1", "20000000000000000000e-1", "-9223372036854775808.00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !json.Valid([]byte(text)) || strings.TrimSpace(text) != text || !isNumber([]byte(text)) || len(text) > 60 {
+			return
+		}
+		if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 4 {
+			return // exact arithmetic would need gigabytes
+		}
+		got, err := parseInteger("x", []byte(text), -1<<63, 1<<63-1)
+		exact, ok := new(big.Rat).SetString(text)
+		switch {
+		case !ok:
+			t.Fatalf("%q is no number to the reference", text)
+		case !exact.IsInt():
+			if err == nil || err.Code != "invalid_type" {
+				t.Fatalf("%q is a fraction and reads as %d, %v", text, got, err)
+			}
+		case !exact.Num().IsInt64():
+			if err == nil || err.Code != "invalid_value" {
+				t.Fatalf("%q is too large and reads as %d, %v", text, got, err)
+			}
+		case err != nil || got != exact.Num().Int64():
+			t.Fatalf("%q reads as %d, %v", text, got, err)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func (j *job) request(i int) *inference.Request {
 	return &inference.Request{
 		ID:             id,
 		Tenant:         j.tenant,
-		Class:          inference.Default,
+		Class:          p.class,
 		Prompt:         j.prompts[i].ids,
 		MaxTokens:      room,
 		MinTokens:      min(p.minTokens, room),

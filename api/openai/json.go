@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -325,7 +324,7 @@ func parseInteger(path string, raw []byte, low, high int64) (int64, *api.Error) 
 		return 0, wrongType(path, "an integer", raw)
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if errors.Is(err, strconv.ErrSyntax) {
+	if err != nil { // not the plain spelling, or too large
 		digits, whole := wholeNumber(string(raw))
 		if !whole {
 			return 0, wrongType(path, "an integer", raw)

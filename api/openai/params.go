@@ -34,6 +34,7 @@ type params struct {
 	returnTokenIDs bool
 	logprobs       bool
 	sampling       inference.Sampling
+	class          inference.Class
 	speculation    inference.Toggle
 	answerForm
 
@@ -56,6 +57,7 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.stops = readStops(o, fault)
 	p.stopTokens = readStopTokens(o, m, c, fault)
 	p.sampling = readSampling(o, m, fault)
+	p.class = readPriority(o, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.answerForm = readAnswerForm(o, m, p.stream, fault)
 	p.readStreamOptions(o, fault)

@@ -159,7 +159,6 @@ var refused = []struct {
 	{routeChat, chatWith(`"functions":[{}]`), 400, "functions", "unsupported_parameter"},
 	{routeChat, chatWith(`"response_format":{"type":"json_object"}`), 400, "response_format", "unsupported_parameter"},
 	{routeChat, chatWith(`"response_format":"text"`), 400, "response_format", "unsupported_parameter"},
-	{routeChat, chatWith(`"priority":1`), 400, "priority", "unsupported_parameter"},
 	{routeChat, chatWith(`"prompt_logprobs":-1`), 400, "prompt_logprobs", "invalid_value"},
 	{routeChat, chatWith(`"prompt_logprobs":1,"stream":true`), 400, "prompt_logprobs", "invalid_value"},
 	{routeChat, chatWith(`"request_id":"two words"`), 400, "request_id", "invalid_value"},

@@ -290,6 +290,14 @@ func (e *Engine) validate(r *inference.Request) error {
 			return invalid("logit_bias token %d is outside the vocabulary of %d", b.ID, vocab)
 		}
 	}
+	if id, bad := outside(r.Sampling.AllowedTokens); bad {
+		return invalid("allowed token %d is outside the vocabulary of %d", id, vocab)
+	}
+	for _, word := range r.Sampling.BadWords {
+		if id, bad := outside(word); bad || len(word) == 0 {
+			return invalid("bad word %v has no tokens, or token %d, which is outside the vocabulary of %d", word, id, vocab)
+		}
+	}
 	switch {
 	case r.N < 1:
 		return invalid("n is %d, must be at least 1", r.N)

@@ -176,6 +176,10 @@ func TestAnswersDoNotDependOnHowTheEngineIsRun(t *testing.T) {
 			if i%3 == 0 {
 				r.N = 2
 			}
+			if i >= 6 {
+				r.Sampling.BadWords = [][]int32{{3}, {5, 6}, {1, 2, 4}}
+				r.Sampling.AllowedTokens = prompt(uint64(i), 9)
+			}
 			return r
 		})
 	}
@@ -378,6 +382,9 @@ func TestRefusalsComeAtOnceAndSayWhy(t *testing.T) {
 		"foreign token":   {edit(func(r *inference.Request) { r.Prompt[3] = tinyVocab }), inference.ErrInvalid},
 		"negative token":  {edit(func(r *inference.Request) { r.Prompt[3] = -1 }), inference.ErrInvalid},
 		"bias":            {edit(func(r *inference.Request) { r.Sampling.LogitBias = []inference.TokenBias{{ID: 1 << 20}} }), inference.ErrInvalid},
+		"allowed token":   {edit(func(r *inference.Request) { r.Sampling.AllowedTokens = []int32{1, tinyVocab} }), inference.ErrInvalid},
+		"bad word":        {edit(func(r *inference.Request) { r.Sampling.BadWords = [][]int32{{1}, {2, -3}} }), inference.ErrInvalid},
+		"empty bad word":  {edit(func(r *inference.Request) { r.Sampling.BadWords = [][]int32{{}} }), inference.ErrInvalid},
 		"stop token":      {edit(func(r *inference.Request) { r.StopTokens = []int32{-4} }), inference.ErrInvalid},
 		"n":               {edit(func(r *inference.Request) { r.N = 0 }), inference.ErrInvalid},
 		"nothing asked":   {edit(func(r *inference.Request) { r.MaxTokens = 0 }), inference.ErrInvalid},

@@ -38,6 +38,10 @@ func speculative() []func() *inference.Request {
 		func(r *inference.Request) { r.Sampling.PresencePenalty, r.Sampling.FrequencyPenalty = 0.5, 0.4 },
 		func(r *inference.Request) { r.Sampling.LogitBias = []inference.TokenBias{{ID: 3, Bias: 5}} },
 		func(r *inference.Request) { r.MinTokens = 20 },
+		func(r *inference.Request) { r.Sampling.AllowedTokens = []int32{2, 5, 7, 8, 9} },
+		func(r *inference.Request) {
+			r.Sampling.AllowedTokens, r.Sampling.BadWords = []int32{2, 5, 7, 8, 30}, [][]int32{{2}, {5, 7}, {7, 5}, {8, 8, 8}, {30, 30}}
+		},
 		func(r *inference.Request) { r.StopTokens = []int32{1, 2, 3, 4, 5, 6} },
 		func(r *inference.Request) { r.Sampling.Temperature, r.Sampling.Seed = 0.7, 11 },
 		func(r *inference.Request) {

@@ -76,6 +76,9 @@ func TestStepsDoNotAllocate(t *testing.T) {
 						if i%2 == 1 {
 							r.Sampling.Temperature, r.Sampling.TopP = 1, 0.9
 						}
+						if i%4 == 2 {
+							r.Sampling.AllowedTokens, r.Sampling.BadWords = []int32{2, 5, 7, 8, 30}, [][]int32{{2}, {5, 7}, {8, 8, 8}}
+						}
 						s.submit(t, r)
 					}
 					for range 6 {

@@ -1,5 +1,5 @@
-// Package sample turns logits into tokens: biases and penalties, temperature,
-// filters, one uniform draw per token from the request's own generator. A
+// Package sample turns logits into tokens: biases, penalties, masks,
+// temperature, filters, one uniform draw per token from the request's own generator. A
 // Sampler depends on nothing but its parameters and the tokens it has seen,
 // so the same seed gives the same text whatever else the engine runs.
 package sample
@@ -26,12 +26,13 @@ type Sampler struct {
 	rng     rand.PCG
 	seen    counts // prompt and output, for the repetition penalty
 	output  counts // output only, for presence and frequency
+	tail    tail   // of the output, for bad words
 	sampled int
 }
 
 // New returns a sampler for a choice that continues prompt.
 func New(p Params, prompt []inference.TokenID) *Sampler {
-	s := &Sampler{p: p}
+	s := &Sampler{p: p, tail: newTail(p.BadWords)}
 	seed := p.Seed + uint64(p.Choice)
 	s.rng.Seed(seed, seed^0x9e3779b97f4a7c15)
 	if p.RepetitionPenalty != 1 {
@@ -48,13 +49,14 @@ func New(p Params, prompt []inference.TokenID) *Sampler {
 // differ in the last bits.
 func (s *Sampler) Sample(logits []float32, w *Scratch) inference.TokenID {
 	s.adjust(logits)
+	s.mask(logits, w)
 	var id inference.TokenID
 	switch top := w.top(logits); {
 	case s.p.Temperature <= 0:
-		id = w.first(logits, top)
+		id = s.highest(logits, top, w)
 	case math.IsInf(float64(top), 0):
 		s.uniform() // one draw per token, whatever it is used for
-		id = w.first(logits, top)
+		id = s.highest(logits, top, w)
 	default:
 		id = s.draw(logits, top, w, s.uniform())
 	}
@@ -70,6 +72,7 @@ func (s *Sampler) Sampled() int { return s.sampled }
 
 func (s *Sampler) accept(id inference.TokenID) {
 	s.sampled++
+	s.tail.add(id)
 	if s.p.RepetitionPenalty != 1 {
 		s.seen.add(id)
 	}
@@ -78,19 +81,12 @@ func (s *Sampler) accept(id inference.TokenID) {
 	}
 }
 
-// adjust applies, in this order, logit_bias, min_tokens, the repetition
-// penalty (Keskar et al. 2019, as Hugging Face applies it: divide what is
-// positive, multiply what is negative) and OpenAI's presence and frequency
-// penalties.
+// adjust applies, in this order, logit_bias, the repetition penalty (Keskar et al. 2019, as Hugging Face applies it: divide what is positive,
+// multiply what is negative) and OpenAI's presence and frequency penalties.
 func (s *Sampler) adjust(logits []float32) {
 	for _, b := range s.p.LogitBias {
 		if int(b.ID) < len(logits) {
 			logits[b.ID] += b.Bias
-		}
-	}
-	if s.sampled < s.p.MinTokens {
-		for _, id := range s.p.End {
-			logits[id] = float32(math.Inf(-1))
 		}
 	}
 	for _, c := range s.seen.list {

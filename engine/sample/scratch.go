@@ -24,6 +24,7 @@ type Scratch struct {
 	ids    []int32
 	cand   []candidate
 	sorted []float32 // maxima in order
+	kept   []float32 // logits of allowed tokens
 }
 
 // candidate is a token near a filter's boundary; a higher rank is better.

@@ -64,8 +64,10 @@ type Sampling struct {
 	PresencePenalty   float32 // [-2,2], over output
 	FrequencyPenalty  float32 // [-2,2], over output
 	LogitBias         []TokenBias
-	Seed              uint64 // choice i samples with Seed+i
-	Logprobs          int    // alternatives reported per token; -1 reports none
+	AllowedTokens     []TokenID   // only these are sampled; empty allows all
+	BadWords          [][]TokenID // sequences of at least one id that the output must not complete
+	Seed              uint64      // choice i samples with Seed+i
+	Logprobs          int         // alternatives reported per token; -1 reports none
 }
 
 // DefaultSampling is plain sampling from the model's distribution.
