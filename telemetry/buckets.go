@@ -31,6 +31,8 @@ func stepTokenBuckets() []float64 {
 
 func choiceBuckets() []float64 { return []float64{1, 2, 5, 10, 20} }
 
+func preemptionBuckets() []float64 { return []float64{1, 2, 3, 4, 5, 10, 20} }
+
 // shortBuckets resolves what should take one step at most.
 func shortBuckets() []float64 {
 	return []float64{

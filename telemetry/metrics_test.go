@@ -63,7 +63,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.ObserveStep(Step{Rows: 17, Seconds: 0.004, PlanSeconds: 0.00002, EstimateSeconds: 0.0041})
 	model.ObserveCancel(0.002)
 	model.CountRejection("queue_full")
-	model.ObservePhases(0.4, 0.9, 3)
+	model.ObservePhases(Phases{QueueSeconds: 0.4, PrefillSeconds: 0.9, InferenceSeconds: 3})
 	model.ObserveRequest(Request{
 		PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, Choices: 1,
 		EndToEndSeconds: 1.25, DecodeSeconds: 0.5,
@@ -120,6 +120,10 @@ var vllmSeries = map[string]string{
 	"vllm:request_generation_tokens":             "histogram",
 	"vllm:request_params_max_tokens":             "histogram",
 	"vllm:request_params_n":                      "histogram",
+	"vllm:request_num_preemptions":               "histogram",
+	"vllm:request_prefill_kv_computed_tokens":    "histogram",
+	"vllm:num_requests_waiting_by_reason":        "gauge",
+	"vllm:prompt_tokens_by_source_total":         "counter",
 	"vllm:iteration_tokens_total":                "histogram",
 	"vllm:num_requests_running":                  "gauge",
 	"vllm:num_requests_waiting":                  "gauge",
@@ -165,6 +169,8 @@ func TestBucketBoundsAreThoseOfVLLM(t *testing.T) {
 		"vllm:request_decode_time_seconds":           request,
 		"vllm:request_prompt_tokens":                 "1 2 5 10 20 50 100 +Inf",
 		"vllm:request_params_n":                      "1 2 5 10 20 +Inf",
+		"vllm:request_num_preemptions":               "1 2 3 4 5 10 20 +Inf",
+		"vllm:request_prefill_kv_computed_tokens":    "1 2 5 10 20 50 100 +Inf",
 		"vllm:iteration_tokens_total":                "1 8 16 32 64 128 256 512 1024 2048 4096 8192 16384 +Inf",
 	}
 	m, _ := testModel(t)
@@ -216,7 +222,7 @@ func TestRequestsWithoutATokenHaveNoDecodeTime(t *testing.T) {
 		PromptTokens: 4, MaxTokens: 8, Choices: 1,
 		EndToEndSeconds: 2, DecodeSeconds: -1,
 	})
-	model.ObservePhases(1, -1, -1)
+	model.ObservePhases(Phases{QueueSeconds: 1, PrefillSeconds: -1, InferenceSeconds: -1})
 	text := scrape(t, m)
 	for series, want := range map[string]string{
 		"vllm:e2e_request_latency_seconds_count":           "1",
@@ -268,7 +274,7 @@ func TestNilModelIgnoresObservations(t *testing.T) {
 	absent.CountFinish("stop")
 	absent.CountDisconnect()
 	absent.ObserveRequest(Request{})
-	absent.ObservePhases(1, 1, 1)
+	absent.ObservePhases(Phases{QueueSeconds: 1})
 }
 
 func TestTokenObservationsAllocateNothing(t *testing.T) {
@@ -278,5 +284,30 @@ func TestTokenObservationsAllocateNothing(t *testing.T) {
 		model.ObserveStep(Step{Rows: 8, Seconds: 0.01})
 	}); n != 0 {
 		t.Errorf("%v allocations per token", n)
+	}
+}
+
+// Labels and values that dashboards and routers written for vLLM add up.
+func TestSeriesByLabel(t *testing.T) {
+	m, model := testModel(t)
+	model.ObservePhases(Phases{QueueSeconds: 1, PrefillSeconds: 1, InferenceSeconds: 2, Preemptions: 2})
+	model.ObserveRequest(Request{PromptTokens: 20, CachedTokens: 15, OutputTokens: 1, MaxTokens: 8, Choices: 1, DecodeSeconds: -1})
+	text := scrape(t, m)
+	for series, want := range map[string]string{
+		`vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="capacity"}`:       "3",
+		`vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="deferred"}`:       "0",
+		`vllm:prompt_tokens_by_source_total{engine="0",model_name="tiny",source="local_compute"}`:   "40",
+		`vllm:prompt_tokens_by_source_total{engine="0",model_name="tiny",source="local_cache_hit"}`: "60",
+		`vllm:request_num_preemptions_sum{engine="0",model_name="tiny"}`:                            "2",
+		`vllm:request_prefill_kv_computed_tokens_sum{engine="0",model_name="tiny"}`:                 "5",
+	} {
+		if !strings.Contains(text, series+" "+want+"\n") {
+			t.Errorf("%s is not %s", series, want)
+		}
+	}
+	for _, label := range []string{`kv_cache_size_tokens="640"`, `kv_cache_max_concurrency="5"`} {
+		if !strings.Contains(text, label) {
+			t.Errorf("vllm:cache_config_info lacks %s", label)
+		}
 	}
 }

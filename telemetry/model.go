@@ -35,6 +35,8 @@ type Model struct {
 	outputTokens prometheus.Histogram
 	maxTokens    prometheus.Histogram
 	choices      prometheus.Histogram
+	preemptions  prometheus.Histogram
+	computed     prometheus.Histogram
 	stepTokens   prometheus.Histogram
 	stepSeconds  prometheus.Histogram
 	stepRatio    prometheus.Histogram
@@ -83,7 +85,9 @@ func newModel(maxModelLen int) *Model {
 		outputTokens: histogram("vllm:request_generation_tokens", "Generated tokens per request.", sizes),
 		maxTokens:    histogram("vllm:request_params_max_tokens", "max_tokens asked per request.", sizes),
 		choices:      histogram("vllm:request_params_n", "n asked per request.", choiceBuckets()),
-		stepTokens:   histogram("vllm:iteration_tokens_total", "Rows of one engine step.", stepTokenBuckets()),
+		preemptions:  histogram("vllm:request_num_preemptions", "Preemptions per request.", preemptionBuckets()),
+		computed:     histogram("vllm:request_prefill_kv_computed_tokens", "Prompt tokens per request without those of the prefix cache.", sizes),
+		stepTokens:   histogram("vllm:iteration_tokens_total", "Rows that one engine step computed; tokens of the prefix cache are none.", stepTokenBuckets()),
 		stepSeconds:  histogram("weir_step_seconds", "Duration of one engine step.", shortBuckets()),
 		stepRatio:    histogram("weir_step_estimate_ratio", "Duration of one engine step over its estimate.", ratioBuckets()),
 		planSeconds:  histogram("weir_plan_seconds", "Scheduling before one engine step, part of its duration.", planBuckets()),
@@ -108,7 +112,7 @@ func newModel(maxModelLen int) *Model {
 func (m *Model) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
-		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.stepTokens, m.stepSeconds, m.stepRatio, m.planSeconds, m.cancelToFree,
+		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.preemptions, m.computed, m.stepTokens, m.stepSeconds, m.stepRatio, m.planSeconds, m.cancelToFree,
 		m.success, m.rejections, m.disconnects,
 	}
 }
@@ -159,15 +163,24 @@ func (m *Model) ObserveCancel(seconds float64) {
 	}
 }
 
-// ObservePhases records where an admitted request's time in the engine went.
-// Negative times never were, and are not recorded.
-func (m *Model) ObservePhases(queueSeconds, prefillSeconds, inferenceSeconds float64) {
+// Phases are where an admitted request's time in the engine went. Negative
+// times never were, and are not recorded.
+type Phases struct {
+	QueueSeconds     float64
+	PrefillSeconds   float64
+	InferenceSeconds float64
+	Preemptions      int // of its sequences
+}
+
+// ObservePhases records an admitted request that has ended.
+func (m *Model) ObservePhases(p Phases) {
 	if m == nil {
 		return
 	}
-	observePast(m.queue, queueSeconds)
-	observePast(m.prefill, prefillSeconds)
-	observePast(m.inference, inferenceSeconds)
+	observePast(m.queue, p.QueueSeconds)
+	observePast(m.prefill, p.PrefillSeconds)
+	observePast(m.inference, p.InferenceSeconds)
+	m.preemptions.Observe(float64(p.Preemptions))
 }
 
 func observePast(h prometheus.Histogram, seconds float64) {
@@ -187,6 +200,7 @@ func (m *Model) CountRejection(reason string) {
 // Request is what is known of a request when it has ended.
 type Request struct {
 	PromptTokens    int
+	CachedTokens    int // of PromptTokens, from the prefix cache
 	OutputTokens    int // over all choices
 	MaxTokens       int
 	Choices         int
@@ -220,6 +234,7 @@ func (m *Model) ObserveRequest(r Request) {
 		return
 	}
 	m.promptTokens.Observe(float64(r.PromptTokens))
+	m.computed.Observe(float64(r.PromptTokens - r.CachedTokens))
 	m.outputTokens.Observe(float64(r.OutputTokens))
 	m.maxTokens.Observe(float64(r.MaxTokens))
 	m.choices.Observe(float64(r.Choices))

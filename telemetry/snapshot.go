@@ -64,10 +64,25 @@ func total(name, help string, value func(*Snapshot) uint64) series {
 	}
 }
 
+// waitingBy is the part of the waiting requests that wait for a reason. vLLM
+// defers requests for adapters and remote caches, of which there are none.
+func waitingBy(reason string, value func(*Snapshot) float64) series {
+	return series{prometheus.NewDesc("vllm:num_requests_waiting_by_reason", "Requests waiting to be admitted, by reason.", nil,
+		prometheus.Labels{"reason": reason}), prometheus.GaugeValue, value}
+}
+
+// promptFrom is the part of the prompt tokens that came from a source.
+func promptFrom(source string, value func(*Snapshot) uint64) series {
+	return series{prometheus.NewDesc("vllm:prompt_tokens_by_source_total", "Prompt tokens of admitted requests, by where they came from.", nil,
+		prometheus.Labels{"source": source}), prometheus.CounterValue, func(s *Snapshot) float64 { return float64(value(s)) }}
+}
+
 func gauges() []series {
 	return []series{
 		gauge("vllm:num_requests_running", "Requests in the running batch.", func(s *Snapshot) float64 { return float64(s.Running) }),
 		gauge("vllm:num_requests_waiting", "Requests waiting to be admitted.", func(s *Snapshot) float64 { return float64(s.Waiting) }),
+		waitingBy("capacity", func(s *Snapshot) float64 { return float64(s.Waiting) }),
+		waitingBy("deferred", func(*Snapshot) float64 { return 0 }),
 		gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks that live sequences hold; 1 is all.", (*Snapshot).usage),
 		gauge("weir_waiting_tokens", "Prompt tokens waiting to be admitted.", func(s *Snapshot) float64 { return float64(s.WaitingTokens) }),
 		gauge("weir_kv_blocks_cached", "KV blocks kept only as prefix cache.", func(s *Snapshot) float64 { return float64(s.KVCached) }),
@@ -82,6 +97,8 @@ func counters() []series {
 		total("vllm:num_preemptions_total", "Sequences preempted to free KV blocks.", func(s *Snapshot) uint64 { return s.Preemptions }),
 		total("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.", func(s *Snapshot) uint64 { return s.PromptTokens }),
 		total("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.", func(s *Snapshot) uint64 { return s.PromptCached }),
+		promptFrom("local_compute", func(s *Snapshot) uint64 { return s.PromptTokens - s.PromptCached }),
+		promptFrom("local_cache_hit", func(s *Snapshot) uint64 { return s.PromptCached }),
 		total("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.", func(s *Snapshot) uint64 { return s.Recomputed }),
 		total("vllm:generation_tokens_total", "Tokens generated.", func(s *Snapshot) uint64 { return s.OutputTokens }),
 		total("vllm:spec_decode_num_drafts_total", "Times that guessed tokens were verified.", func(s *Snapshot) uint64 { return s.Drafts }),
@@ -119,11 +136,14 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 // cacheConfig is vLLM's info series of the KV cache; the blocks are named
 // after GPUs there, wherever they live, and dashboards read that label.
 func cacheConfig(i ModelInfo) prometheus.Collector {
+	tokens := i.BlockTokens * i.KVBlocks
 	return infoGauge("vllm:cache_config_info", "Always 1; the labels describe the KV cache.", prometheus.Labels{
-		"block_size":            strconv.Itoa(i.BlockTokens),
-		"num_gpu_blocks":        strconv.Itoa(i.KVBlocks),
-		"cache_dtype":           i.KVType,
-		"enable_prefix_caching": "True",
+		"block_size":               strconv.Itoa(i.BlockTokens),
+		"num_gpu_blocks":           strconv.Itoa(i.KVBlocks),
+		"kv_cache_size_tokens":     strconv.Itoa(tokens),
+		"kv_cache_max_concurrency": strconv.FormatFloat(float64(tokens)/float64(max(i.MaxModelLen, 1)), 'g', 4, 64),
+		"cache_dtype":              i.KVType,
+		"enable_prefix_caching":    "True",
 	})
 }
 

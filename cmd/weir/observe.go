@@ -50,7 +50,7 @@ func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
 		m.CountFinish(finishLabel(reason))
 	}
 	m.ObserveRequest(telemetry.Request{
-		PromptTokens: f.PromptTokens, OutputTokens: f.OutputTokens, MaxTokens: f.MaxTokens,
+		PromptTokens: f.PromptTokens, CachedTokens: f.CachedTokens, OutputTokens: f.OutputTokens, MaxTokens: f.MaxTokens,
 		Choices:         f.Prompts * f.N,
 		EndToEndSeconds: f.Finished.Sub(f.Arrived).Seconds(),
 		DecodeSeconds:   between(f.FirstToken, f.LastToken),

@@ -274,7 +274,10 @@ func (s *server) observe(name string, o *llm.Options) {
 		s.log.Error("a bug was caught in the engine", zap.String("model", name), zap.String("fault", text))
 	}
 	o.OnFinish = func(p llm.Phases) {
-		s.metrics.Model(name).ObservePhases(p.Queue.Seconds(), p.Prefill.Seconds(), p.Inference.Seconds())
+		s.metrics.Model(name).ObservePhases(telemetry.Phases{
+			QueueSeconds: p.Queue.Seconds(), PrefillSeconds: p.Prefill.Seconds(), InferenceSeconds: p.Inference.Seconds(),
+			Preemptions: p.Preemptions,
+		})
 	}
 	o.OnCancel = func(took time.Duration) { s.metrics.Model(name).ObserveCancel(took.Seconds()) }
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,6 +207,8 @@ func sameAnswers(t *testing.T, f tiny, level kernel.Level, requests []func() *in
 		t.Run(fmt.Sprintf("block=%d,chunk=%d,blocks=%d", o.BlockTokens, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
 			var hold sync.Mutex                                                       // a step ends only while it is free
 			o.Level, o.OnStep = level, func(StepStats) { hold.Lock(); hold.Unlock() } //nolint:staticcheck // waiting is all
+			var counted atomic.Uint64
+			o.OnFinish = func(p Phases) { counted.Add(uint64(p.Preemptions)) } //nolint:gosec // a count
 			e := start(t, f, o)
 			for round := range 2 { // the second finds its prefixes cached
 				hold.Lock()
@@ -232,7 +235,11 @@ func sameAnswers(t *testing.T, f tiny, level kernel.Level, requests []func() *in
 					}
 				}
 			}
-			preempted = preempted || e.Stats().Scheduler.Preemptions > 0
+			all := e.Stats().Scheduler.Preemptions
+			if counted.Load() != all {
+				t.Errorf("%d preemptions of requests that ended, %d of all", counted.Load(), all)
+			}
+			preempted = preempted || all > 0
 		})
 	}
 	if !preempted {

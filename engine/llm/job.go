@@ -34,6 +34,7 @@ type job struct {
 	admitted   time.Time // zero while it waits for the first time
 	first      time.Time // token
 	last       time.Time // token
+	preempted  int       // times, over its sequences
 	lost       bool      // an event did not fit the ring; nothing but finishes follows
 	err        error     // of the first choice that failed; the stream ends with it
 }
@@ -69,7 +70,7 @@ func ringEvents(r *inference.Request) int {
 
 // phases are known once the job has ended.
 func (j *job) phases() Phases {
-	p := Phases{Queue: j.admitted.Sub(j.queued), Prefill: -1, Inference: -1}
+	p := Phases{Queue: j.admitted.Sub(j.queued), Prefill: -1, Inference: -1, Preemptions: j.preempted}
 	if j.last.After(j.admitted) {
 		p.Inference = j.last.Sub(j.admitted)
 		p.Prefill = max(0, j.first.Sub(j.admitted))

@@ -287,8 +287,15 @@ func (l *loop) step() (ran bool) {
 }
 
 // admit notes when a request first left the queue, and when a preempted one
-// last ran again.
+// last ran again. It counts the preemptions of the step.
 func (l *loop) admit(now time.Time) {
+	for _, id := range l.plan.Preempted {
+		for j := range l.live {
+			if j.id == id {
+				j.preempted++
+			}
+		}
+	}
 	for i := range l.plan.Chunks {
 		c := &l.plan.Chunks[i]
 		if j := c.User.(*job); j.admitted.IsZero() || slices.Contains(l.plan.Resumed, c.Request) {

@@ -76,6 +76,8 @@ type Phases struct {
 	Queue     time.Duration // submitted to admitted
 	Prefill   time.Duration // admitted to first token; negative where none came
 	Inference time.Duration // admitted to last token; negative where none came
+
+	Preemptions int // of its sequences
 }
 
 // defaultKVShare is the part of free memory (after the weights) that the cache
