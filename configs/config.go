@@ -65,6 +65,8 @@ type Engine struct {
 	KVMemoryBytes int64  // 0 takes a share of what is free
 	CheckTensors  bool   // refuse weights that are not finite
 	Speculate     bool   // guess tokens ahead for requests that do not say
+
+	PrefixCacheKey string // what block hashes are rooted in, beside the model; empty: random
 }
 
 // KVTypes are the values of Engine.KVType; auto is f16, f32 is for reference runs.
@@ -184,6 +186,8 @@ func settings(c *Config) []Setting {
 			binding: bindBool(&c.Engine.CheckTensors)},
 		{Key: "engine.speculative_ngram", Flag: "speculative-ngram", Usage: "guess tokens ahead from the request's own text, for requests that do not say whether to",
 			binding: bindBool(&c.Engine.Speculate)},
+		{Key: "engine.prefix_cache_key", Flag: "prefix-cache-key", Usage: "secret that block hashes are rooted in, the same for all replicas of a model; empty is random, and theirs differ", Secret: true,
+			binding: bindText(&c.Engine.PrefixCacheKey, "a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 
 		{Key: "scheduler.max_model_len", Flag: "max-model-len", Usage: "longest sequence in tokens; 0 is the model's own context",
 			binding: bindInt(&c.Scheduler.MaxModelLen, 0, anySize, "")},
@@ -222,6 +226,8 @@ func settings(c *Config) []Setting {
 }
 
 func anyText(string) bool { return true }
+
+func isPrefixCacheKey(s string) bool { return s == "" || len(s) >= 16 }
 
 func isHost(s string) bool { return s != "" && !strings.ContainsAny(s, " /\t\r\n") }
 

@@ -144,7 +144,8 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 	other := map[string]string{
 		"server.host": "localhost", "server.admin_address": "off", "engine.block_size": "32", "engine.kv_cache_dtype": "q8_0", "engine.cpu_level": "portable",
 		"log.level": "debug", "api.heartbeat": "off", "log.format": "json", "model.path": "x.gguf",
-		"server.allowed_origins": "https://chat.example",
+		"server.allowed_origins":  "https://chat.example",
+		"engine.prefix_cache_key": "sixteen bytes or more",
 	}
 	s := New()
 	for i := range s.table {

@@ -120,8 +120,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 		return nil, err
 	}
 	opts.EndTokens = m.tokenizer.EOG()
-	opts.Secret = make([]byte, 32)
-	rand.Read(opts.Secret) // never returns an error
+	opts.Secret = prefixSecret(c.Engine)
 	if hooks.options != nil {
 		hooks.options(&opts)
 	}
@@ -129,6 +128,16 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 		return nil, loadError(c.Model, err)
 	}
 	return m, nil
+}
+
+// prefixSecret roots block hashes: in the key that replicas share, or in chance.
+func prefixSecret(c configs.Engine) []byte {
+	if c.PrefixCacheKey != "" {
+		return []byte(c.PrefixCacheKey)
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret) // never returns an error
+	return secret
 }
 
 // prepareThreads lets the process do other things while the engine's threads

@@ -216,6 +216,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 			return nil, err
 		}
 		j := newJob(r, e.cache.Domain(r.Tenant), e.opts.EndTokens)
+		j.hash(e.info.BlockTokens)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
 			e.post(command{job: j, choice: choice, at: time.Now()})
 		})

@@ -23,6 +23,7 @@ type job struct {
 	req      *inference.Request
 	stream   *inference.Stream
 	domain   kvcache.Domain
+	chain    []kvcache.Hash    // of the prompt's blocks; nil where none may come from the cache
 	id       scheduler.ID      // 0 before the loop has submitted it and after its end
 	samplers []*sample.Sampler // per choice
 	stop     []inference.TokenID
@@ -52,6 +53,15 @@ func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *jo
 		j.samplers = append(j.samplers, sample.New(p, r.Prompt))
 	}
 	return j
+}
+
+// hash computes the prompt's chain, on the goroutine that submits: a long prompt
+// takes as long as a small step.
+func (j *job) hash(blockTokens int) {
+	if j.req.PromptLogprobs >= 0 || j.req.Pooling != inference.PoolingNone {
+		return // every row must be computed
+	}
+	j.chain = j.domain.Chain(make([]kvcache.Hash, 0, len(j.req.Prompt)/blockTokens), j.req.Prompt, blockTokens)
 }
 
 // ringSlack is how many unread tokens of a choice a slow reader may leave
@@ -134,8 +144,11 @@ func (j *job) request(speculate bool) scheduler.Request {
 	r := j.req
 	q := scheduler.Request{
 		Prompt: r.Prompt, MaxTokens: r.MaxTokens, N: r.N,
-		Domain: j.domain, Tenant: r.Tenant, Class: r.Class, User: j,
+		Domain: j.domain, Chain: j.chain, Tenant: r.Tenant, Weight: r.Weight, Class: r.Class, User: j,
 		Speculate: r.Speculation.Or(speculate),
+	}
+	if !r.Deadline.IsZero() {
+		q.Deadline = r.Deadline.UnixNano()
 	}
 	switch {
 	case r.Pooling != inference.PoolingNone:

@@ -18,6 +18,7 @@ type loop struct {
 	batch   batch
 	out     outputs
 	live    map[*job]struct{} // submitted and not ended
+	waiting map[*job]struct{} // of these, never admitted yet
 	work    []command         // the inbox, swapped out
 	checked bool              // the idle check ran since the last step
 
@@ -32,7 +33,7 @@ type loop struct {
 
 func (l *loop) init(e *Engine) {
 	l.e = e
-	l.live = make(map[*job]struct{})
+	l.live, l.waiting = make(map[*job]struct{}), make(map[*job]struct{})
 	l.out.init(e)
 }
 
@@ -190,7 +191,7 @@ func (l *loop) submit(now time.Time, j *job) {
 		return
 	}
 	j.id = id
-	l.live[j] = struct{}{}
+	l.live[j], l.waiting[j] = struct{}{}, struct{}{}
 	l.progress(j, 0)
 }
 
@@ -219,7 +220,7 @@ func (l *loop) finish(end scheduler.End) {
 	defer func() {
 		if v := recover(); v != nil {
 			why := l.panicked(v)
-			delete(l.live, j)
+			l.forget(j)
 			l.e.sched.Cancel(time.Now().UnixNano(), j.id, -1)
 			j.stream.Close(why)
 		}
@@ -246,11 +247,17 @@ func (l *loop) finish(end scheduler.End) {
 	if slices.Contains(j.ended, false) {
 		return
 	}
-	delete(l.live, j)
+	l.forget(j)
 	if f := l.e.opts.OnFinish; f != nil && !j.admitted.IsZero() {
 		l.hook(func() { f(j.phases()) })
 	}
 	j.stream.Close(j.err)
+}
+
+// forget drops a job that has ended.
+func (l *loop) forget(j *job) {
+	delete(l.live, j)
+	delete(l.waiting, j)
 }
 
 // step plans and runs one step; false means there was nothing to run.
@@ -299,6 +306,7 @@ func (l *loop) admit(now time.Time) {
 	for i := range l.plan.Chunks {
 		c := &l.plan.Chunks[i]
 		if j := c.User.(*job); j.admitted.IsZero() || slices.Contains(l.plan.Resumed, c.Request) {
+			delete(l.waiting, j)
 			j.admitted = now
 		}
 	}
@@ -365,10 +373,8 @@ func (l *loop) report(start, planned time.Time) {
 	l.steps++
 	l.checked = false
 	if len(l.plan.Admitted) > 0 {
-		for j := range l.live {
-			if j.admitted.IsZero() {
-				l.progress(j, 0)
-			}
+		for j := range l.waiting {
+			l.progress(j, 0)
 		}
 	}
 	l.e.publish()

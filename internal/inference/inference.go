@@ -80,7 +80,12 @@ func DefaultSampling() Sampling {
 type Request struct {
 	ID     string
 	Tenant string // isolation domain of the prefix cache and unit of fairness
+	Weight int    // the tenant's share relative to others; 0 is 1
 	Class  Class
+
+	// Deadline, if not zero, ends a request that still waits then, with
+	// ErrUnavailable; one that runs is not cut off.
+	Deadline time.Time
 
 	Prompt         []TokenID // at least one id
 	MaxTokens      int       // output tokens per choice; 0 only with PromptLogprobs >= 0 or Pooling

@@ -1,0 +1,67 @@
+package llm
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+	"weir/scheduler"
+)
+
+// Whose turn it is and how long it may wait come from the request.
+func TestARequestsRankReachesTheScheduler(t *testing.T) {
+	s := newStepper(t, families[0], Options{})
+	r := greedy(prompt(1, 50), 3)
+	r.Tenant, r.Weight, r.Class, r.Deadline = "acme", 7, inference.Bulk, time.Unix(0, 1<<62)
+	s.submit(t, r)
+	j := s.inbox[0].job
+	got := j.request(false)
+	if got.Tenant != "acme" || got.Weight != 7 || got.Class != inference.Bulk || got.Deadline != 1<<62 {
+		t.Errorf("%+v", got)
+	}
+	want := s.cache.Domain("acme").Chain(nil, r.Prompt, s.info.BlockTokens)
+	if len(want) != 3 || !slices.Equal(got.Chain, want) {
+		t.Errorf("chain %v, want %v", got.Chain, want)
+	}
+	logprobs := greedy(prompt(1, 50), 3)
+	logprobs.PromptLogprobs = 0
+	s.submit(t, logprobs)
+	if chain := s.inbox[1].job.request(false).Chain; chain != nil {
+		t.Errorf("hashed in vain: %v", chain)
+	}
+	for s.turn() {
+	}
+}
+
+func TestADeadlineEndsWhatStillWaits(t *testing.T) {
+	s := newStepper(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
+	s.submit(t, greedy(prompt(1, 9), 100))
+	s.turn()
+	late := greedy(prompt(2, 9), 4)
+	late.Deadline = time.Now().Add(10 * time.Millisecond)
+	s.submit(t, late)
+	s.turn()
+	time.Sleep(20 * time.Millisecond)
+	s.turn()
+	if _, done, err := s.streams[1].Poll(s.events[:]); !done || err == nil {
+		t.Errorf("done %v, %v; want an expired request", done, err)
+	}
+	for s.turn() {
+	}
+}
+
+// Engines that share a key name the same blocks, others do not.
+func TestBlockHashesAreRootedInModelAndKey(t *testing.T) {
+	root := func(m tiny, key string) kvcache.Domain {
+		return start(t, m, Options{Secret: []byte(key)}).cache.Domain("tenant")
+	}
+	same := root(families[0], "shared key")
+	if root(families[0], "shared key") != same {
+		t.Error("two engines of one model and key disagree")
+	}
+	if root(families[0], "another key") == same || root(families[1], "shared key") == same {
+		t.Error("another key or model makes no difference")
+	}
+}
