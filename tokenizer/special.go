@@ -117,6 +117,21 @@ func newSpecials(v *vocabulary, modelName string) (*specials, error) {
 	return s, nil
 }
 
+// FindControl finds the first special token whose text is in text and that
+// only parsing would make a token.
+func (t *Tokenizer) FindControl(text string) (int32, bool) {
+	for at := 0; ; {
+		id, start, end, ok := t.specials.trusted.find(text, at, len(text))
+		if !ok {
+			return none, false
+		}
+		if _, _, _, client := t.specials.client.find(text, start, end); !client {
+			return id, true
+		}
+		at = end
+	}
+}
+
 // specialStrips knows the vocabularies whose special tokens swallow white
 // space. GGUF does not carry that, so it goes by name, as in llama.cpp.
 func specialStrips(v *vocabulary, modelName string) map[int32]strip {

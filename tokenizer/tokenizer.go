@@ -189,6 +189,10 @@ func (t *Tokenizer) AppendEncode(dst []int32, text string, o EncodeOptions) []in
 // one trust: control tokens within Control spans, user-defined tokens of the
 // vocabulary within either.
 func (t *Tokenizer) AppendSpans(dst []int32, spans []Span, o EncodeOptions) []int32 {
+	if len(spans) == 1 {
+		o.ParseSpecial = spans[0].Control
+		return t.AppendEncode(dst, spans[0].Text, o)
+	}
 	var text strings.Builder
 	size := 0
 	for _, s := range spans {

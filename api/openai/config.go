@@ -19,6 +19,8 @@ type Config struct {
 	MaxChoices       int           `yaml:"max_choices"`        // prompts x n of one request
 	MaxMessages      int           `yaml:"max_messages"`       // messages of one chat
 	MaxStopTokens    int           `yaml:"max_stop_tokens"`    // stop_token_ids of one request
+	MaxTokenizeBytes int           `yaml:"max_tokenize_bytes"` // body of /tokenize and /apply-template
+	ParseSpecial     bool          `yaml:"parse_special"`      // control tokens in the text of a completion are parsed unless the request says not
 	CompressMinBytes int           `yaml:"compress_min_bytes"` // smaller responses go as they are
 	AbortTimeout     time.Duration `yaml:"abort_timeout"`      // at shutdown, what cancelled requests get to say goodbye
 
@@ -49,6 +51,7 @@ func DefaultConfig() Config {
 		MaxChoices:       128,
 		MaxMessages:      4096,
 		MaxStopTokens:    256,
+		MaxTokenizeBytes: 1 << 20,
 		CompressMinBytes: 1 << 10,
 		AbortTimeout:     2 * time.Second,
 	}
@@ -71,6 +74,7 @@ func (c Config) Validate() error {
 		{"max_choices", c.MaxChoices < 1, "at least 1"},
 		{"max_messages", c.MaxMessages < 1, "at least 1"},
 		{"max_stop_tokens", c.MaxStopTokens < 0, "at least 0"},
+		{"max_tokenize_bytes", c.MaxTokenizeBytes < 1, "at least 1"},
 		{"compress_min_bytes", c.CompressMinBytes < 0, "at least 0"},
 		{"abort_timeout", c.AbortTimeout <= 0, "above 0"},
 	} {

@@ -124,6 +124,7 @@ type fakeBackend struct {
 	refuse   func(*inference.Request) error
 	notReady bool
 	ring     int // events; 0 is plenty
+	load     int // sequences that it says are running
 
 	mu   sync.Mutex
 	runs []*fakeRun
@@ -170,7 +171,7 @@ func (b *fakeBackend) submit(r *inference.Request) *inference.Stream {
 	return run.stream
 }
 
-func (b *fakeBackend) Load() router.Load { return router.Load{Ready: !b.notReady} }
+func (b *fakeBackend) Load() router.Load { return router.Load{Ready: !b.notReady, Running: b.load} }
 
 // run waits for the n-th request.
 func (b *fakeBackend) run(t testing.TB, n int) *fakeRun {

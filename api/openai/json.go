@@ -32,6 +32,7 @@ type object struct {
 	path   string // "" for the body itself, "messages[2]" for a part
 	fields []field
 	notes  *notes // of the whole request
+	turn   *turn  // of the whole request, in the body's own object; nil for a short body
 }
 
 type field struct {

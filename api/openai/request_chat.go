@@ -131,7 +131,14 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	ids := m.Tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
+	var options tokenizer.EncodeOptions
+	if p.truncate == 0 {
+		options.Limit = m.countedLimit()
+	}
+	ids, fault := o.turn.encode(m, "messages", spans, options)
+	if fault != nil {
+		return nil, fault
+	}
 	if len(ids) == 0 {
 		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
 	}

@@ -26,6 +26,7 @@ type Server struct {
 	running *running
 	models  atomic.Pointer[modelSet] // nil until SetModels
 	loading atomic.Pointer[LoadProgress]
+	turns   *turnstile
 	ids     idSource
 }
 
@@ -36,6 +37,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning()}
 	s.routes = s.routeTable()
+	s.turns = newTurnstile(s.running.aborted(), s.busy)
 	s.loading.Store(&LoadProgress{})
 	return s, nil
 }
@@ -49,6 +51,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	hd := s.readHead(&ctx.Request.Header)
 	c := &call{server: s, ctx: ctx, rest: hd.rest, tenant: hd.tenant, arrived: arrived}
 	c.identify()
+	defer c.endTurn()
 	fault := hd.fault
 	if fault == nil {
 		fault = hd.route.serve(c)
@@ -96,6 +99,20 @@ func (s *Server) Drain(ctx context.Context) error {
 	return s.running.drain(ctx, s.config.AbortTimeout)
 }
 
+// busy tells whether any model's backend is running sequences.
+func (s *Server) busy() bool {
+	set := s.models.Load()
+	if set == nil {
+		return false
+	}
+	for _, m := range set.list {
+		if m.Backend.Load().Running > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Panicked is told of a panic that Handle raised.
 func (s *Server) Panicked(value any, stack []byte) {
 	if h := s.config.Hooks.OnPanic; h != nil {
@@ -111,6 +128,7 @@ type call struct {
 	id      string // ours, unique
 	tenant  string
 	arrived time.Time
+	turn    *turn // to read a long body; nil for a short one
 }
 
 // identify makes the call's id and sends its name.
@@ -143,12 +161,30 @@ func isPlain(id []byte) bool {
 	return len(id) > 0 && len(id) <= maxRequestIDBytes
 }
 
-// body takes the request's JSON object apart.
+// body takes the request's JSON object apart. For a long one the call has a
+// turn from here on.
 func (c *call) body() (*object, *api.Error) {
 	if err := checkContent(&c.ctx.Request.Header); err != nil {
 		return nil, err
 	}
-	return parseBody(c.ctx.PostBody(), c.server.config.Strict)
+	body := c.ctx.PostBody()
+	if len(body) > freeBytes {
+		var fault *api.Error
+		if c.turn, fault = c.server.turns.take(api.Watch(c.ctx)); fault != nil {
+			return nil, fault
+		}
+	}
+	o, fault := parseBody(body, c.server.config.Strict)
+	if fault == nil {
+		o.turn = c.turn
+	}
+	return o, fault
+}
+
+// endTurn gives the call's turn back, if it has one.
+func (c *call) endTurn() {
+	c.turn.end()
+	c.turn = nil
 }
 
 // model resolves the model field.
@@ -188,6 +224,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 		return fault
 	}
 	j, fault := e.read(c.server, o, m)
+	c.endTurn()
 	if fault != nil {
 		return fault
 	}

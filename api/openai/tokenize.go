@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"fmt"
 	"net/http"
 
 	"weir/api"
@@ -20,6 +21,9 @@ type tokenizeJSON struct {
 // template. For a name of OpenAI's own models, of which only the vocabulary is
 // known here, it gives that vocabulary's ids.
 func (c *call) tokenize() *api.Error {
+	if fault := c.checkTokenizeBytes(); fault != nil {
+		return fault
+	}
 	o, fault := c.body()
 	if fault != nil {
 		return fault
@@ -52,6 +56,26 @@ func (c *call) tokenize() *api.Error {
 	return nil
 }
 
+// checkTokenizeBytes refuses bodies that are longer than counting tokens is
+// worth: no context bounds that work.
+func (c *call) checkTokenizeBytes() *api.Error {
+	n, limit := len(c.ctx.PostBody()), c.server.config.MaxTokenizeBytes
+	if n <= limit {
+		return nil
+	}
+	return &api.Error{Status: http.StatusRequestEntityTooLarge, Type: api.TypeInvalidRequest, Code: "request_too_large",
+		Message: fmt.Sprintf("the body has %d bytes; %s takes %d. Send it in parts, or run the server with a larger --max-tokenize-bytes",
+			n, c.ctx.Path(), limit)}
+}
+
+// noteControl warns of a control token whose text is in a prompt and is not
+// parsed: the model then reads its characters.
+func (m *Model) noteControl(path, text string, n *notes) {
+	if id, ok := m.Tokenizer.FindControl(text); ok {
+		n.add("%s holds %s as plain text; parse_special makes it a control token", anyIndex(path), headerQuote(m.Tokenizer.TokenText(id)))
+	}
+}
+
 // encodePrompt reads and encodes the fields of a plain prompt.
 func (c *call) encodePrompt(o *object, m *Model, fault **api.Error) []int32 {
 	text, ok := o.text("prompt", fault)
@@ -60,13 +84,18 @@ func (c *call) encodePrompt(o *object, m *Model, fault **api.Error) []int32 {
 	}
 	e := tokenizer.EncodeOptions{
 		AddSpecial:   o.flag("add_special_tokens", true, fault),
-		ParseSpecial: o.flag("parse_special", false, fault),
+		ParseSpecial: o.flag("parse_special", c.server.config.ParseSpecial, fault),
+	}
+	if *fault == nil && !e.ParseSpecial {
+		m.noteControl("prompt", text, o.notes)
 	}
 	c.finish(o, fault)
 	if *fault != nil {
 		return nil
 	}
-	return m.Tokenizer.AppendEncode([]int32{}, text, e)
+	ids, err := c.turn.encode(m, "prompt", []tokenizer.Span{{Text: text, Control: e.ParseSpecial}}, e)
+	keep(fault, err)
+	return ids
 }
 
 // finish takes the fields that nobody read and sends the warnings.
@@ -91,7 +120,10 @@ func (c *call) renderChat(o *object, m *Model, fault **api.Error) (text string, 
 	if err != nil {
 		return "", nil, err
 	}
-	return chat.Text(spans), m.Tokenizer.AppendSpans([]int32{}, spans, tokenizer.EncodeOptions{AddSpecial: special}), nil
+	if ids, *fault = c.turn.encode(m, "messages", spans, tokenizer.EncodeOptions{AddSpecial: special}); *fault != nil {
+		return "", nil, *fault
+	}
+	return chat.Text(spans), ids, nil
 }
 
 // foreignEncoding finds the vocabulary of an OpenAI model that is not served
@@ -130,7 +162,10 @@ func (c *call) tokenizeForeign(o *object, e *tokenizer.Encoding) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	ids, err := e.AppendEncode([]int32{}, text, tokenizer.EncodeOptions{})
+	ids, err := e.AppendEncode([]int32{}, text, c.turn.options(tokenizer.EncodeOptions{}))
+	if fault := c.turn.ended(); fault != nil {
+		return fault
+	}
 	if err != nil {
 		return &api.Error{Status: http.StatusNotImplemented, Type: api.TypeServer, Code: "vocabulary_unavailable", Param: "model", Message: err.Error()}
 	}
@@ -167,6 +202,9 @@ func (c *call) detokenize() *api.Error {
 
 // applyTemplate shows what a chat's prompt looks like, as text and as ids.
 func (c *call) applyTemplate() *api.Error {
+	if fault := c.checkTokenizeBytes(); fault != nil {
+		return fault
+	}
 	o, fault := c.body()
 	if fault != nil {
 		return fault

@@ -1,0 +1,163 @@
+package openai
+
+import (
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"weir/api"
+	"weir/tokenizer"
+)
+
+// Rendering and tokenising a long prompt takes as much processor time as many
+// steps of the engine, and large memory. So it is done by turns: few requests
+// at once, the others wait, and while sequences are running the ones whose
+// turn it is rest between slices of work.
+
+const (
+	freeBytes    = 16 << 10         // a body up to here needs no turn: it takes less than a step
+	maxTurnQueue = 128              // requests that wait for a turn
+	turnTimeout  = 30 * time.Second // the longest wait for one
+	longestSlice = time.Millisecond
+	restShare    = 3 // rests are so many times as long as the slice of work before
+	maxRest      = 20 * time.Millisecond
+)
+
+// turnstile lets few long prompts be tokenised at once.
+type turnstile struct {
+	free    chan struct{} // one value for each turn that may be taken
+	waiting atomic.Int64
+	aborted <-chan struct{}
+	busy    func() bool // sequences are running
+}
+
+// newTurnstile leaves three of four cores to the engine, and on small machines
+// all but one.
+func newTurnstile(aborted <-chan struct{}, busy func() bool) *turnstile {
+	turns := max(1, runtime.NumCPU()/4)
+	s := &turnstile{free: make(chan struct{}, turns), aborted: aborted, busy: busy}
+	for range turns {
+		s.free <- struct{}{}
+	}
+	return s
+}
+
+// turn is a request's leave to tokenise. One goroutine uses it. That of a
+// request with a short body is nil, which never rests.
+type turn struct {
+	from  *turnstile
+	gone  <-chan struct{}
+	began time.Time  // of this slice of work
+	fault *api.Error // why the work was ended
+}
+
+// take waits for a turn. gone is closed when the client hangs up. The caller
+// must end the turn.
+func (s *turnstile) take(gone <-chan struct{}) (*turn, *api.Error) {
+	if s.waiting.Add(1) > maxTurnQueue {
+		s.waiting.Add(-1)
+		return nil, turnsBusy("too many long prompts wait to be tokenised; retry later")
+	}
+	defer s.waiting.Add(-1)
+	timer := time.NewTimer(turnTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.free:
+		return &turn{from: s, gone: gone, began: time.Now()}, nil
+	case <-gone:
+		return nil, clientGone()
+	case <-s.aborted:
+		return nil, shuttingDown()
+	case <-timer.C:
+		return nil, turnsBusy("the prompt waited too long to be tokenised; retry later")
+	}
+}
+
+func turnsBusy(message string) *api.Error {
+	return &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "server_is_overloaded",
+		Message: message, RetryAfter: time.Second}
+}
+
+// end gives the turn back.
+func (t *turn) end() {
+	if t != nil {
+		t.from.free <- struct{}{}
+	}
+}
+
+// pause comes between slices of work. It is false when nobody wants the
+// result any more; fault then says why.
+func (t *turn) pause() bool {
+	rest := time.Duration(0)
+	if t.from.busy() {
+		rest = min(restShare*time.Since(t.began), maxRest)
+	}
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-t.gone:
+		t.fault = clientGone()
+		return false
+	case <-t.from.aborted:
+		t.fault = shuttingDown()
+		return false
+	case <-timer.C:
+	}
+	t.began = time.Now()
+	return true
+}
+
+// breathe pauses if the last pause is long ago: many short texts make one
+// long stretch of work.
+func (t *turn) breathe() {
+	if t != nil && time.Since(t.began) > longestSlice {
+		t.pause()
+	}
+}
+
+// options adds to o where the work rests.
+func (t *turn) options(o tokenizer.EncodeOptions) tokenizer.EncodeOptions {
+	if t != nil {
+		o.Pause = t.pause
+	}
+	return o
+}
+
+// ended is why the ids that were made are of no use, if so.
+func (t *turn) ended() *api.Error {
+	if t == nil {
+		return nil
+	}
+	return t.fault
+}
+
+// encode gives the ids of spans. Where o has a limit, no more than that may
+// come: what cannot fit is refused before it is encoded, or as soon as the ids
+// are too many. part names the field that holds the text.
+func (t *turn) encode(m *Model, part string, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
+	if least := m.Tokenizer.MinTokens(spans); o.Limit > 0 && least > o.Limit {
+		return nil, promptTooLong(part, least, m.MaxModelLen)
+	}
+	t.breathe()
+	ids := m.Tokenizer.AppendSpans([]int32{}, spans, t.options(o))
+	if fault := t.ended(); fault != nil {
+		return nil, fault
+	}
+	if o.Limit > 0 && len(ids) > o.Limit {
+		return nil, promptTooLong(part, len(ids), m.MaxModelLen)
+	}
+	return ids, nil
+}
+
+// countedLimit is how far a prompt is counted that must fit the context. Twice
+// the context, so that whoever is a little above it learns by how much.
+func (m *Model) countedLimit() int { return 2 * m.MaxModelLen }
+
+// promptTooLong refuses a prompt whose tokens were not all counted; the words
+// are those of contextExceeded.
+func promptTooLong(part string, least, context int) *api.Error {
+	return badRequest("context_length_exceeded", part,
+		"This model's maximum context length is %d tokens. However, you requested at least %d tokens in the %s. Please reduce the length of the %s.",
+		context, least, part, part)
+}

@@ -1,0 +1,206 @@
+package openai
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// handle gives a request to the server without a connection and measures what
+// answering it allocated.
+func handle(s *Server, path, body string) (status int, text string, allocated uint64) {
+	var ctx fasthttp.RequestCtx
+	ctx.Request.Header.SetMethod("POST")
+	ctx.Request.Header.SetContentType("application/json")
+	ctx.Request.SetRequestURI(path)
+	ctx.Request.SetBodyString(body)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.Handle(&ctx)
+	runtime.ReadMemStats(&after)
+	return ctx.Response.StatusCode(), string(ctx.Response.Body()), after.TotalAlloc - before.TotalAlloc
+}
+
+// TestHopelessPromptsAreNotTokenised: what cannot fit by its length costs a few
+// copies of the body, not some dozen bytes for each of its bytes.
+func TestHopelessPromptsAreNotTokenised(t *testing.T) {
+	s := newServer(t, DefaultConfig(), &fakeBackend{})
+	text := strings.Repeat("a", 4<<20)
+	for path, body := range map[string]string{
+		routeCompletions: `{"prompt":"` + text + `"}`,
+		routeChat:        message(`{"role":"user","content":"` + text + `"}`),
+	} {
+		status, answer, allocated := handle(s, path, body)
+		if _, code, words := parseError(t, answer); status != 400 || code != "context_length_exceeded" ||
+			!strings.HasPrefix(words, "This model's maximum context length is 256 tokens.") || !strings.Contains(words, "at least") {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+		if limit := uint64(14 * len(body)); allocated > limit {
+			t.Errorf("%s: %d bytes allocated for a body of %d, limit %d", path, allocated, len(body), limit)
+		}
+	}
+}
+
+// TestTokenizeHasALengthLimit: no context bounds it.
+func TestTokenizeHasALengthLimit(t *testing.T) {
+	s := newServer(t, DefaultConfig(), &fakeBackend{})
+	for path, body := range map[string]string{
+		routeTokenize: `{"prompt":"` + strings.Repeat("a", 1<<20) + `"}`,
+		routeTemplate: message(`{"role":"user","content":"` + strings.Repeat("a", 1<<20) + `"}`),
+	} {
+		status, answer, _ := handle(s, path, body)
+		if _, code, words := parseError(t, answer); status != 413 || code != "request_too_large" || !strings.Contains(words, "--max-tokenize-bytes") {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
+	if status, answer, _ := handle(s, routeTokenize, `{"prompt":"`+strings.Repeat("a", 1<<19)+`"}`); status != 200 || !strings.HasPrefix(answer, `{"count":524288,`) {
+		t.Errorf("half of the limit: %d %.100s", status, answer)
+	}
+}
+
+// TestPromptsOfExactlyTheContext are not refused by the early ends.
+func TestPromptsOfExactlyTheContext(t *testing.T) {
+	s := newServer(t, DefaultConfig(), &fakeBackend{})
+	for n, want := range map[int]int{255: 200, 256: 400, 257: 400} {
+		if status, answer, _ := handle(s, routeCompletions, `{"prompt":"`+strings.Repeat("x", n)+`","max_tokens":1}`); status != want {
+			t.Errorf("%d tokens: %d %s", n, status, answer)
+		}
+	}
+	long := `{"prompt":"` + strings.Repeat("x", 20_000) + `","max_tokens":1,"truncate_prompt_tokens":20}`
+	if status, answer, _ := handle(s, routeCompletions, long); status != 200 {
+		t.Errorf("a long prompt of which 20 tokens stay: %d %s", status, answer)
+	}
+}
+
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		aborted, busy := make(chan struct{}), false
+		s := newTurnstile(aborted, func() bool { return busy })
+		take := func(gone <-chan struct{}) *turn {
+			t.Helper()
+			first, fault := s.take(gone)
+			if fault != nil {
+				t.Fatal(fault.Message)
+			}
+			return first
+		}
+		refused := func(gone <-chan struct{}, after time.Duration, status int) {
+			t.Helper()
+			began := time.Now()
+			_, fault := s.take(gone)
+			if fault == nil || fault.Status != status || time.Since(began) != after {
+				t.Errorf("refused after %v with %v, want after %v with status %d", time.Since(began), fault, after, status)
+			}
+		}
+		var held []*turn
+		for range cap(s.free) {
+			held = append(held, take(nil))
+		}
+		gone := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(gone) })
+		refused(gone, time.Second, statusHungUp)
+		refused(nil, turnTimeout, 503)
+
+		// A turn that ends lets the next one in.
+		time.AfterFunc(time.Second, held[0].end)
+		began := time.Now()
+		held[0] = take(nil)
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("waited %v for a turn that ended after a second", waited)
+		}
+
+		// Rests: none while nothing runs, some times the work otherwise.
+		began = time.Now()
+		if !held[0].pause() || time.Since(began) != 0 {
+			t.Errorf("rested %v while nothing was running", time.Since(began))
+		}
+		busy = true
+		time.Sleep(2 * time.Millisecond) // stands for work
+		began = time.Now()
+		if !held[0].pause() || time.Since(began) != restShare*2*time.Millisecond {
+			t.Errorf("rested %v after 2 ms of work", time.Since(began))
+		}
+		held[0].gone = gone
+		if held[0].pause() || held[0].ended() == nil || held[0].ended().Status != statusHungUp {
+			t.Error("work went on for a client that hung up")
+		}
+
+		// No more than so many wait, and a shutdown ends them.
+		for range maxTurnQueue {
+			go func() { _, _ = s.take(nil) }()
+		}
+		synctest.Wait()
+		refused(nil, 0, 503)
+		close(aborted)
+		synctest.Wait()
+		refused(nil, 0, 503)
+		if n := s.waiting.Load(); n != 0 {
+			t.Errorf("%d wait after the shutdown", n)
+		}
+	})
+}
+
+// TestTurnsComeBack: whatever happens to a long request, its turn is free
+// afterwards.
+func TestTurnsComeBack(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{load: 1})
+	defer r.close()
+	long := strings.Repeat("the ", 1<<14)
+	for _, tc := range []struct {
+		path, body string
+		status     int
+	}{
+		{routeCompletions, `{"prompt":"` + long + `"}`, 400},
+		{routeChat, message(`{"role":"user","content":"` + long + `"}`), 400},
+		{routeCompletions, `{"prompt":"hi","suffix":null,"user":"` + long + `"}`, 200},
+		{routeCompletions, `{"prompt":"` + long, 400},
+		{routeTokenize, `{"prompt":"` + long + `"}`, 200},
+		{routeTokenize, `{"prompt":"` + long + `","model":"gpt-4o"}`, 404},
+		{routeTemplate, message(`{"role":"user","content":"` + long + `"}`), 200},
+		{routeDetokenize, `{"tokens":[` + strings.Repeat("1,", 1<<14) + `1]}`, 200},
+	} {
+		if status, body := r.post(tc.path, tc.body); status != tc.status {
+			t.Errorf("%s: %d %.300s", tc.path, status, body)
+		}
+	}
+	if s := r.openai.turns; len(s.free) != cap(s.free) {
+		t.Errorf("%d of %d turns are free after all requests", len(s.free), cap(s.free))
+	}
+}
+
+// TestHangUpEndsTokenising: a client that went away while its prompt is
+// tokenised costs no more than the slice of work at hand.
+func TestHangUpEndsTokenising(t *testing.T) {
+	c := DefaultConfig()
+	c.MaxTokenizeBytes = 8 << 20
+	r := newRig(t, c, &fakeBackend{load: 1})
+	defer r.close()
+	conn, err := r.ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// With its rests this text takes seconds.
+	if _, err := conn.Write([]byte(rawRequest("POST", routeTokenize, "", `{"prompt":"`+strings.Repeat("a", 6<<20)+`"}`))); err != nil {
+		t.Fatal(err)
+	}
+	s := r.openai.turns
+	eventually(t, "the turn to be taken", func() bool { return len(s.free) < cap(s.free) })
+	time.Sleep(20 * time.Millisecond) // into the work
+	conn.Close()
+	began := time.Now()
+	eventually(t, "the turn to come back", func() bool { return len(s.free) == cap(s.free) })
+	t.Logf("free after %v", time.Since(began))
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
