@@ -89,23 +89,24 @@ func (t *turn) end() {
 // pause comes between slices of work. It is false when nobody wants the
 // result any more; fault then says why.
 func (t *turn) pause() bool {
-	rest := time.Duration(0)
 	if t.from.busy() {
-		rest = min(restShare*time.Since(t.began), maxRest)
+		timer := time.NewTimer(min(restShare*time.Since(t.began), maxRest))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-t.gone:
+		case <-t.from.aborted:
+		}
 	}
-	timer := time.NewTimer(rest)
-	defer timer.Stop()
 	select {
 	case <-t.gone:
 		t.fault = clientGone()
-		return false
 	case <-t.from.aborted:
 		t.fault = shuttingDown()
-		return false
-	case <-timer.C:
+	default:
 	}
 	t.began = time.Now()
-	return true
+	return t.fault == nil
 }
 
 // breathe pauses if the last pause is long ago: many short texts make one
