@@ -35,7 +35,7 @@ type verdict uint8
 const (
 	fits    verdict = iota
 	crowded         // seats or blocks are taken
-	queued          // MaxPrefills long prompts are ahead of it
+	queued          // MaxPrefills long prompts are ahead of it, or its call has all slots that one call may have
 	held            // a running prompt is computing what it can share
 	never           // nothing runs and it still does not fit
 )
@@ -121,7 +121,8 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 	if s.queue.Waiting(class) == 0 {
 		return false, true
 	}
-	s.queue.Scan(class)
+	const recheck = 8 // plans: after so many, others than those for long prompts may have got what they lack
+	s.queue.Scan(class, s.longPrefills() < s.cfg.MaxPrefills || s.plans%recheck == 0)
 	defer s.queue.EndScan()
 	for first := true; ; {
 		ref, _, ok := s.queue.Next()
@@ -139,6 +140,12 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 			return s.start(&c), false
 		case v == never:
 			s.fail(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
+			continue
+		case v == queued:
+			// What it waits for is held by its like: barring others would not free
+			// it, and passing it is not overtaking.
+			s.queue.SetAside()
+			first = false
 			continue
 		case r.overtaken >= s.cfg.OvertakeLimit, s.step.pressed:
 			return false, false
@@ -161,6 +168,9 @@ func (s *Scheduler) judge(c *candidate) verdict {
 	if s.pool.FreeNow() < r.blocked && s.plans-r.tried < recheck && len(s.running) > 0 {
 		return crowded
 	}
+	if c.seq == nil && s.callSlots(r)+c.seats > s.callLimit() {
+		return queued
+	}
 	s.match(c)
 	switch {
 	case s.long(len(c.ids)-c.hit.Tokens) && s.longPrefills() >= s.cfg.MaxPrefills:
@@ -182,6 +192,26 @@ func (s *Scheduler) match(c *candidate) {
 	if limit := c.req.reuse(c.ids); limit > 0 {
 		c.hit = s.pool.MatchChain(c.req.Domain, c.req.Chain, c.ids, limit)
 	}
+}
+
+// callLimit is how many slots the requests of one call, or the choices of one
+// request, may have: the others are for who comes while they run, who would
+// wait for the end of an output otherwise.
+func (s *Scheduler) callLimit() int { return s.cfg.MaxSeqs - s.cfg.MaxSeqs/8 }
+
+// callSlots is how many slots the call of a request has; 0 for a request that
+// is a call of its own and has one choice.
+func (s *Scheduler) callSlots(r *request) int {
+	if r.Group == "" {
+		return 0
+	}
+	n := 0
+	for _, q := range s.running {
+		if q.req.Group == r.Group && q.req.Tenant == r.Tenant {
+			n += q.seats
+		}
+	}
+	return n
 }
 
 // long is a prompt that takes more than one step.
@@ -239,7 +269,9 @@ func (s *Scheduler) start(c *candidate) bool {
 	if !s.admit.stale {
 		s.expect(s.growthOf(q), q.seats)
 	}
-	s.advance(q, s.rest())
+	if !s.finish(q) {
+		s.step.wanted += min(q.pending(), s.cfg.PrefillChunk)
+	}
 	return true
 }
 
@@ -255,7 +287,7 @@ func (s *Scheduler) refuseStart(c *candidate, q *sequence) bool {
 
 // enter takes a request out of the queue for good.
 func (s *Scheduler) enter(r *request, cached int) {
-	r.flow = s.queue.Take(len(r.Prompt)-cached, cached)
+	r.flow = s.queue.Take(uint64(10*(len(r.Prompt)-cached) + cached))
 	r.started = true
 	s.admitted++
 	r.order = s.admitted

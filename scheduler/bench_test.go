@@ -38,7 +38,7 @@ func newLoadWith(tb testing.TB, running, seats, waiting, output int) *load {
 		tb.Fatal(err)
 	}
 	s, err := New(Config{
-		MaxSeqs: seats, MaxBatchTokens: max(512, 2*seats), MaxModelLen: prompt + output, MaxWaiting: waiting + running + 1, OutputEstimate: output,
+		MaxSeqs: seats, MaxBatchTokens: max(512, 2*seats), MaxModelLen: prompt + output, MaxWaiting: 2*(waiting+running) + 64, OutputEstimate: output,
 	}, pool)
 	if err != nil {
 		tb.Fatal(err)

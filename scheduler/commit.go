@@ -111,9 +111,9 @@ func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	q.ran++
 	switch {
 	case stops(res, i):
-		s.finish(q, inference.FinishStop, stopped)
+		s.finishChoice(q, inference.FinishStop, stopped)
 	case q.produced >= r.limit:
-		s.finish(q, inference.FinishLength, length)
+		s.finishChoice(q, inference.FinishLength, length)
 	default:
 		return false
 	}
@@ -122,7 +122,7 @@ func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 
 // count books one output token.
 func (s *Scheduler) count(r *request) {
-	s.queue.Charge(r.flow, 1)
+	s.queue.Charge(r.flow, 20)
 	s.stats.OutputTokens++
 }
 
@@ -171,7 +171,7 @@ func (s *Scheduler) share(r *request, q *sequence, k int) {
 // complete ends a request without output tokens.
 func (s *Scheduler) complete(q *sequence) {
 	if q.req.Logits == LogitsNone {
-		s.finish(q, inference.FinishStop, stopped)
+		s.finishChoice(q, inference.FinishStop, stopped)
 		return
 	}
 	s.finishAll(q, inference.FinishLength, length, nil)
@@ -182,8 +182,8 @@ func (s *Scheduler) abort(q *sequence, err error) {
 	s.finishAll(q, inference.FinishError, failed, err)
 }
 
-// finish ends one choice within Commit.
-func (s *Scheduler) finish(q *sequence, f inference.FinishReason, how outcome) {
+// finishChoice ends one choice within Commit.
+func (s *Scheduler) finishChoice(q *sequence, f inference.FinishReason, how outcome) {
 	r := q.req
 	s.drop(q)
 	s.report(r, q.choice, f, how, nil)

@@ -1,27 +1,31 @@
 package scheduler
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
 	"weir/scheduler/cost"
 )
 
-// leastPrompt is how many prompt rows every step has room for, whatever they
-// take: outputs slow prompts down, they do not stop them.
-const leastPrompt = 32
+// A step without outputs may take prompts for as long as amortises times the
+// shortest possible step, so that reading the weights once more for the next
+// step costs a few percent at most; a request that arrives meanwhile, or a
+// cancel, waits no longer than that. It has room for leastAlone rows whatever
+// they take, since fewer would leave the kernels half idle.
+const (
+	amortises  = 24
+	leastAlone = 64
+)
 
-// panel is the number of rows that kernels take at a time. A chunk that is cut
-// to fit the time ends on a whole number of them.
-const panel = 16
+// promptShare is the part of the inter-token target that prompts may take of a
+// step beside outputs, however long these take themselves: outputs slow prompts
+// down, they do not stop them.
+const promptShare = 0.25
 
-// aim is the share of the target that a step is planned to take. Where other
-// programs or machines share the memory, a step now and then takes twice what
-// the same step took before; a stream is to keep its target then, too.
-const aim = 0.5
-
-// allowance is what one sequence may take of a step.
+// allowance is what one prompt may take of a step.
 type allowance struct {
 	rows  int
 	time  time.Duration // that the whole step may take then
@@ -29,27 +33,44 @@ type allowance struct {
 }
 
 // pace decides how long the step may take, once the rows of running outputs
-// are planned: with none of them, as long as the budget lasts. Beside aim, the
-// target leaves room for the estimate's own error.
+// are planned. Beside outputs that is the share of the inter-token target with
+// which all but one step in a hundred keep the target, learned from how steps
+// compare with their estimates. The first step of all is short: it measures.
 func (s *Scheduler) pace() {
 	s.step.outputs = s.step.load
-	if s.cfg.ITLTarget > 0 && s.step.outputs.Rows > 0 && s.cost.Ready() {
-		s.step.limit = time.Duration(aim * float64(s.cfg.ITLTarget) / (1 + s.cost.Error()))
+	s.step.least = leastAlone
+	if !s.cost.Ready() {
+		if s.cfg.StepLimit > 0 && s.stats.Steps == 0 {
+			s.step.budget = min(s.step.budget, max(leastAlone, s.cfg.MaxBatchTokens/8))
+		}
+		return
 	}
+	if s.cfg.StepLimit > 0 {
+		s.step.limit = min(s.cfg.StepLimit, amortises*s.cost.Estimate(cost.Load{Rows: 1}))
+	}
+	if s.cfg.ITLTarget <= 0 || s.step.outputs.Rows == 0 {
+		return
+	}
+	target := float64(s.cfg.ITLTarget)
+	paced := time.Duration(target * s.cost.Share())
+	floor := s.cost.Estimate(s.step.outputs) + time.Duration(target*promptShare)
+	s.step.limit = min(s.step.limit, max(paced, floor))
+	s.step.least = s.cfg.RowPanel
 }
 
 // rest is all that is left of the step.
 func (s *Scheduler) rest() allowance {
-	return allowance{s.step.budget, s.step.limit, leastPrompt - s.step.prompt}
+	return allowance{s.step.budget, s.step.limit, s.step.least - s.step.prompt}
 }
 
-// most is three quarters of it.
-func (s *Scheduler) most() allowance {
+// guaranteed is the quarter of the step that the oldest prompt may take before
+// shorter ones, and at least a panel of rows, so that none starves.
+func (s *Scheduler) guaranteed() allowance {
 	a := s.rest()
-	a.rows -= a.rows / 4
-	a.least -= panel
+	a.rows = min(a.rows, max(a.rows/4, s.cfg.RowPanel))
+	a.least = max(a.least/4, s.cfg.RowPanel)
 	if s.paced() {
-		a.time -= max(0, a.time-s.cost.Estimate(s.step.load)) / 4
+		a.time -= max(0, a.time-s.cost.Estimate(s.step.load)) / 4 * 3
 	}
 	return a
 }
@@ -58,13 +79,18 @@ func (s *Scheduler) paced() bool { return s.step.limit < math.MaxInt64 }
 
 // open reports whether the step has room for a new sequence.
 func (s *Scheduler) open() bool {
-	if !s.paced() || s.step.prompt < leastPrompt {
-		return s.step.budget > 0
+	if s.step.budget <= s.step.wanted {
+		return false
 	}
-	return s.step.budget > 0 && s.cost.Estimate(s.step.load.Add(cost.Load{Rows: panel, Outputs: 1})) <= s.step.limit
+	if !s.paced() || s.step.prompt+s.step.wanted < s.step.least {
+		return true
+	}
+	return s.cost.Estimate(s.step.load.Add(cost.Load{Rows: s.step.wanted + s.cfg.RowPanel, Outputs: 1})) <= s.step.limit
 }
 
-// fit cuts n further rows of a prompt to what the allowance has time for.
+// fit cuts n further rows of a prompt to what the allowance has time for. Where
+// it cuts, the step's rows end on a whole panel of the kernels, for which a
+// part of one takes as long.
 func (s *Scheduler) fit(q *sequence, n int, a allowance) int {
 	if !s.paced() || n <= 0 {
 		return n
@@ -72,9 +98,81 @@ func (s *Scheduler) fit(q *sequence, n int, a allowance) int {
 	without := s.step.load.Sub(q.load(q.rows))
 	k := sort.Search(n, func(i int) bool { return s.cost.Estimate(without.Add(q.load(q.rows+i+1))) > a.time })
 	if k < n {
-		k -= (q.rows + k) % panel
+		k = max(0, k-(s.step.load.Rows+k)%s.cfg.RowPanel)
 	}
 	return max(k, min(n, a.least))
+}
+
+// prefills gives rows to running prompts before anything new is admitted: the
+// oldest gets its guaranteed part, then those that this step can finish,
+// shortest first.
+func (s *Scheduler) prefills() {
+	prompts := s.prompts()
+	if len(prompts) == 0 {
+		return
+	}
+	s.advance(s.oldest, s.guaranteed())
+	for _, q := range prompts {
+		if !s.finish(q) {
+			return
+		}
+	}
+}
+
+// finish plans the remaining rows of a prompt if the step has room for all of
+// them.
+func (s *Scheduler) finish(q *sequence) bool {
+	n, a := q.pending()-q.rows, s.rest()
+	if n > min(a.rows, s.cfg.PrefillChunk-q.rows) || s.fit(q, n, a) < n {
+		return false
+	}
+	if n > 0 {
+		s.take(q, n)
+	}
+	return true
+}
+
+// leftover gives what nobody else wanted to prompts, shortest remaining first.
+func (s *Scheduler) leftover() {
+	for _, q := range s.prompts() {
+		if s.step.budget == 0 {
+			return
+		}
+		s.advance(q, s.rest())
+	}
+}
+
+// prompts lists the running prompts, by class and then shortest remaining
+// first. The first of them in order of precedence is the oldest.
+func (s *Scheduler) prompts() []*sequence {
+	list := s.prefilling[:0]
+	for _, q := range s.running {
+		if !q.decoding() {
+			list = append(list, q)
+		}
+	}
+	s.prefilling = list
+	if len(list) > 0 {
+		s.oldest = list[0]
+	}
+	if len(list) > 1 {
+		slices.SortFunc(list, shorter)
+	}
+	return list
+}
+
+// shorter orders prompts by class, remaining rows, precedence.
+func shorter(a, b *sequence) int {
+	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.pending()-b.pending(), compare(a, b))
+}
+
+// advance plans more rows of a prompt: as many as the allowance, the budget
+// and the chunk size permit.
+func (s *Scheduler) advance(q *sequence, a allowance) {
+	n := min(a.rows, s.step.budget, q.pending()-q.rows, s.cfg.PrefillChunk-q.rows)
+	if n = s.fit(q, n, a); n > 0 {
+		s.take(q, n)
+	}
 }
 
 // weigh books n further rows of a sequence, or takes them back.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,8 @@ type machine struct {
 	took   func(*Plan) time.Duration
 	accept func() bool // a draft comes true
 	prompt int         // prompt rows of the last step
+
+	outputs time.Duration // the last step's estimate of its outputs alone, when it was planned
 
 	results []Result
 	tokens  []inference.TokenID
@@ -56,6 +59,7 @@ func (m *machine) step() bool {
 	if !m.s.Plan(int64(m.now), &m.plan) {
 		return false
 	}
+	m.outputs = m.s.cost.Estimate(m.s.step.outputs)
 	m.now += m.took(&m.plan)
 	m.results, m.tokens, m.prompt = m.results[:0], m.tokens[:0], 0
 	for i := range m.plan.Chunks {
@@ -123,7 +127,7 @@ const itlTarget = 200 * time.Millisecond
 // machine needs for it beside them.
 func TestALongPromptDoesNotHoldUpRunningOutputs(t *testing.T) {
 	run := func(target time.Duration) (gap, first time.Duration) {
-		m := newMachine(t, Config{MaxSeqs: 16, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: target})
+		m := newMachine(t, Config{MaxSeqs: 16, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: target, StepLimit: -1})
 		m.took = speeds
 		rng := rand.New(rand.NewPCG(1, 9))
 		for range 8 {
@@ -154,9 +158,9 @@ func TestALongPromptDoesNotHoldUpRunningOutputs(t *testing.T) {
 	}
 }
 
-// Random load on a machine: by their estimate steps keep aim of the target unless
-// they have only the least of prompts, prompts get at least that, and cut
-// chunks end on a panel.
+// Random load on a machine: by their estimate steps keep their share of the
+// target unless outputs leave prompts less than theirs, prompts always get
+// some rows, and steps that are cut end on a panel.
 func TestStepsKeepTheTarget(t *testing.T) {
 	paced, floored, cut := 0, 0, 0
 	for seed := range uint64(12) {
@@ -175,8 +179,7 @@ func TestStepsKeepTheTarget(t *testing.T) {
 			if rng.IntN(12) == 0 && m.s.Stats().Waiting < 4 {
 				m.submit(t, Request{Prompt: text(rng, 1+rng.IntN(2000)), MaxTokens: 1 + rng.IntN(100), Class: inference.Default, Speculate: true})
 			}
-			ready := m.s.cost.Ready()
-			estimated := m.s.cost.Error()
+			ready, share := m.s.cost.Ready(), m.s.cost.Share()
 			if !m.step() {
 				continue
 			}
@@ -189,17 +192,18 @@ func TestStepsKeepTheTarget(t *testing.T) {
 				continue
 			}
 			paced++
-			limit := time.Duration(aim * float64(target) / (1 + estimated))
-			if p.Estimate > limit && m.prompt > leastPrompt {
+			limit := time.Duration(share * float64(target))
+			if p.Estimate > limit {
+				floored++
+				limit = max(limit, m.outputs+time.Duration(promptShare*float64(target)))
+			}
+			if p.Estimate > limit && m.prompt > m.s.cfg.RowPanel {
 				t.Fatalf("world %d: a step of %d prompt rows is to take %v, limit %v", seed, m.prompt, p.Estimate, limit)
 			}
 			if p.Estimate > limit && p.Drafts > 0 {
 				t.Fatalf("world %d: %d drafts in a step that is to take %v, limit %v", seed, p.Drafts, p.Estimate, limit)
 			}
-			if p.Estimate > limit {
-				floored++
-			}
-			if prompts > 0 && m.prompt < leastPrompt {
+			if prompts > 0 && m.prompt < m.s.cfg.RowPanel {
 				t.Fatalf("world %d: %d prompt rows in a step while %d prompts wait for theirs", seed, m.prompt, prompts)
 			}
 			if prompts > 0 && p.Rows < m.s.cfg.MaxBatchTokens {
@@ -224,42 +228,92 @@ func (m *machine) promptsLeft() int {
 	return n
 }
 
-func TestCutChunksEndOnAPanel(t *testing.T) {
-	m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget})
-	m.took = speeds
-	rng := rand.New(rand.NewPCG(1, 12))
-	for range 3 {
-		m.submit(t, Request{Prompt: text(rng, 77), MaxTokens: 2000, Class: inference.Default})
-	}
-	for range 50 {
-		m.step()
-	}
-	m.submit(t, Request{Prompt: text(rng, 3001), MaxTokens: 1, Class: inference.Default})
-	chunks := 0
-	for m.step() && m.s.Stats().Length == 0 {
-		for i := range m.plan.Chunks {
-			if c := &m.plan.Chunks[i]; !c.Decode && !c.Final {
-				chunks++
-				if c.Count%panel != 0 {
-					t.Errorf("a chunk of %d rows", c.Count)
-				}
+// Steps that are cut to fit the time end on a whole panel of rows, those of
+// outputs included: the kernels take all rows of a step together.
+func TestCutStepsEndOnAPanel(t *testing.T) {
+	for _, panel := range []int{4, 6} {
+		m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget, RowPanel: panel})
+		m.took = speeds
+		rng := rand.New(rand.NewPCG(1, 12))
+		for range 3 {
+			m.submit(t, Request{Prompt: text(rng, 77), MaxTokens: 2000, Class: inference.Default})
+		}
+		for range 50 {
+			m.step()
+		}
+		m.submit(t, Request{Prompt: text(rng, 3001), MaxTokens: 1, Class: inference.Default})
+		cut := 0
+		for m.step() && m.s.Stats().Length == 0 {
+			if m.prompt == 0 || m.plan.Chunks[len(m.plan.Chunks)-1].Final {
+				continue
+			}
+			cut++
+			if m.plan.Rows%panel != 0 {
+				t.Errorf("a step of %d rows, panels have %d", m.plan.Rows, panel)
 			}
 		}
-	}
-	if chunks < 20 {
-		t.Errorf("only %d chunks", chunks)
+		if cut < 20 {
+			t.Errorf("only %d steps were cut", cut)
+		}
 	}
 }
 
-// With nothing decoding a prompt takes the whole budget, whatever the target.
-func TestPromptsAloneAreNotPaced(t *testing.T) {
-	m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: time.Millisecond})
-	m.took = speeds
-	m.submit(t, Request{Prompt: text(rand.New(rand.NewPCG(1, 13)), 4096), MaxTokens: 1, Class: inference.Default})
-	for range 8 {
-		if m.step(); m.plan.Rows != 512 {
-			t.Errorf("%d rows, want the whole budget of 512", m.plan.Rows)
+// With nothing decoding a prompt takes the whole budget of rows, whatever the
+// target, but no longer than the bound of every step. The first step of all
+// measures.
+func TestStepsWithoutOutputsHaveABoundOfTheirOwn(t *testing.T) {
+	run := func(limit time.Duration) (rows []int, longest time.Duration) {
+		m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: time.Millisecond, StepLimit: limit})
+		m.took = speeds
+		m.submit(t, Request{Prompt: text(rand.New(rand.NewPCG(1, 13)), 4096), MaxTokens: 1, Class: inference.Default})
+		for m.step() {
+			rows = append(rows, m.plan.Rows)
+			longest = max(longest, m.plan.Estimate)
 		}
+		return rows, longest
+	}
+	rows, _ := run(-1)
+	if slices.Min(rows) != 512 {
+		t.Errorf("steps of %v rows without a bound, want the whole budget of 512", rows)
+	}
+	if rows, longest := run(500 * time.Millisecond); longest > 500*time.Millisecond || rows[0] != leastAlone || slices.Max(rows) < 100 {
+		t.Errorf("steps of %v rows, the longest %v, with a bound of 500 ms", rows, longest)
+	}
+	if rows, _ := run(time.Millisecond); slices.Min(rows[:len(rows)-1]) < leastAlone {
+		t.Errorf("steps of %v rows, want at least %d", rows, leastAlone)
+	}
+}
+
+// The oldest prompt advances in every step, however many shorter ones come, and
+// shorter ones do not wait for it.
+func TestTheOldestPromptKeepsItsPart(t *testing.T) {
+	m := newMachine(t, Config{MaxSeqs: 16, MaxBatchTokens: 256, MaxModelLen: 8192, ITLTarget: itlTarget})
+	m.took = speeds
+	rng := rand.New(rand.NewPCG(1, 15))
+	long := m.submit(t, Request{Prompt: text(rng, 6000), MaxTokens: 1, Class: inference.Default})
+	for range 4 {
+		m.step()
+	}
+	part, all := 0, 0
+	for m.first[long] == 0 {
+		for m.s.Stats().Waiting < 2 { // more than the machine can do
+			m.submit(t, Request{Prompt: text(rng, 150), MaxTokens: 4, Class: inference.Default})
+		}
+		m.step()
+		of := 0
+		for i := range m.plan.Chunks {
+			if c := &m.plan.Chunks[i]; c.Request == long {
+				of = c.Count
+			}
+		}
+		if of < m.s.cfg.RowPanel && m.first[long] == 0 {
+			t.Fatalf("the oldest prompt got %d rows of a step of %d", of, m.plan.Rows)
+		}
+		part += of
+		all += m.prompt
+	}
+	if share := float64(part) / float64(all); share < 0.15 || share > 0.5 {
+		t.Errorf("the oldest prompt got %.2f of the prompt rows, want about a quarter", share)
 	}
 }
 

@@ -22,6 +22,8 @@ type step struct {
 	outputs cost.Load     // of these, the rows that continue outputs
 	prompt  int           // planned rows that are not
 	limit   time.Duration // that the step may take by its estimate
+	least   int           // prompt rows that it has room for whatever they take
+	wanted  int           // rows that new prompts could take which the step cannot finish
 }
 
 func (p *Plan) reset() {
@@ -36,9 +38,10 @@ func (p *Plan) reset() {
 // plan that is not empty must be followed by Commit or Abandon; until then Plan
 // reports false.
 //
-// Rows are given out in this order, inside one budget: every running output
-// first, then prompts that are being prefilled, then new requests, then what
-// is left to the prompts again, and to drafts.
+// Rows are given out in this order, inside one budget of rows and time: every
+// running output first, then the oldest prompt's guaranteed part, then prompts
+// that the step can finish, shortest first, then new requests, then what is
+// left to the prompts that remain, shortest first again, and to drafts.
 func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	p.reset()
 	if s.step.out {
@@ -160,44 +163,6 @@ func (s *Scheduler) outOfCache(rows, held int) error {
 	return &inference.LimitError{
 		Err: inference.ErrOutOfCache, What: "KV blocks", Need: s.blocksFor(rows), Limit: s.pool.FreeNow() + held,
 		Remedy: "give the KV cache more memory",
-	}
-}
-
-// prefills gives rows to prompts that are being prefilled. The first may take
-// three quarters of the step; the rest is for prompts that are shorter than
-// what it has left, running or yet to be admitted.
-func (s *Scheduler) prefills() {
-	var first *sequence
-	for _, q := range s.running {
-		switch {
-		case q.decoding():
-		case first == nil:
-			first = q
-			s.advance(q, s.most())
-		case q.pending() < first.pending():
-			s.advance(q, s.rest())
-		}
-	}
-}
-
-// leftover gives what nobody else wanted to running prompts, in order.
-func (s *Scheduler) leftover() {
-	for _, q := range s.running {
-		if s.step.budget == 0 {
-			return
-		}
-		if !q.decoding() {
-			s.advance(q, s.rest())
-		}
-	}
-}
-
-// advance plans more rows of a prompt: as many as the allowance, the budget
-// and the chunk size permit.
-func (s *Scheduler) advance(q *sequence, a allowance) {
-	n := min(a.rows, s.step.budget, q.pending()-q.rows, s.cfg.PrefillChunk-q.rows)
-	if n = s.fit(q, n, a); n > 0 {
-		s.take(q, n)
 	}
 }
 

@@ -544,7 +544,7 @@ func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		w := newWorld(t, Config{
-			MaxSeqs: 8, MaxBatchTokens: 400, MaxModelLen: 64, OutputEstimate: 64, WatermarkBlocks: -1,
+			MaxSeqs: 8, MaxBatchTokens: 400, MaxModelLen: 64, OutputEstimate: 64, WatermarkBlocks: -1, StepLimit: -1,
 		}, kvcache.Config{Blocks: 20 + rng.IntN(20), BlockTokens: []int{1, 2, 4, 5}[rng.IntN(4)]})
 		w.vocabulary = 50000
 		for i := range 30 {

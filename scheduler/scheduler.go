@@ -41,10 +41,16 @@ type Config struct {
 	MaxPrefills    int // prompts longer than PrefillChunk that prefill at once; default 2
 
 	// ITLTarget is how long running outputs should wait at most for their next
-	// token: a step beside them is planned to take a share of it (see aim), and
-	// prompts get the rows that fit, always some (see leastPrompt). 0 is off:
-	// prompts take the whole budget.
+	// token: a step beside them is planned to take as much of it as is safe,
+	// which is learned (cost.Model.Share), and prompts get the rows that fit,
+	// always some. 0 is off.
 	ITLTarget time.Duration
+	// StepLimit bounds the estimated time of every step, for the sake of who
+	// arrives or cancels meanwhile; a step may have 64 prompt rows in any case.
+	// On fast machines the bound is lower, see amortises. Default 1 s, negative
+	// is none.
+	StepLimit time.Duration
+	RowPanel  int        // rows that the kernels take at a time: cut steps end on a whole number of them; default 4
 	Cost      cost.Prior // of a step, before any was seen
 
 	// Drafts guess the next tokens of outputs by looking up what followed the
@@ -54,7 +60,7 @@ type Config struct {
 	LookupMax int // tokens that are looked up together, at most (--prompt-lookup-max); default 4
 	LookupMin int // and at least (--prompt-lookup-min); default 2, or LookupMax where that is 1
 
-	MaxWaiting       int // requests in the queue; default 1024
+	MaxWaiting       int // choices of the requests in the queue; default 1024
 	MaxWaitingTokens int // prompt tokens in the queue; 0 is no limit
 	OvertakeLimit    int // times a request may be overtaken before it becomes a barrier; default 64
 
@@ -98,6 +104,7 @@ type Request struct {
 	Domain    kvcache.Domain // isolation domain of the prefix cache
 	Chain     []kvcache.Hash // of the prompt, as Domain.Chain gives it; nil is hashed here
 	Tenant    string         // unit of fairness
+	Group     string         // requests of the tenant that share it are one call and take turns with others as one; "" is a call of its own
 	Weight    int            // the tenant's share, 1 to admission.MaxWeight; 0 is 1
 	Class     inference.Class
 	Deadline  int64 // a request still waiting then is ended with ErrExpired; 0 is none
@@ -197,6 +204,9 @@ type Scheduler struct {
 	admitted uint64      // requests ever; numbers them in order of admission
 	plans    uint64      // calls of Plan
 
+	prefilling []*sequence // scratch of prompts
+	oldest     *sequence   // of the running prompts, after prompts
+
 	cost  *cost.Model
 	step  step // the plan in the making, or out until Commit
 	admit admit
@@ -238,6 +248,7 @@ func (c Config) complete(usable int) (Config, error) {
 		{"MaxModelLen", &c.MaxModelLen, 0},
 		{"PrefillChunk", &c.PrefillChunk, c.MaxBatchTokens},
 		{"MaxPrefills", &c.MaxPrefills, 2},
+		{"RowPanel", &c.RowPanel, 4},
 		{"MaxWaiting", &c.MaxWaiting, 1024},
 		{"MaxWaitingTokens", &c.MaxWaitingTokens, 0},
 		{"OvertakeLimit", &c.OvertakeLimit, 64},
@@ -271,6 +282,9 @@ func (c Config) complete(usable int) (Config, error) {
 	case c.MaxBatchTokens < c.MaxSeqs:
 		return c, fmt.Errorf("MaxBatchTokens is %d, want at least MaxSeqs (%d), a row for every running sequence",
 			c.MaxBatchTokens, c.MaxSeqs)
+	}
+	if c.StepLimit == 0 {
+		c.StepLimit = time.Second
 	}
 	if c.WatermarkBlocks == 0 {
 		c.WatermarkBlocks = usable / 100
@@ -323,8 +337,8 @@ func finalRows(promptTokens, outputTokens int) int { return promptTokens + max(o
 
 func (s *Scheduler) blocksFor(rows int) int { return (rows + s.blockTokens - 1) / s.blockTokens }
 
-// Submit queues a request, or refuses it: what Check says, or
-// inference.ErrQueueFull as *inference.LimitError.
+// Submit queues a request, or refuses it: what Check says, or as
+// *inference.LimitError inference.ErrQueueFull or ErrTenantQueueFull.
 func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	r.N = max(r.N, 1)
 	err := s.Check(len(r.Prompt), r.MaxTokens, r.N)
@@ -340,7 +354,8 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	}
 	q := s.requests.take()
 	q.ticket, err = s.queue.Offer(admission.Item{
-		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Weight: r.Weight, Tokens: len(r.Prompt), Deadline: r.Deadline,
+		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Group: r.Group, Weight: r.Weight,
+		Choices: r.N, Tokens: len(r.Prompt), Cost: uint64(10 * len(r.Prompt)), Deadline: r.Deadline,
 	})
 	if err != nil {
 		s.requests.put(q)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/inference"
 	"weir/kvcache"
@@ -47,7 +48,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := Config{
 		MaxSeqs: 600, MaxBatchTokens: 600, MaxModelLen: 100, PrefillChunk: 600, MaxPrefills: 2, MaxWaiting: 1024,
 		OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, WatermarkBlocks: 10, OutputEstimate: 256,
-		SharePercent: [inference.NumClasses]int{0, 10, 5}, LookupMax: 4, LookupMin: 2,
+		SharePercent: [inference.NumClasses]int{0, 10, 5}, LookupMax: 4, LookupMin: 2, StepLimit: time.Second, RowPanel: 4,
 	}
 	if got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)

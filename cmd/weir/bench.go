@@ -22,6 +22,7 @@ func newBench() *cobra.Command {
 		newBenchCompare(),
 		newBenchEngine(), newBenchBatched(), newBenchMicro(),
 		newBenchSoak(),
+		newBenchSim(),
 	)
 	return cmd
 }

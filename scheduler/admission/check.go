@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 
 	"weir/internal/inference"
@@ -25,6 +26,9 @@ func (q *Queue) Check() error {
 	}
 	if flows := len(q.flows.slots) - len(q.flows.free); flows != len(q.byKey) {
 		return fmt.Errorf("check queue: %d live flows, %d by name", flows, len(q.byKey))
+	}
+	if groups := len(q.groups.slots) - len(q.groups.free); groups != len(q.byGroup) {
+		return fmt.Errorf("check queue: %d live groups, %d by name", groups, len(q.byGroup))
 	}
 	return q.checkDue()
 }
@@ -63,21 +67,40 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 }
 
 func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
-	last := int32(none)
-	for e := f.head; e != none; e = q.entries.at(e).next {
-		n := q.entries.at(e)
-		if n.flow != i || n.prev != last || entries > f.waiting {
-			return 0, 0, fmt.Errorf("flow %q: list is broken at entry %d", f.key.tenant, e)
+	choices, listed := 0, 0
+	walk := func(l *line, in where) error {
+		last, place := int32(none), uint64(0)
+		for e := l.head; e != none; e = q.entries.at(e).next {
+			n := q.entries.at(e)
+			if n.flow != i || n.prev != last || n.where != in || entries > f.waiting || in == inLine && n.place <= place {
+				return fmt.Errorf("flow %q: list %d is broken at entry %d", f.key.tenant, in, e)
+			}
+			last, place = e, n.place
+			entries++
+			choices += n.item.Choices
+			tokens += n.item.Tokens
 		}
-		last = e
-		entries++
-		tokens += n.item.Tokens
+		if last != l.tail {
+			return fmt.Errorf("flow %q: list %d does not end with its tail", f.key.tenant, in)
+		}
+		return nil
+	}
+	err = errors.Join(walk(&f.line, inLine), walk(&f.aside, aside))
+	listed = entries
+	for g := range q.groups.slots {
+		if s := &q.groups.slots[g]; s.live && s.value.key.flow == i {
+			err = errors.Join(err, walk(&s.value.rest, follows))
+		}
+	}
+	if err != nil {
+		return 0, 0, err
 	}
 	onHeap := f.pos != none && q.lanes[f.key.class].backlog[f.pos] == i
 	switch {
-	case last != f.tail || entries != f.waiting || entries > f.refs:
-		return 0, 0, fmt.Errorf("flow %q: %d items, counted %d, %d references", f.key.tenant, entries, f.waiting, f.refs)
-	case onHeap != (entries > 0) || f.parked:
+	case entries != f.waiting || listed != f.listed || choices != f.choices || tokens != f.tokens || entries > f.refs:
+		return 0, 0, fmt.Errorf("flow %q: %d items, %d listed, %d choices, %d tokens, counted %d, %d, %d, %d; %d references",
+			f.key.tenant, entries, listed, choices, tokens, f.waiting, f.listed, f.choices, f.tokens, f.refs)
+	case onHeap != (entries > 0) || f.parked || f.scanned || entries > 0 && listed == 0:
 		return 0, 0, fmt.Errorf("flow %q: %d items, on the heap: %v, parked: %v", f.key.tenant, entries, onHeap, f.parked)
 	case f.rank > f.service || f.idle != (f.refs == 0):
 		return 0, 0, fmt.Errorf("flow %q: rank %d, service %d, %d references, idle: %v", f.key.tenant, f.rank, f.service, f.refs, f.idle)

@@ -2,23 +2,19 @@ package admission
 
 import "weir/internal/inference"
 
-// Cost units of one token. The ratio of prefill to decode is the 1:2 of the
-// VTC paper; a cached prompt token costs a tenth of a computed one.
-const (
-	unitsPerPrefillToken = 10
-	unitsPerCachedToken  = 1
-	unitsPerDecodeToken  = 20
-)
+// maxCost bounds one charge, so that counters do not overflow: 18 minutes, where
+// the unit is a nanosecond.
+const maxCost = 1 << 40
 
-// unitScale is the service of one unit at weight 1. It is divisible by enough
-// that weights up to MaxWeight keep a precision below one part in 256.
+// unitScale is the service of one unit of cost at weight 1. It is divisible by
+// enough that weights up to MaxWeight keep a precision below one part in 256.
 const unitScale = 1 << 20
 
 // rebaseAbove is the service above which a lane's counters are moved down.
 const rebaseAbove = 1 << 60
 
-// flow is one tenant within one class: its first-come list and its virtual
-// token counter. It lives while it has requests waiting or running, and longer
+// flow is one tenant within one class: its line and its virtual counter of
+// compute time. It lives while it has requests waiting or running, and longer
 // while its counter is above what it would be lifted to on return.
 type flow struct {
 	key     flowKey
@@ -26,14 +22,20 @@ type flow struct {
 	service uint64 // virtual counter; only grows, except by rebasing
 	rank    uint64 // the service that the heap was ordered by; at most service
 	turn    uint64 // breaks ties of rank: the arrival that made the flow backlogged
-	head    int32
-	tail    int32
-	waiting int
+	credit  uint64 // cost charged in advance that was not incurred: later charges use it up
+	line    line   // the entries whose turn comes, first come first
+	aside   line   // the entries that were set aside
+	listed  int    // entries of both
+	waiting int    // entries, followers of groups included
+	choices int    // of these
+	tokens  int    // of these
 	refs    int    // requests waiting or running
-	places  uint64 // items ever appended
+	places  uint64 // entries ever listed
 	pos     int32  // index in the lane's heap; none when not on it
 	parked  bool   // taken off the heap by the scan in progress
-	cursor  int32  // the scan's next entry
+	scanned bool   // the cursors are those of the scan in progress
+	cursor  int32  // the scan's next entry in line
+	second  int32  // the scan's next entry of those set aside
 	looked  int    // entries the scan skipped here
 	prev    int32  // idle list
 	next    int32
@@ -55,7 +57,7 @@ func (q *Queue) flowOf(it Item) int32 {
 	i, ok := q.byKey[key]
 	if !ok {
 		i = q.flows.take()
-		*q.flows.at(i) = flow{key: key, head: none, tail: none, pos: none, cursor: none}
+		*q.flows.at(i) = flow{key: key, line: emptyLine, aside: emptyLine, pos: none, cursor: none, second: none}
 		q.byKey[key] = i
 	}
 	f := q.flows.at(i)
@@ -67,19 +69,16 @@ func (q *Queue) flowOf(it Item) int32 {
 	return i
 }
 
-// append adds an entry to the end of a flow and makes the flow backlogged.
+// append adds an entry to a flow and makes the flow backlogged.
 func (q *Queue) append(fi, e int32) {
-	f, n := q.flows.at(fi), q.entries.at(e)
-	n.flow, n.prev, n.next = fi, f.tail, none
-	f.places++
-	n.place = f.places
-	if f.tail == none {
-		f.head = e
-	} else {
-		q.entries.at(f.tail).next = e
+	q.entries.at(e).flow = fi
+	if !q.join(fi, e) {
+		q.list(fi, e)
 	}
-	f.tail = e
+	f, n := q.flows.at(fi), q.entries.at(e)
 	f.waiting++
+	f.choices += n.item.Choices
+	f.tokens += n.item.Tokens
 	if f.waiting == 1 {
 		f.service = max(f.service, q.lift(f.key.class))
 		f.turn = n.number
@@ -87,28 +86,70 @@ func (q *Queue) append(fi, e int32) {
 	}
 }
 
+// list puts an entry at the end of its flow's line.
+func (q *Queue) list(fi, e int32) {
+	f, n := q.flows.at(fi), q.entries.at(e)
+	f.places++
+	f.listed++
+	n.where, n.place = inLine, f.places
+	q.link(&f.line, e)
+	if f.scanned && f.cursor == none {
+		f.cursor = e
+	}
+}
+
 // detach removes an entry from its flow, and the flow from the heap when it
-// was the last one.
+// was the last one. The next request of its group takes its place in the flow,
+// at the end of the line.
 func (q *Queue) detach(e int32) {
+	n := q.entries.at(e)
+	fi := n.flow
+	f := q.flows.at(fi)
+	f.waiting--
+	f.choices -= n.item.Choices
+	f.tokens -= n.item.Tokens
+	if n.where == follows {
+		g := q.groups.at(n.group)
+		g.left++
+		q.unlinkFrom(&g.rest, e)
+		return
+	}
+	q.unlist(e)
+	if n.group != none {
+		q.succeed(fi, n.group)
+	}
+	if f.waiting == 0 && f.pos != none {
+		q.removeFlow(f.key.class, f.pos)
+	}
+}
+
+// unlist takes an entry out of its flow's lists.
+func (q *Queue) unlist(e int32) {
 	n := q.entries.at(e)
 	f := q.flows.at(n.flow)
 	if f.cursor == e {
 		f.cursor = n.next
 	}
-	if n.prev == none {
-		f.head = n.next
+	if f.second == e {
+		f.second = n.next
+	}
+	f.listed--
+	if n.where == aside {
+		q.unlinkFrom(&f.aside, e)
 	} else {
-		q.entries.at(n.prev).next = n.next
+		q.unlinkFrom(&f.line, e)
 	}
-	if n.next == none {
-		f.tail = n.prev
-	} else {
-		q.entries.at(n.next).prev = n.prev
+}
+
+// firstPlace is the place of the first listed entry of a backlogged flow.
+func (q *Queue) firstPlace(f *flow) uint64 {
+	switch {
+	case f.line.head == none:
+		return q.entries.at(f.aside.head).place
+	case f.aside.head == none:
+		return q.entries.at(f.line.head).place
 	}
-	f.waiting--
-	if f.waiting == 0 && f.pos != none {
-		q.removeFlow(f.key.class, f.pos)
-	}
+	return min(q.entries.at(f.line.head).place, q.entries.at(f.aside.head).place)
 }
 
 // lift is the counter that a flow starts from when it becomes backlogged: time
@@ -120,15 +161,23 @@ func (q *Queue) lift(c inference.Class) uint64 {
 	return q.lanes[c].floor
 }
 
-// Charge adds decoded tokens of an admitted request to its flow. O(1): the
-// heap is put right when the flow next comes to its top.
-func (q *Queue) Charge(id FlowID, tokens int) {
-	q.serve(int32(id), uint64(max(tokens, 0))*unitsPerDecodeToken)
+// Charge adds to what an admitted request has cost its flow. O(1): the heap is
+// put right when the flow next comes to its top.
+func (q *Queue) Charge(id FlowID, cost uint64) { q.serve(int32(id), cost) }
+
+// Refund takes back a charge that turned out too high. A counter never falls,
+// so that the flow's next charges are less instead.
+func (q *Queue) Refund(id FlowID, cost uint64) {
+	f := q.flows.at(int32(id))
+	f.credit = min(f.credit+cost, maxCost)
 }
 
-func (q *Queue) serve(fi int32, units uint64) {
+func (q *Queue) serve(fi int32, cost uint64) {
 	f := q.flows.at(fi)
-	f.service += units * f.scale
+	cost = min(cost, maxCost)
+	refunded := min(cost, f.credit)
+	f.credit -= refunded
+	f.service += (cost - refunded) * f.scale
 	if f.service > rebaseAbove {
 		q.rebase(f.key.class)
 	}
@@ -177,13 +226,13 @@ func (q *Queue) release(fi int32) {
 	}
 }
 
-// list is a doubly linked list of idle flows, longest idle first.
-type list struct {
+// idleList is a doubly linked list of idle flows, longest idle first.
+type idleList struct {
 	head, tail int32
 	n          int
 }
 
-func (l *list) append(q *Queue, fi int32) {
+func (l *idleList) append(q *Queue, fi int32) {
 	f := q.flows.at(fi)
 	f.prev, f.next, f.idle = l.tail, none, true
 	if l.tail == none {
@@ -195,7 +244,7 @@ func (l *list) append(q *Queue, fi int32) {
 	l.n++
 }
 
-func (l *list) remove(q *Queue, fi int32) {
+func (l *idleList) remove(q *Queue, fi int32) {
 	f := q.flows.at(fi)
 	if f.prev == none {
 		l.head = f.next

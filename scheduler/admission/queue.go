@@ -1,12 +1,19 @@
 // Package admission holds the queue in which requests wait for the step
 // planner. It decides two things and nothing else: whether a request may wait
-// at all (the queue is bounded in requests and in prompt tokens), and whose
-// turn is next.
+// at all (the queue is bounded in choices and in prompt tokens, as a whole and
+// per tenant), and whose turn is next.
 //
 // The order is: class (strict, except that each lower class is owed a small
-// guaranteed share), then tenant by weighted virtual token counters (Sheng et
-// al., "Fairness in Serving Large Language Models", 2024), then first come
-// first served inside a tenant.
+// guaranteed share), then tenant by weighted virtual counters of compute time
+// (after Sheng et al., "Fairness in Serving Large Language Models", 2024), then
+// call by call inside a tenant: one request of each call stands in line, and
+// when it leaves, the next one of the same call joins the end of the line. So
+// a call of a thousand prompts takes turns with a call of one. The unit of the
+// counters is the caller's: the scheduler's is a nanosecond of compute.
+//
+// The caller may set a request aside that waits for something which barring
+// others would not bring sooner (a slot for long prompts). Scans pass over it
+// for free until the caller asks for those as well; it keeps its place.
 //
 // The queue is a pure data structure: it has no clock, no goroutine and no
 // lock, counts in integers, and never iterates over a map, so the same calls
@@ -23,7 +30,7 @@ import (
 
 // Config bounds the queue. Zero fields take the defaults named.
 type Config struct {
-	MaxRequests    int // waiting requests; default 1024
+	MaxRequests    int // choices of all waiting requests; default 1024
 	MaxTokens      int // prompt tokens of all waiting requests; 0 is no limit
 	LookAhead      int // requests that one scan may skip; default 8
 	MaxIdleTenants int // tenants remembered while they have no request; default 4096
@@ -39,9 +46,12 @@ type Item struct {
 	Ref      uint64 // the caller's name for the request; Next and Expire hand it back
 	Tenant   string // unit of fairness
 	Class    inference.Class
-	Weight   int   // the tenant's share relative to others, 1 to MaxWeight; 0 is 1
-	Tokens   int   // prompt tokens
-	Deadline int64 // Expire hands the item back from this time on; 0 is never
+	Group    string // requests of one tenant that share it are one call; "" is a call of its own
+	Weight   int    // the tenant's share relative to others, 1 to MaxWeight; 0 is 1
+	Tokens   int    // prompt tokens
+	Choices  int    // how many requests it counts as in the bounds; 0 is 1
+	Cost     uint64 // what serving the prompt is expected to cost
+	Deadline int64  // Expire hands the item back from this time on; 0 is never
 }
 
 // MaxWeight is the largest weight that changes anything; larger ones are cut.
@@ -57,31 +67,45 @@ type Queue struct {
 	entries slab[entry]
 	flows   slab[flow]
 	byKey   map[flowKey]int32
+	groups  slab[group]
+	byGroup map[groupKey]int32
 	lanes   [inference.NumClasses]lane
 	due     []int32 // entries with a deadline: binary heap, soonest first
 	tokens  int
+	choices int
 	offers  uint64 // ever accepted; numbers items in order of arrival
 	scan    scan
 }
 
-// entry is a waiting item: a node of its flow's first-come list.
+// entry is a waiting item: a node of one of its flow's lists, or of its group's.
 type entry struct {
 	item   Item
 	flow   int32
+	group  int32 // none without one
+	where  where
 	next   int32
 	prev   int32
 	due    int32  // index in Queue.due; none without deadline
 	number uint64 // order of arrival over all flows
-	place  uint64 // order of arrival within the flow
+	place  uint64 // order in the flow's line, or among the followers of its group
 }
+
+// where says in which list an entry is.
+type where uint8
+
+const (
+	inLine  where = iota // its turn comes
+	aside                // it has a place in line, but waits for something of its own
+	follows              // another request of its group is in line
+)
 
 // lane is one class: the flows that wait in it, least served first.
 type lane struct {
 	backlog []int32 // binary heap of flow indices by (key, turn)
 	floor   uint64  // service of the last flow whose turn came: the lift when nobody waits
 	waiting int
-	credit  uint64 // hundredths of cost units owed by the guaranteed share
-	idle    list   // flows without requests whose debt is remembered
+	credit  uint64   // hundredths of the cost owed by the guaranteed share
+	idle    idleList // flows without requests whose debt is remembered
 }
 
 // none is the end of a list and the position of what is on no heap.
@@ -100,9 +124,9 @@ func New(cfg Config) (*Queue, error) {
 	cfg.MaxRequests = orDefault(cfg.MaxRequests, 1024)
 	cfg.LookAhead = orDefault(cfg.LookAhead, 8)
 	cfg.MaxIdleTenants = orDefault(cfg.MaxIdleTenants, 4096)
-	q := &Queue{cfg: cfg, byKey: make(map[flowKey]int32)}
+	q := &Queue{cfg: cfg, byKey: make(map[flowKey]int32), byGroup: make(map[groupKey]int32)}
 	for c := range q.lanes {
-		q.lanes[c].idle = list{none, none, 0}
+		q.lanes[c].idle = idleList{none, none, 0}
 	}
 	return q, nil
 }
@@ -115,43 +139,27 @@ func orDefault(v, def int) int {
 }
 
 // Offer queues an item, or refuses it with an *inference.LimitError around
-// inference.ErrQueueFull. A prompt larger than MaxTokens may wait alone.
+// inference.ErrQueueFull or ErrTenantQueueFull. A prompt larger than MaxTokens,
+// or more choices than MaxRequests, may wait alone.
 func (q *Queue) Offer(it Item) (Ticket, error) {
 	if it.Class >= inference.NumClasses {
 		return 0, fmt.Errorf("%w: class %d, want below %d", inference.ErrInvalid, it.Class, inference.NumClasses)
 	}
-	if err := q.room(it.Tokens); err != nil {
+	it.Choices, it.Cost = max(it.Choices, 1), min(it.Cost, maxCost)
+	if err := q.room(&it); err != nil {
 		return 0, err
 	}
 	e := q.entries.take()
 	q.offers++
-	q.entries.at(e).item, q.entries.at(e).number = it, q.offers
-	q.entries.at(e).due = none
-	f := q.flowOf(it)
-	q.append(f, e)
+	*q.entries.at(e) = entry{item: it, number: q.offers, due: none, group: none}
+	q.append(q.flowOf(it), e)
 	q.tokens += it.Tokens
+	q.choices += it.Choices
 	q.lanes[it.Class].waiting++
 	if it.Deadline != 0 {
 		q.pushDue(e)
 	}
 	return Ticket(q.entries.id(e)), nil
-}
-
-// room reports why an item of so many tokens cannot wait.
-func (q *Queue) room(tokens int) error {
-	if n := q.Len(); n >= q.cfg.MaxRequests {
-		return &inference.LimitError{
-			Err: inference.ErrQueueFull, What: "waiting requests", Need: n + 1, Limit: q.cfg.MaxRequests,
-			Remedy: "retry later, or raise the queue's limit",
-		}
-	}
-	if q.cfg.MaxTokens > 0 && q.Len() > 0 && q.tokens+tokens > q.cfg.MaxTokens {
-		return &inference.LimitError{
-			Err: inference.ErrQueueFull, What: "waiting prompt tokens", Need: q.tokens + tokens, Limit: q.cfg.MaxTokens,
-			Remedy: "retry later, or raise the queue's token limit",
-		}
-	}
-	return nil
 }
 
 // Remove takes an item out of the queue without service; false means that the
@@ -173,6 +181,7 @@ func (q *Queue) unlink(e int32) {
 	n := q.entries.at(e)
 	q.detach(e)
 	q.tokens -= n.item.Tokens
+	q.choices -= n.item.Choices
 	l := &q.lanes[n.item.Class]
 	l.waiting--
 	if l.waiting == 0 {
@@ -200,9 +209,10 @@ func (q *Queue) Waiting(c inference.Class) int { return q.lanes[c].waiting }
 func (q *Queue) Tokens() int { return q.tokens }
 
 // Position estimates how many items go before this one: all of higher classes,
-// those of its tenant that came earlier, and as many of each other tenant in
-// its class, which take turns with it. It costs O(1), so it is an estimate:
-// cancelled items that were not yet passed may be counted.
+// those of its tenant that came earlier (for a follower of its group: a turn of
+// every call in line for each of the group's before it), and as many of each
+// other tenant in its class, which take turns with it. It costs O(1), so it is
+// an estimate: cancelled items that were not yet passed may be counted.
 func (q *Queue) Position(t Ticket) (int, bool) {
 	e, ok := q.entries.index(uint64(t))
 	if !ok {
@@ -211,7 +221,13 @@ func (q *Queue) Position(t Ticket) (int, bool) {
 	n := q.entries.at(e)
 	f := q.flows.at(n.flow)
 	l := &q.lanes[n.item.Class]
-	own := min(int(n.place-q.entries.at(f.head).place), f.waiting-1)
+	own := 0
+	if n.where == follows {
+		own = int(n.place-q.groups.at(n.group).left) * f.listed
+	} else {
+		own = int(n.place - q.firstPlace(f))
+	}
+	own = min(own, f.waiting-1)
 	others := l.waiting - f.waiting
 	ahead := own + min(others, own*(len(l.backlog)-1))
 	for c := range n.item.Class {

@@ -38,7 +38,7 @@ func offer(t testing.TB, q *Queue, c inference.Class, specs ...string) []Ticket 
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := q.Offer(Item{Ref: q.offers + 1, Tenant: tenant, Class: c, Tokens: n})
+		id, err := q.Offer(Item{Ref: q.offers + 1, Tenant: tenant, Class: c, Tokens: n, Cost: uint64(10 * n)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,11 +64,11 @@ func takeAll(t testing.TB, q *Queue) (refs []uint64) {
 
 func takeNext(t testing.TB, q *Queue, c inference.Class) (uint64, bool) {
 	t.Helper()
-	q.Scan(c)
+	q.Scan(c, false)
 	ref, id, ok := q.Next()
 	if ok {
 		e, _ := q.entries.index(uint64(id))
-		q.Done(q.Take(q.entries.at(e).item.Tokens, 0))
+		q.Done(q.Take(q.entries.at(e).item.Cost))
 	}
 	q.EndScan()
 	check(t, q)
@@ -107,10 +107,10 @@ func TestOrder(t *testing.T) {
 }
 
 func TestWeightsDivideTheWork(t *testing.T) {
-	q := mustQueue(t, Config{MaxRequests: 2000})
+	q := mustQueue(t, Config{MaxRequests: 4000})
 	for range 400 {
 		for tenant, weight := range []int{1, 3, 0} {
-			if _, err := q.Offer(Item{Ref: uint64(tenant), Tenant: strconv.Itoa(tenant), Weight: weight, Tokens: 10}); err != nil {
+			if _, err := q.Offer(Item{Ref: uint64(tenant), Tenant: strconv.Itoa(tenant), Weight: weight, Tokens: 10, Cost: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -125,23 +125,23 @@ func TestWeightsDivideTheWork(t *testing.T) {
 	}
 }
 
-func TestDecodeAndCachedTokensAreCharged(t *testing.T) {
+func TestWhatWasUsedIsCharged(t *testing.T) {
 	q := mustQueue(t, Config{})
 	offer(t, q, 0, "a:10", "a:10", "a:10", "b:10", "b:10", "b:10")
-	q.Scan(0)
+	q.Scan(0, false)
 	if ref, _, _ := q.Next(); ref != 1 {
 		t.Fatalf("first is %d", ref)
 	}
-	a := q.Take(0, 10) // all cached: 10 units
+	a := q.Take(10) // all cached: 10 units
 	q.EndScan()
 	if ref, _ := takeNext(t, q, 0); ref != 4 { // b: 100 units
 		t.Fatalf("second is %d", ref)
 	}
-	q.Charge(a, 4)                             // a: 90 units
+	q.Charge(a, 80)                            // a: 90 units
 	if ref, _ := takeNext(t, q, 0); ref != 2 { // a: 190
 		t.Fatalf("third is %d: cached tokens cost too much", ref)
 	}
-	q.Charge(a, 100)
+	q.Charge(a, 2000)
 	q.Done(a)
 	for i, want := range []uint64{5, 6, 3} {
 		if ref, _ := takeNext(t, q, 0); ref != want {
@@ -151,7 +151,7 @@ func TestDecodeAndCachedTokensAreCharged(t *testing.T) {
 }
 
 func TestIdleTenantsEarnNoCredit(t *testing.T) {
-	q := mustQueue(t, Config{MaxRequests: 300})
+	q := mustQueue(t, Config{MaxRequests: 600})
 	for range 200 {
 		offer(t, q, 0, "busy:10")
 	}
@@ -185,7 +185,7 @@ func TestDebtSurvivesAnEmptyQueue(t *testing.T) {
 }
 
 func TestGuaranteedShare(t *testing.T) {
-	q := mustQueue(t, Config{MaxRequests: 1000, SharePercent: [inference.NumClasses]int{0, 20, 10}})
+	q := mustQueue(t, Config{MaxRequests: 2000, SharePercent: [inference.NumClasses]int{0, 20, 10}})
 	for range 200 {
 		offer(t, q, inference.Interactive, "a:10")
 		offer(t, q, inference.Default, "a:10")
@@ -209,7 +209,7 @@ func TestGuaranteedShare(t *testing.T) {
 func TestScanSkipsAFewAndKeepsTurns(t *testing.T) {
 	q := mustQueue(t, Config{LookAhead: 4})
 	offer(t, q, 0, "a:1", "a:1", "a:1", "a:1", "b:1", "b:1", "b:1", "c:1")
-	q.Scan(0)
+	q.Scan(0, false)
 	var seen []uint64
 	for {
 		ref, _, ok := q.Next()
@@ -224,13 +224,13 @@ func TestScanSkipsAFewAndKeepsTurns(t *testing.T) {
 	if want := []uint64{1, 2, 5, 6}; !slices.Equal(seen, want) {
 		t.Errorf("a scan looked at %v, want %v: two of each tenant, four in all", seen, want)
 	}
-	q.Scan(0)
+	q.Scan(0, false)
 	q.Next()
 	q.Skip()
 	if ref, _, _ := q.Next(); ref != 2 {
 		t.Fatalf("second is %d", ref)
 	}
-	q.Done(q.Take(1, 0))
+	q.Done(q.Take(10))
 	if ref, _, _ := q.Next(); ref != 5 {
 		t.Errorf("after tenant a was served the scan goes on with %d, want tenant b", ref)
 	}
@@ -426,10 +426,9 @@ func (n *naive) remove(ref uint64) {
 	}
 }
 
-func (n *naive) take(it naiveItem, computed, cached int) {
+func (n *naive) take(it naiveItem, cost uint64) {
 	k, c := n.key(it.Item), it.Class
 	n.floor[c] = max(n.floor[c], n.service[k])
-	cost := uint64(10*computed + cached)
 	n.credit[c] -= min(n.credit[c], 100*cost)
 	for l := c + 1; l < inference.NumClasses; l++ {
 		if len(n.waiting(l)) > 0 {
@@ -444,7 +443,7 @@ func (n *naive) order() (out [inference.NumClasses]inference.Class) {
 	var due, rest []inference.Class
 	for c := range inference.Class(inference.NumClasses) {
 		h, ok := n.head(c)
-		if ok && n.credit[c] > 0 && n.credit[c] >= 1000*uint64(h.Tokens) {
+		if ok && n.credit[c] > 0 && n.credit[c] >= 100*h.Cost {
 			due = append(due, c)
 		} else {
 			rest = append(rest, c)
@@ -456,7 +455,7 @@ func (n *naive) order() (out [inference.NumClasses]inference.Class) {
 
 // compareWithNaive runs random operations on both and wants the same answers.
 func compareWithNaive(t *testing.T, data func() int) {
-	cfg := Config{MaxRequests: 40, SharePercent: [inference.NumClasses]int{0, 30, 15}}
+	cfg := Config{MaxRequests: 400, SharePercent: [inference.NumClasses]int{0, 30, 15}}
 	q := mustQueue(t, cfg)
 	n := &naive{share: cfg.SharePercent, service: map[flowKey]uint64{}, turn: map[flowKey]uint64{}, scale: map[flowKey]uint64{}}
 	tickets := map[uint64]Ticket{}
@@ -473,6 +472,7 @@ func compareWithNaive(t *testing.T, data func() int) {
 		switch {
 		case op%8 < 3:
 			it := Item{Ref: ref, Tenant: strconv.Itoa(data() & 7), Class: inference.Class((data() & 127) % 3), Weight: data() & 3, Tokens: data() & 31}
+			it.Cost = uint64(10 * it.Tokens)
 			if id, err := q.Offer(it); err == nil {
 				tickets[ref] = id
 				n.offer(it, q.offers)
@@ -488,7 +488,7 @@ func compareWithNaive(t *testing.T, data func() int) {
 		case op%8 == 4 && len(running) > 0:
 			r := running[(data()&127)%len(running)]
 			tokens := data() & 15
-			q.Charge(r.flow, tokens)
+			q.Charge(r.flow, uint64(20*tokens))
 			n.service[r.key] += uint64(20*tokens) * n.scale[r.key]
 		case op%8 == 5 && len(running) > 8:
 			q.Done(running[0].flow)
@@ -498,7 +498,7 @@ func compareWithNaive(t *testing.T, data func() int) {
 				t.Fatalf("order %v, want %v", q.Order(), n.order())
 			}
 			c := inference.Class((data() & 127) % 3)
-			q.Scan(c)
+			q.Scan(c, false)
 			got, _, ok := q.Next()
 			want, wantOK := n.head(c)
 			if ok != wantOK || ok && got != want.Ref {
@@ -506,8 +506,9 @@ func compareWithNaive(t *testing.T, data func() int) {
 			}
 			if ok {
 				cached := min(data()&15, want.Tokens)
-				flow := q.Take(want.Tokens-cached, cached)
-				n.take(want, want.Tokens-cached, cached)
+				cost := uint64(10*want.Tokens - 9*cached)
+				flow := q.Take(cost)
+				n.take(want, cost)
 				running = append(running, admitted{flow, n.key(want.Item)})
 			}
 			q.EndScan()
@@ -553,7 +554,7 @@ func FuzzQueue(f *testing.F) {
 func BenchmarkOfferTake(b *testing.B) {
 	for _, waiting := range []int{1000, 100_000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
-			q := mustQueue(b, Config{MaxRequests: waiting + 1})
+			q := mustQueue(b, Config{MaxRequests: 2*waiting + 1})
 			var tenants [64]string
 			for i := range tenants {
 				tenants[i] = strconv.Itoa(i)
@@ -570,9 +571,9 @@ func BenchmarkOfferTake(b *testing.B) {
 				if _, err := q.Offer(Item{Tenant: tenants[i%64], Tokens: 10}); err != nil {
 					b.Fatal(err)
 				}
-				q.Scan(0)
+				q.Scan(0, false)
 				q.Next()
-				q.Done(q.Take(10, 0))
+				q.Done(q.Take(10))
 				q.EndScan()
 			}
 		})

@@ -6,6 +6,7 @@ import "weir/internal/inference"
 // were all skipped are parked off the heap until the scan ends.
 type scan struct {
 	class   inference.Class
+	aside   bool  // entries that were set aside are looked at, too
 	current int32 // entry that Next returned last; none when taken or skipped
 	skipped int
 	parked  []int32
@@ -39,23 +40,25 @@ func (q *Queue) owed(c inference.Class) bool {
 	if !ok {
 		return false
 	}
-	head := q.entries.at(q.flows.at(fi).head)
-	return l.credit >= 100*units(head.item.Tokens, 0)
+	f := q.flows.at(fi)
+	first := f.line.head
+	if first == none {
+		first = f.aside.head
+	}
+	return l.credit >= 100*q.entries.at(first).item.Cost
 }
 
-func units(computed, cached int) uint64 {
-	return uint64(max(computed, 0))*unitsPerPrefillToken + uint64(max(cached, 0))*unitsPerCachedToken
-}
-
-// Scan starts a walk over the waiting requests of a class. It must be ended
-// with EndScan before the next Offer, Expire or Scan.
-func (q *Queue) Scan(c inference.Class) {
-	q.scan.class, q.scan.current, q.scan.skipped = c, none, 0
+// Scan starts a walk over the waiting requests of a class, with those that were
+// set aside or without. It must be ended with EndScan before the next Offer,
+// Expire or Scan.
+func (q *Queue) Scan(c inference.Class, aside bool) {
+	q.scan.class, q.scan.aside, q.scan.current, q.scan.skipped = c, aside, none, 0
 }
 
 // Next returns the request whose turn it is among those not skipped, until
-// LookAhead requests were skipped, half of that in one tenant. The answer must
-// be followed by Take, Skip or Remove of that request.
+// LookAhead requests were skipped, half of that in one tenant while others
+// wait. The answer must be followed by Take, Skip, SetAside or Remove of that
+// request.
 func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 	s := &q.scan
 	for s.skipped < q.cfg.LookAhead {
@@ -64,7 +67,7 @@ func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 			return 0, 0, false
 		}
 		e := q.cursor(fi)
-		if e == none || q.flows.at(fi).looked >= (q.cfg.LookAhead+1)/2 {
+		if e == none || len(q.lanes[s.class].backlog)+len(s.parked) > 1 && q.flows.at(fi).looked >= (q.cfg.LookAhead+1)/2 {
 			q.park(fi)
 			continue
 		}
@@ -74,16 +77,24 @@ func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 	return 0, 0, false
 }
 
-// cursor is the entry of a flow that the scan looks at next.
+// cursor is the entry of a flow that the scan looks at next: of those in line
+// and those set aside, the one that came first.
 func (q *Queue) cursor(fi int32) int32 {
-	f := q.flows.at(fi)
-	if f.cursor == none && f.looked == 0 {
-		f.cursor = f.head
-		q.scan.touched = append(q.scan.touched, fi)
+	s, f := &q.scan, q.flows.at(fi)
+	if !f.scanned {
+		f.scanned, f.cursor, f.second = true, f.line.head, none
+		if s.aside {
+			f.second = f.aside.head
+		}
+		s.touched = append(s.touched, fi)
+	}
+	if f.second != none && (f.cursor == none || q.entries.at(f.second).place < q.entries.at(f.cursor).place) {
+		return f.second
 	}
 	return f.cursor
 }
 
+// park takes a flow that the scan has seen off the heap.
 func (q *Queue) park(fi int32) {
 	f := q.flows.at(fi)
 	q.removeFlow(f.key.class, f.pos)
@@ -99,16 +110,40 @@ func (q *Queue) Skip() {
 	}
 	n := q.entries.at(s.current)
 	f := q.flows.at(n.flow)
-	f.cursor = n.next
+	if n.where == aside {
+		f.second = n.next
+	} else {
+		f.cursor = n.next
+	}
 	f.looked++
 	s.skipped++
 	s.current = none
 }
 
-// Take admits the request that Next returned and charges its tenant for the
-// prompt: computed tokens in full, cached ones at a tenth. The flow is for
-// Charge and Done.
-func (q *Queue) Take(computed, cached int) FlowID {
+// SetAside moves the request that Next returned out of the line: scans pass
+// over it, without counting it among the skipped, until one asks for such
+// requests. It keeps its place.
+func (q *Queue) SetAside() {
+	s := &q.scan
+	if s.current == none {
+		return
+	}
+	n := q.entries.at(s.current)
+	if n.where == aside {
+		q.Skip()
+		return
+	}
+	f := q.flows.at(n.flow)
+	q.unlist(s.current)
+	f.listed++
+	n.where = aside
+	q.link(&f.aside, s.current)
+	s.current = none
+}
+
+// Take admits the request that Next returned and charges its tenant. The flow
+// is for Charge, Refund and Done.
+func (q *Queue) Take(cost uint64) FlowID {
 	s := &q.scan
 	e := s.current
 	if e == none {
@@ -119,16 +154,16 @@ func (q *Queue) Take(computed, cached int) FlowID {
 	f := q.flows.at(fi)
 	l := &q.lanes[s.class]
 	l.floor = max(l.floor, f.service)
-	cost := units(computed, cached)
-	q.settle(s.class, cost)
+	cost = min(cost, maxCost)
+	q.bookShares(s.class, cost)
 	q.unlink(e)
 	q.serve(fi, cost)
 	return FlowID(fi)
 }
 
-// settle books admitted work against the guaranteed shares: lower classes that
-// wait are owed their part of it, the admitted class has received it.
-func (q *Queue) settle(c inference.Class, cost uint64) {
+// bookShares books admitted work against the guaranteed shares: lower classes
+// that wait are owed their part of it, the admitted class has received it.
+func (q *Queue) bookShares(c inference.Class, cost uint64) {
 	l := &q.lanes[c]
 	l.credit -= min(l.credit, 100*cost)
 	for lower := c + 1; lower < inference.NumClasses; lower++ {
@@ -143,7 +178,7 @@ func (q *Queue) EndScan() {
 	s := &q.scan
 	for _, fi := range s.touched {
 		f := q.flows.at(fi)
-		f.cursor, f.looked = none, 0
+		f.scanned, f.cursor, f.second, f.looked = false, none, none, 0
 	}
 	for _, fi := range s.parked {
 		f := q.flows.at(fi)

@@ -81,6 +81,7 @@ type Model struct {
 	scale    float64 // nanoseconds per unit of the prior, by what was observed
 	theta    vector  // the estimate: nanoseconds per unit of each term
 	error    float64 // typical distance of a step from its estimate, as a share
+	tail     tail    // how slow steps with prompts and outputs were beside their estimates
 	observed int
 	classes  [classes]window
 }
@@ -88,7 +89,7 @@ type Model struct {
 // New returns a model that has observed nothing.
 func New(p Prior) *Model {
 	p = p.complete()
-	m := &Model{prior: vector{p.Step, p.Row, p.Row, p.Row, p.Row, p.Output, p.Position, p.Position}, error: 1}
+	m := &Model{prior: vector{p.Step, p.Row, p.Row, p.Row, p.Row, p.Output, p.Position, p.Position}, error: 1, tail: newTail()}
 	for i := range m.classes {
 		m.classes[i].error = firstError
 	}
@@ -120,6 +121,9 @@ func (m *Model) Observe(l Load, took time.Duration) {
 		m.theta = m.prior.times(m.scale)
 	}
 	m.observed++
+	if l.Prompt > 0 && l.Decode > 0 && m.observed > 1 {
+		m.tail.add(y / max(dot(m.theta, x), 1))
+	}
 	w := &m.classes[class(l.Rows)]
 	y, off := w.believe(dot(m.theta, x), y)
 	m.error += (off - m.error) / patience

@@ -1,0 +1,317 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+	"weir/scheduler"
+	"weir/scheduler/cost"
+)
+
+// Machine is how long a simulated machine takes for a step: at least what
+// reading the weights takes, and the arithmetic of its rows on top.
+type Machine struct {
+	Step     time.Duration // of every step: the weights are read, for a panel of rows
+	Row      time.Duration // of a further row through the layers
+	Output   time.Duration // of a further row through the output matrix
+	Position time.Duration // of 1024 positions that rows attend to
+	Panel    int           // rows that the kernels take at a time; a part of a panel costs a whole one
+}
+
+// SmallMachine is fitted to docs/performance.md: a model of 1.2 billion
+// parameters in Q4_K_M on two cores.
+var SmallMachine = Machine{
+	Step: 22 * time.Millisecond, Row: 1650 * time.Microsecond, Output: 300 * time.Microsecond,
+	Position: 560 * time.Microsecond, Panel: 4,
+}
+
+// Prior is the shape that an engine would compute from such a model.
+func (m Machine) Prior() cost.Prior {
+	return cost.Prior{Step: float64(m.Step), Row: float64(m.Row), Output: float64(m.Output), Position: float64(m.Position) / 1024}
+}
+
+// Time is how long a plan takes without noise.
+func (m Machine) Time(p *scheduler.Plan) time.Duration {
+	outputs, attended := 0, 0
+	for i := range p.Chunks {
+		c := &p.Chunks[i]
+		outputs += c.LogitRows
+		attended += cost.Attended(c.Start, c.Count)
+	}
+	return m.Step + time.Duration(whole(p.Rows, m.Panel)-m.Panel)*m.Row + time.Duration(max(0, whole(outputs, m.Panel)-m.Panel))*m.Output +
+		time.Duration(float64(attended)/1024*float64(m.Position))
+}
+
+// whole rounds rows up to whole panels.
+func whole(rows, panel int) int {
+	if panel < 2 {
+		return rows
+	}
+	return (rows + panel - 1) / panel * panel
+}
+
+// Noise makes steps take longer or shorter than the machine's time.
+type Noise struct {
+	Deviation   float64 // standard deviation of a step's time, as a share of it
+	SpikeShare  float64 // of all steps, these take SpikeFactor times as long
+	SpikeFactor float64
+}
+
+// SimRequest is one simulated request.
+type SimRequest struct {
+	At        time.Duration // of its arrival; with Clients it is sent when a client is free
+	Label     string        // requests of one label are reported together
+	Tenant    string
+	Prompt    int    // tokens, different from those of every other request
+	Output    int    // tokens until it stops by itself, at most MaxTokens
+	MaxTokens int    // 0 is Output
+	N         int    // choices; 0 is 1
+	Group     string // the call that it is part of; "" is a call of its own
+}
+
+// SimOptions are one simulation: requests, a machine and a scheduler's
+// configuration. MaxModelLen and Cost of the scheduler may be left open.
+type SimOptions struct {
+	Scheduler scheduler.Config
+	KVTokens  int // capacity of the KV cache; 0 is enough for all that may run at once
+	Machine   Machine
+	Noise     Noise
+	Clients   int // requests at a time, in their order (a closed loop); 0: all come at their times
+	Requests  []SimRequest
+	Seed      uint64
+}
+
+// simBlock is the size of a simulated KV block in tokens.
+const simBlock = 16
+
+// simLimit bounds a simulation's steps: one that needs more does not end.
+const simLimit = 2_000_000
+
+// SimOutcome is what became of a request. Times are since the simulation's start.
+type SimOutcome struct {
+	Request *SimRequest
+	Sent    time.Duration
+	First   time.Duration // first token of its first choice; 0 is none
+	Last    time.Duration // last token of all
+	Tokens  int           // of all choices
+	Gaps    []time.Duration
+	Err     error
+
+	last []time.Duration // per choice, of its last token
+}
+
+// TTFT is the time to the first token.
+func (o *SimOutcome) TTFT() time.Duration { return o.First - o.Sent }
+
+// SimResult is a finished simulation.
+type SimResult struct {
+	Outcomes []SimOutcome // in the order of the requests
+	Duration time.Duration
+	Ramp     int // requests that a closed loop sent at its start: the cold ramp
+	Counters scheduler.Counters
+	Longest  time.Duration // step
+}
+
+// Simulate runs the requests through a real scheduler in virtual time. The same
+// options give the same result.
+func Simulate(o SimOptions) (*SimResult, error) {
+	s, err := newSim(o)
+	if err != nil {
+		return nil, fmt.Errorf("simulate: %w", err)
+	}
+	for range simLimit {
+		s.arrive()
+		if s.step() {
+			continue
+		}
+		if s.live > 0 {
+			return nil, fmt.Errorf("simulate: nothing to run at %v while %d requests live: %+v", s.now, s.live, s.sched.Stats())
+		}
+		if s.next == len(s.order) {
+			return s.result(), nil
+		}
+		s.now = s.o.Requests[s.order[s.next]].At
+	}
+	return nil, fmt.Errorf("simulate: not done after %d steps, %v", simLimit, s.now)
+}
+
+// sim is a simulation in progress.
+type sim struct {
+	o     SimOptions
+	sched *scheduler.Scheduler
+	pool  *kvcache.Pool
+	noise *rand.Rand
+	now   time.Duration
+
+	order []int // of requests, by arrival
+	next  int   // in order
+	live  int
+	done  SimResult
+
+	plan    scheduler.Plan
+	results []scheduler.Result
+	tokens  []inference.TokenID
+	stops   []bool
+}
+
+func newSim(o SimOptions) (*sim, error) {
+	if len(o.Requests) == 0 {
+		return nil, errors.New("no requests")
+	}
+	longest, blocks := 0, 1
+	for i := range o.Requests {
+		r := &o.Requests[i]
+		r.MaxTokens, r.N = max(r.MaxTokens, r.Output), max(r.N, 1)
+		if r.Prompt < 1 || r.Output < 1 {
+			return nil, fmt.Errorf("request %d has a prompt of %d and an output of %d tokens, want at least 1", i, r.Prompt, r.Output)
+		}
+		longest = max(longest, r.Prompt+r.MaxTokens)
+		blocks += r.N * ((r.Prompt+r.MaxTokens)/simBlock + 2)
+	}
+	if o.KVTokens > 0 {
+		blocks = 1 + o.KVTokens/simBlock
+	}
+	if o.Scheduler.MaxModelLen == 0 {
+		o.Scheduler.MaxModelLen = longest
+	}
+	if o.Scheduler.Cost == (cost.Prior{}) {
+		o.Scheduler.Cost = o.Machine.Prior()
+	}
+	pool, err := kvcache.New(kvcache.Config{Blocks: blocks, BlockTokens: simBlock, ModelDigest: "simulated", KVType: "none"})
+	if err != nil {
+		return nil, err
+	}
+	s := &sim{o: o, pool: pool, noise: rand.New(rand.NewPCG(o.Seed, uint64(streamArrival)<<48|2))}
+	if s.sched, err = scheduler.New(o.Scheduler, pool); err != nil {
+		return nil, err
+	}
+	s.done.Outcomes = make([]SimOutcome, len(o.Requests))
+	for i := range o.Requests {
+		s.order = append(s.order, i)
+		s.done.Outcomes[i] = SimOutcome{Request: &o.Requests[i], last: make([]time.Duration, o.Requests[i].N)}
+	}
+	slices.SortStableFunc(s.order, func(a, b int) int { return int(o.Requests[a].At - o.Requests[b].At) })
+	if o.Clients > 0 {
+		s.done.Ramp = min(o.Clients, len(o.Requests))
+	}
+	return s, nil
+}
+
+// arrive submits the requests whose time has come or whose client is free.
+func (s *sim) arrive() {
+	for s.next < len(s.order) {
+		i := s.order[s.next]
+		at := s.o.Requests[i].At
+		if at > s.now || s.o.Clients > 0 && s.live >= s.o.Clients {
+			return
+		}
+		s.next++
+		if s.o.Clients > 0 {
+			at = s.now
+		}
+		s.submit(i, at)
+	}
+}
+
+func (s *sim) submit(i int, at time.Duration) {
+	r, out := &s.o.Requests[i], &s.done.Outcomes[i]
+	prompt := make([]inference.TokenID, r.Prompt)
+	for p := range prompt {
+		prompt[p] = inference.TokenID(p)
+	}
+	prompt[0] = inference.TokenID(-1 - i) // no prompt begins like another
+	domain := s.pool.Domain(r.Tenant)
+	out.Sent = at
+	_, err := s.sched.Submit(int64(s.now), scheduler.Request{
+		Prompt: prompt, MaxTokens: r.MaxTokens, N: r.N, Tenant: r.Tenant, Group: r.Group, Class: inference.Default,
+		Domain: domain, Chain: domain.Chain(nil, prompt, simBlock), User: out,
+	})
+	if err != nil {
+		out.Err = err
+		return
+	}
+	s.live++
+}
+
+// step plans a step, lets it take its time and commits it.
+func (s *sim) step() bool {
+	ok := s.sched.Plan(int64(s.now), &s.plan)
+	for _, e := range s.plan.Failed {
+		s.end(&e)
+	}
+	if !ok {
+		return len(s.plan.Failed) > 0
+	}
+	took := s.took()
+	s.done.Longest = max(s.done.Longest, took)
+	s.now += took
+	s.results, s.tokens, s.stops = s.results[:0], s.tokens[:0], s.stops[:0]
+	for i := range s.plan.Chunks {
+		s.sample(&s.plan.Chunks[i])
+	}
+	for _, e := range s.sched.Commit(int64(s.now), s.results) {
+		s.end(&e)
+	}
+	return true
+}
+
+// took is the time of the plan on a machine that is not always equally fast.
+func (s *sim) took() time.Duration {
+	n := &s.o.Noise
+	f := 1 + n.Deviation*s.noise.NormFloat64()
+	if n.SpikeShare > 0 && s.noise.Float64() < n.SpikeShare {
+		f *= n.SpikeFactor
+	}
+	return time.Duration(max(f, 0.2) * float64(s.o.Machine.Time(&s.plan)))
+}
+
+// sample gives a chunk its tokens and notes when they came. A choice stops by
+// itself after Output tokens.
+func (s *sim) sample(c *scheduler.Chunk) {
+	out := c.User.(*SimOutcome)
+	lo := len(s.tokens)
+	for i := range c.Samples {
+		choice := i
+		if c.Samples == 1 {
+			choice = c.Choice
+		}
+		produced := c.Start + c.Count - out.Request.Prompt + 1
+		s.tokens = append(s.tokens, inference.TokenID(1+produced))
+		s.stops = append(s.stops, produced >= out.Request.Output)
+		out.note(choice, s.now)
+	}
+	s.results = append(s.results, scheduler.Result{Tokens: s.tokens[lo:len(s.tokens):len(s.tokens)], Stop: s.stops[lo:len(s.stops):len(s.stops)]})
+}
+
+// note books a token of a choice.
+func (o *SimOutcome) note(choice int, now time.Duration) {
+	if o.Tokens == 0 {
+		o.First = now
+	}
+	if before := o.last[choice]; before > 0 {
+		o.Gaps = append(o.Gaps, now-before)
+	}
+	o.last[choice], o.Last = now, now
+	o.Tokens++
+}
+
+func (s *sim) end(e *scheduler.End) {
+	out := e.User.(*SimOutcome)
+	if e.Err != nil {
+		out.Err = e.Err
+	}
+	if e.Done {
+		s.live--
+	}
+}
+
+func (s *sim) result() *SimResult {
+	r := &s.done
+	r.Duration, r.Counters = s.now, s.sched.Stats().Counters
+	return r
+}

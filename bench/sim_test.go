@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/kvcache"
+	"weir/scheduler"
+)
+
+func simulate(t *testing.T, o SimOptions) *SimResult {
+	t.Helper()
+	r, err := Simulate(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Outcomes {
+		if err := r.Outcomes[i].Err; err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+	}
+	return r
+}
+
+// rowOf is the row of one label.
+func (r *SimResult) rowOf(t *testing.T, label string) SimRow {
+	t.Helper()
+	for _, w := range r.Rows() {
+		if w.Label == label {
+			return w
+		}
+	}
+	t.Fatalf("no requests of label %q", label)
+	return SimRow{}
+}
+
+// millis is a percentile of latencies in whole milliseconds.
+func millis(seconds []float64, p float64) int { return int(math.Round(1000 * Percentile(seconds, p))) }
+
+// The simulated machine takes as long as docs/performance.md says of the real
+// one, within a quarter: a step of so many outputs, and prompts per token.
+func TestSmallMachineFitsTheMeasurements(t *testing.T) {
+	decode := func(n, depth int) *scheduler.Plan {
+		p := &scheduler.Plan{Rows: n}
+		for range n {
+			p.Chunks = append(p.Chunks, scheduler.Chunk{Start: depth, Count: 1, LogitRows: 1, Decode: true, Blocks: []kvcache.BlockID{}})
+		}
+		return p
+	}
+	prompt := func(start, n int) *scheduler.Plan {
+		return &scheduler.Plan{Rows: n, Chunks: []scheduler.Chunk{{Start: start, Count: n}}}
+	}
+	for _, tc := range []struct {
+		what string
+		plan *scheduler.Plan
+		want time.Duration
+	}{
+		{"one output, 47 tokens/s", decode(1, 64), 21300 * time.Microsecond},
+		{"16 outputs, 346 tokens/s", decode(16, 144), 46200 * time.Microsecond},
+		{"32 outputs, 392 tokens/s", decode(32, 144), 81600 * time.Microsecond},
+		{"8 outputs after 4096 tokens, 131 tokens/s", decode(8, 4112), 61 * time.Millisecond},
+		{"512 prompt rows, 567 tokens/s", prompt(0, 512), 903 * time.Millisecond},
+		{"512 rows in the midst of 4096, 364 tokens/s", prompt(1792, 512), 1406 * time.Millisecond},
+	} {
+		got := SmallMachine.Time(tc.plan)
+		if r := float64(got) / float64(tc.want); r < 0.75 || r > 1.25 {
+			t.Errorf("%s: %v, measured %v", tc.what, got, tc.want)
+		}
+	}
+}
+
+func TestSimulationsAreDeterministic(t *testing.T) {
+	for _, s := range SimScenarios {
+		if strings.HasPrefix(s.Name, "long") || s.Name == "answers" {
+			continue // slower, and no different in kind
+		}
+		a, b := simulate(t, s.Options(3)), simulate(t, s.Options(3))
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%s: the same seed gives another result", s.Name)
+		}
+		if c := simulate(t, s.Options(4)); c.Duration == a.Duration {
+			t.Errorf("%s: another seed gives the same duration", s.Name)
+		}
+		var out strings.Builder
+		if err := a.Print(&out); err != nil || !strings.Contains(out.String(), "TTFT p50") {
+			t.Errorf("%s: table %q, %v", s.Name, out.String(), err)
+		}
+	}
+}
+
+func TestSimulateRefusesNonsense(t *testing.T) {
+	for name, o := range map[string]SimOptions{
+		"nothing":   {},
+		"no output": {Requests: []SimRequest{{Prompt: 1}}},
+		"config":    {Requests: []SimRequest{{Prompt: 1, Output: 1}}, Scheduler: scheduler.Config{PreemptLimit: -1}},
+	} {
+		if _, err := Simulate(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := FindScenario("nothing"); err == nil || !strings.Contains(err.Error(), "served") {
+		t.Errorf("error %v does not name what is known", err)
+	}
+}
+
+// B1: however many long prompts there are, short requests well below capacity
+// get their first token within 5 s, and the last long prompt is done at most
+// 15 % later than without the short ones, their own work left aside.
+func TestLongPromptsDoNotStopShortOnes(t *testing.T) {
+	const worst, slower = 5.0, 1.15
+	for _, tenants := range []int{1, 8} {
+		for k := 1; k <= 8; k++ {
+			if testing.Short() && k%3 != 0 {
+				continue
+			}
+			o := longLoad(7, k, 1, tenants)
+			beside := simulate(t, o)
+			long := beside.rowOf(t, "long")
+			own := time.Duration(0)
+			for i := range o.Requests {
+				r := &o.Requests[i]
+				if r.Label == "short" && beside.Outcomes[i].Last <= long.LastEnd {
+					own += SmallMachine.work(r.Prompt, r.Output)
+				}
+			}
+			o.Requests = o.Requests[:k]
+			alone := simulate(t, o).rowOf(t, "long").LastEnd
+			ratio := float64(long.LastEnd-own) / float64(alone)
+			short := beside.rowOf(t, "short")
+			t.Logf("%d tenants, k = %d: short TTFT p50 %d ms, p99 %d ms, worst %d ms, ITL p99 %d ms; last long %.0f s, alone %.0f s, less the short ones' own work %.2fx",
+				tenants, k, millis(short.TTFT, 50), millis(short.TTFT, 99), millis(short.TTFT, 100), millis(short.ITL, 99),
+				long.LastEnd.Seconds(), alone.Seconds(), ratio)
+			if w := Percentile(short.TTFT, 100); w > worst {
+				t.Errorf("%d tenants, k = %d: a short request waited %.1f s for its first token, at most %.0f s were promised", tenants, k, w, worst)
+			}
+			if ratio > slower {
+				t.Errorf("%d tenants, k = %d: the last long prompt was done %.2fx as late as without the short ones, promised %.2fx", tenants, k, ratio, slower)
+			}
+		}
+	}
+}
+
+// B2: no step takes longer than the bound, also when nothing decodes, unless it
+// has the least of rows; a short prompt that comes behind a long one waits for
+// one step.
+func TestStepsWithoutOutputsAreBounded(t *testing.T) {
+	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Seed: 1}
+	o.Scheduler.MaxBatchTokens = 2048
+	for i := range 8 {
+		o.Requests = append(o.Requests,
+			SimRequest{Label: "long", Prompt: 6000, Output: 1, At: time.Duration(i) * time.Minute},
+			SimRequest{Label: "short", Prompt: 20, Output: 1, At: time.Duration(i)*time.Minute + time.Duration(1+i)*1100*time.Millisecond})
+	}
+	r := simulate(t, o)
+	short := r.rowOf(t, "short")
+	t.Logf("the longest step took %v; short TTFT p50 %d ms, worst %d ms", r.Longest, millis(short.TTFT, 50), millis(short.TTFT, 100))
+	if r.Longest > 1100*time.Millisecond {
+		t.Errorf("a step took %v, want about a second at most", r.Longest)
+	}
+	if w := millis(short.TTFT, 100); w > 2000 {
+		t.Errorf("a prompt of 20 tokens waited %d ms behind a long one, want at most two steps", w)
+	}
+	quick := SmallMachine // an eighth of the model: its steps are to be as much shorter
+	quick.Step, quick.Row, quick.Output, quick.Position = quick.Step/8, quick.Row/8, quick.Output/8, quick.Position/8
+	o.Machine = quick
+	if r := simulate(t, o); r.Longest > 200*time.Millisecond {
+		t.Errorf("on a machine 8 times as fast a step took %v, want at most 200 ms", r.Longest)
+	}
+}
+
+// B3: outputs get close to the target they were promised and no further, on a
+// quiet machine and on a noisy one, and prompts get the rest.
+func TestTheShareOfTheTargetIsLearned(t *testing.T) {
+	quiet := simulate(t, servedLoad(1, 16, 320)).rowOf(t, "")
+	t.Logf("quiet: %.1f tok/s, TTFT p50 %d ms, after the ramp p99 %d ms, ITL p99 %d ms",
+		quiet.PerSecond, millis(quiet.TTFT, 50), millis(quiet.Steady, 99), millis(quiet.ITL, 99))
+	if p50 := millis(quiet.TTFT, 50); p50 > 600 {
+		t.Errorf("quiet: TTFT p50 %d ms, want about 436", p50)
+	}
+	if p99 := millis(quiet.ITL, 99); p99 > 200 {
+		t.Errorf("quiet: ITL p99 %d ms, target 200", p99)
+	}
+	if quiet.PerSecond < 98 {
+		t.Errorf("quiet: %.1f tok/s", quiet.PerSecond)
+	}
+	for seed := range uint64(4) {
+		o := servedLoad(seed, 16, 640)
+		o.Noise = Noise{Deviation: 0.15, SpikeShare: 0.03, SpikeFactor: 2}
+		noisy := simulate(t, o).rowOf(t, "")
+		t.Logf("noisy: %.1f tok/s, TTFT p50 %d ms, after the ramp p99 %d ms, ITL p99 %d ms",
+			noisy.PerSecond, millis(noisy.TTFT, 50), millis(noisy.Steady, 99), millis(noisy.ITL, 99))
+		if p99 := millis(noisy.ITL, 99); p99 > 220 {
+			t.Errorf("noisy: ITL p99 %d ms, target 200", p99)
+		}
+	}
+}
+
+// A5: one call of a thousand prompts blocks neither other tenants nor, without
+// keys, other calls.
+func TestOneCallDoesNotBlockTheOthers(t *testing.T) {
+	for _, tenant := range []string{"", "other"} {
+		o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Seed: 1}
+		for range 500 {
+			o.Requests = append(o.Requests, SimRequest{Label: "batch", Group: "a call", Prompt: 20, Output: 300, At: time.Second})
+		}
+		for i := range 60 {
+			o.Requests = append(o.Requests, SimRequest{
+				Label: "single", Tenant: tenant, Prompt: 100, Output: 16, At: time.Duration(2*i+2) * time.Second,
+			})
+		}
+		r := simulate(t, o)
+		single := r.rowOf(t, "single")
+		t.Logf("tenant %q: TTFT p50 %d ms, worst %d ms", tenant, millis(single.TTFT, 50), millis(single.TTFT, 100))
+		if w := millis(single.TTFT, 100); w > 30_000 {
+			t.Errorf("tenant %q: a single request waited %d ms behind a call of 500", tenant, w)
+		}
+	}
+}
+
+// A5: a tenant that fills the queue leaves room for the others.
+func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
+	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Seed: 1}
+	for range 1500 {
+		o.Requests = append(o.Requests, SimRequest{Label: "greedy", Tenant: "greedy", Prompt: 20, Output: 100})
+	}
+	for i := range 40 {
+		o.Requests = append(o.Requests, SimRequest{Label: "modest", Tenant: fmt.Sprint(i), Prompt: 20, Output: 10, At: time.Second})
+	}
+	r, err := Simulate(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.rowOf(t, "modest").Failed; n > 0 {
+		t.Errorf("%d of 40 tenants were refused because one had filled the queue", n)
+	}
+	if n := r.rowOf(t, "greedy").Failed; n < 500 {
+		t.Errorf("only %d of 1500 requests of the greedy tenant were refused", n)
+	}
+}

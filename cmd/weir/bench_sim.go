@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/bench"
+)
+
+func newBenchSim() *cobra.Command {
+	var (
+		seed          uint64
+		target        = 200 * time.Millisecond
+		seqs, batch   int
+		noise, spikes float64
+	)
+	var scenarios strings.Builder
+	for _, s := range bench.SimScenarios {
+		fmt.Fprintf(&scenarios, "  %-14s %s\n", s.Name, s.What)
+	}
+	cmd := &cobra.Command{
+		Use:   "sim SCENARIO",
+		Short: "Run the scheduler on a simulated machine",
+		Long: "Run the scheduler of this build in virtual time, on a machine whose step times follow a formula that was\n" +
+			"fitted to a model of 1.2 billion parameters on two cores, and print the latencies. No model is needed, and\n" +
+			"the same seed gives the same table. Scenarios:\n\n" + scenarios.String(),
+		Example: "  weir bench sim served\n  weir bench sim long --itl-target-ms 100",
+		Args:    cobra.ExactArgs(1),
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Uint64Var(&seed, "seed", 1, "the same seed gives the same requests and the same noise")
+	targetMillis := f.Int("itl-target-ms", int(target.Milliseconds()), "wanted bound of the time between two tokens; 0 is none")
+	f.IntVar(&seqs, "max-num-seqs", 64, "sequences that run at once")
+	f.IntVar(&batch, "max-num-batched-tokens", 512, "rows of a step, at most")
+	f.Float64Var(&noise, "noise", -1, "standard deviation of step times, as a share; below 0 is the scenario's own")
+	f.Float64Var(&spikes, "spikes", -1, "share of steps that take twice as long; below 0 is the scenario's own")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		scenario, err := bench.FindScenario(args[0])
+		if err != nil {
+			return err
+		}
+		o := scenario.Options(seed)
+		o.Scheduler.ITLTarget = time.Duration(*targetMillis) * time.Millisecond
+		o.Scheduler.MaxSeqs, o.Scheduler.MaxBatchTokens = seqs, batch
+		if noise >= 0 {
+			o.Noise.Deviation = noise
+		}
+		if spikes >= 0 {
+			o.Noise.SpikeShare, o.Noise.SpikeFactor = spikes, 2
+		}
+		result, err := bench.Simulate(o)
+		if err != nil {
+			return err
+		}
+		return result.Print(cmd.OutOrStdout())
+	}
+	return cmd
+}
