@@ -168,7 +168,7 @@ func (s *Scheduler) judge(c *candidate) verdict {
 	if s.pool.FreeNow() < r.blocked && s.plans-r.tried < recheck && len(s.running) > 0 {
 		return crowded
 	}
-	if c.seq == nil && s.callSlots(r)+c.seats > s.callLimit() {
+	if n := s.callSlots(r); c.seq == nil && n > 0 && n+c.seats > s.callLimit() {
 		return queued
 	}
 	s.match(c)
