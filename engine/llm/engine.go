@@ -264,6 +264,7 @@ func (e *Engine) admit(choices, promptTokens int) error {
 }
 
 // validate refuses what would read outside the vocabulary or make no sense.
+// Lengths and counts are the scheduler's to check.
 func (e *Engine) validate(r *inference.Request) error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{inference.ErrInvalid}, args...)...)
@@ -276,9 +277,6 @@ func (e *Engine) validate(r *inference.Request) error {
 			}
 		}
 		return 0, false
-	}
-	if len(r.Prompt) == 0 {
-		return invalid("the prompt has no tokens")
 	}
 	if id, bad := outside(r.Prompt); bad {
 		return invalid("prompt token %d is outside the vocabulary of %d", id, vocab)
@@ -300,10 +298,8 @@ func (e *Engine) validate(r *inference.Request) error {
 		}
 	}
 	switch {
-	case r.N < 1:
-		return invalid("n is %d, must be at least 1", r.N)
-	case r.MaxTokens < 0 || r.MinTokens < 0:
-		return invalid("max_tokens %d and min_tokens %d must not be negative", r.MaxTokens, r.MinTokens)
+	case r.MinTokens < 0:
+		return invalid("min_tokens is %d, must not be negative", r.MinTokens)
 	case r.MaxTokens == 0 && r.PromptLogprobs < 0 && r.Pooling == inference.PoolingNone:
 		return invalid("max_tokens is 0 and nothing else is asked for")
 	case r.Pooling != inference.PoolingNone && (r.MaxTokens > 0 || r.N > 1 || r.PromptLogprobs >= 0):

@@ -1,0 +1,103 @@
+package openai
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// README lists the fields of requests that the code reads, and no others.
+func TestReadmeListsTheParameters(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(readme), "\n## Parameters\n")
+	if !found {
+		t.Fatal("README has no section Parameters")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var listed []string
+	for _, m := range regexp.MustCompile("`([a-z][a-z0-9_.]*)`").FindAllStringSubmatch(section, -1) {
+		listed = append(listed, strings.Split(m[1], ".")...)
+	}
+	read := namesRead(t)
+	if len(read) < 50 {
+		t.Fatalf("only %d names found in the code: %v", len(read), read)
+	}
+	for _, name := range read {
+		if !slices.Contains(listed, name) {
+			t.Errorf("%s is read and not in README", name)
+		}
+	}
+	for _, name := range listed {
+		if !slices.Contains(read, name) {
+			t.Errorf("README lists %s, which nothing reads", name)
+		}
+		if _, refused := unsupportedFields[name]; refused && !slices.Contains([]string{"echo", "prompt", "messages", "reasoning_effort"}, name) {
+			t.Errorf("README lists %s, which is refused", name)
+		}
+	}
+}
+
+// readers are the methods of object that read one field, by the name that is
+// their first argument.
+var readers = []string{"take", "boolean", "flag", "text", "integer", "count", "number"}
+
+// namesRead finds the names in this package's calls of readers, and in calls
+// of functions that take an object and a name.
+func namesRead(t *testing.T) []string {
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Concat(labels, lengthNames)
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if c, ok := n.(*ast.CallExpr); ok {
+				if name, ok := nameRead(c); ok {
+					names = append(names, name)
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func nameRead(c *ast.CallExpr) (string, bool) {
+	at := -1
+	switch fun := c.Fun.(type) {
+	case *ast.SelectorExpr:
+		if slices.Contains(readers, fun.Sel.Name) {
+			at = 0
+		}
+	case *ast.Ident:
+		if strings.HasPrefix(fun.Name, "read") {
+			at = 1
+		}
+	}
+	if at < 0 || len(c.Args) <= at {
+		return "", false
+	}
+	lit, ok := c.Args[at].(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return "", false
+	}
+	name, err := strconv.Unquote(lit.Value)
+	return name, err == nil
+}
