@@ -51,7 +51,7 @@ func (c *call) ready() *api.Error {
 
 func (s *modelSet) ready() bool {
 	for _, m := range s.list {
-		if !m.Backend.Load().Ready {
+		if m.Relay == nil && !m.Backend.Load().Ready {
 			return false
 		}
 	}

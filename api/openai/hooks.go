@@ -38,10 +38,11 @@ type RequestStart struct {
 	ID           string // ours, unique
 	Endpoint     string // "/v1/chat/completions"
 	Model        string // id of the served model
+	Version      string // of the model
 	Tenant       string
 	Stream       bool
 	Prompts      int
-	PromptTokens int // summed over prompts
+	PromptTokens int // summed over prompts; of an upstream known at the end, where it tells
 	N            int // choices per prompt
 	MaxTokens    int // per choice
 	Retries      int // x-stainless-retry-count: how often the client tried before
@@ -60,6 +61,7 @@ type RequestFinish struct {
 	FirstToken   time.Time
 	LastToken    time.Time
 	Finished     time.Time
+	Cause        error // what an upstream did wrong; for logs, never sent
 }
 
 // Refusal describes a request that got an error for an answer.

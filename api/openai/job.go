@@ -66,7 +66,7 @@ func (j *job) request(i int) *inference.Request {
 
 func (j *job) start() RequestStart {
 	return RequestStart{
-		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Tenant: j.tenant, Stream: j.params.stream,
+		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
 		Retries: j.retries, Arrived: j.arrived,
 	}

@@ -13,13 +13,20 @@ import (
 	"weir/tokenizer/chat"
 )
 
-// Model is one served model: what turns text into ids and back, and the
-// backend that runs it. It is immutable once given to SetModels.
+// Model is an entry of the model table: the names that requests may use, the
+// version that they stand for, and the lane that computes for it. A lane is
+// either an engine here with the tokenizer that feeds it, or an upstream that
+// has its own. An entry is immutable once given to SetModels; a name moves to
+// another version by another SetModels.
 type Model struct {
-	ID          string
-	Aliases     []string // further names that requests may use; not listed
-	Created     int64    // Unix seconds; shown by /v1/models
-	Fingerprint string   // system_fingerprint: changes when the same seed may give other text. "" sends null
+	ID      string
+	Aliases []string // further names; not listed
+	Created int64    // Unix seconds; shown by /v1/models
+	Version string   // names what answers, as the digest of its weights; "" is not known
+
+	Relay *router.Relay // the upstream; nil: what follows is the engine here
+
+	Fingerprint string // system_fingerprint: changes when the same seed may give other text. "" sends null
 	Tokenizer   *tokenizer.Tokenizer
 	Template    *chat.Template // nil: chat is refused
 	MaxModelLen int            // prompt and output together, in tokens
@@ -59,6 +66,10 @@ func checkModel(m *Model) error {
 	switch {
 	case m.ID == "":
 		return errors.New("a model has no id")
+	case m.Relay != nil && m.Backend != nil:
+		return fmt.Errorf("model %q has both an upstream and a backend", m.ID)
+	case m.Relay != nil:
+		return nil
 	case m.Tokenizer == nil || m.Backend == nil:
 		return fmt.Errorf("model %q lacks a tokenizer or a backend", m.ID)
 	case m.MaxModelLen < 2:
@@ -113,13 +124,14 @@ func (s *Server) SetModels(models ...*Model) error {
 // SetLoadProgress is shown by /health until SetModels.
 func (s *Server) SetLoadProgress(p LoadProgress) { s.loading.Store(&p) }
 
-// modelJSON has the OpenAI API's fields and vLLM's max_model_len.
+// modelJSON has the OpenAI API's fields and vLLM's max_model_len, which is
+// left out where only an upstream knows it.
 type modelJSON struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
 	Created     int64  `json:"created"`
 	OwnedBy     string `json:"owned_by"`
-	MaxModelLen int    `json:"max_model_len"`
+	MaxModelLen int    `json:"max_model_len,omitempty"`
 }
 
 func (m *Model) json() modelJSON {

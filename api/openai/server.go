@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -187,8 +188,18 @@ func (c *call) endTurn() {
 	c.turn = nil
 }
 
-// model resolves the model field.
+// model resolves the model field to a model that has its tokenizer here.
 func (c *call) model(o *object) (*Model, *api.Error) {
+	m, fault := c.resolve(o)
+	if fault == nil && m.Relay != nil {
+		return nil, badRequest("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
+			"here it takes %s and %s", m.ID, routeChat, routeCompletions)
+	}
+	return m, fault
+}
+
+// resolve looks the model field up in the model table.
+func (c *call) resolve(o *object) (*Model, *api.Error) {
 	set := c.server.models.Load()
 	if set == nil {
 		return nil, modelLoading(*c.server.loading.Load())
@@ -219,9 +230,12 @@ func (c *call) generate(e *endpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	m, fault := c.model(o)
+	m, fault := c.resolve(o)
 	if fault != nil {
 		return fault
+	}
+	if m.Relay != nil {
+		return c.relay(e, m, o)
 	}
 	j, fault := e.read(c.server, o, m)
 	c.endTurn()
@@ -256,7 +270,7 @@ func (c *call) run(j *job) *api.Error {
 	}
 	if j.params.stream {
 		handedOver = true
-		c.stream(g)
+		c.stream(newEventStream(g, s.running.leave))
 		return nil
 	}
 	returned := false
@@ -275,13 +289,14 @@ func (c *call) run(j *job) *api.Error {
 	return fault
 }
 
-func (c *call) stream(g *generation) {
+// stream answers with server-sent events, which body gives and Close ends.
+func (c *call) stream(body io.ReadCloser) {
 	h := &c.ctx.Response.Header
 	h.SetContentType("text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	c.ctx.Response.ImmediateHeaderFlush = true // the header must not wait for the first token
-	c.ctx.SetBodyStream(newEventStream(g, c.server.running.leave), -1)
+	c.ctx.SetBodyStream(body, -1)
 }
 
 func (c *call) headerNumber(name string) int64 {

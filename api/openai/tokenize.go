@@ -138,7 +138,7 @@ func (c *call) foreignEncoding(o *object) (*tokenizer.Encoding, bool) {
 		return nil, false
 	}
 	if set := c.server.models.Load(); set != nil {
-		if _, served := set.byName[name]; served {
+		if m, served := set.byName[name]; served && m.Relay == nil {
 			return nil, false
 		}
 	}

@@ -79,10 +79,14 @@ func finishLabel(r inference.FinishReason) string {
 // ended at level error.
 func logFinish(log *zap.Logger, f openai.RequestFinish) {
 	fields := []zap.Field{
-		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model),
+		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model), zap.String("version", f.Version),
 		zap.Int("status", f.Status), zap.String("code", f.Code),
 		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
 		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
+	}
+	if f.Cause != nil {
+		log.Warn("an upstream failed a request", append(fields, zap.Error(f.Cause))...)
+		return
 	}
 	if f.Code == "internal_error" {
 		log.Error("a bug ended a request", fields...)

@@ -290,7 +290,7 @@ func (s *server) open(m *model) error {
 		return err
 	}
 	served := &openai.Model{
-		ID: m.name, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
+		ID: m.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
 		Tokenizer: m.tokenizer, Template: m.template, MaxModelLen: info.MaxModelLen, Backend: m.engine,
 	}
 	if names := s.config.Model.ServedNames; len(names) > 1 {

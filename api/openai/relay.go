@@ -1,0 +1,337 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+// A relayed request is authenticated, counted and watched here and computed
+// elsewhere. Its bytes pass as they are but for the model's name; of the
+// answer this server reads what limits and metrics need.
+
+// maxAnswerBytes bounds an upstream's answer that is no stream.
+const maxAnswerBytes = 64 << 20
+
+// passage is a relayed request: the counterpart of a generation.
+type passage struct {
+	server *Server
+	result RequestFinish
+	ctx    context.Context // ends with a cause: errHungUp, errStopped
+	cancel context.CancelCauseFunc
+	answer *http.Response // nil until its header came
+	ended  bool
+}
+
+var errStopped = errors.New("the server stops")
+
+// relay is the life of a relayed request up to its answer, or up to the stream
+// that gives it.
+func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
+	s := c.server
+	if !s.running.enter() {
+		return shuttingDown()
+	}
+	p := &passage{server: s, result: RequestFinish{RequestStart: c.relayStart(e, m, o), Status: statusOK}}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	if h := s.config.Hooks.OnRequestStart; h != nil {
+		h(p.result.RequestStart)
+	}
+	go p.watch(api.Watch(c.ctx))
+	handedOver := false
+	defer func() {
+		if !handedOver {
+			p.end()
+		}
+	}()
+	body := o.renamed(m.Relay.Model())
+	name := c.name("")
+	api.ReleaseBody(c.ctx)
+	var err error
+	if p.answer, err = m.Relay.Send(p.ctx, strings.TrimPrefix(e.route, "/v1"), name, body); err != nil {
+		return p.broken(err)
+	}
+	kind := p.answer.Header.Get("Content-Type")
+	switch {
+	case p.answer.StatusCode != statusOK:
+		return p.refused(c)
+	case strings.HasPrefix(kind, "text/event-stream"):
+		handedOver = true
+		c.stream(&relayStream{p: p})
+		return nil
+	}
+	whole, err := readAnswer(p.answer.Body)
+	if err != nil {
+		return p.broken(err)
+	}
+	p.read(whole)
+	c.ctx.SetContentType(kind)
+	c.ctx.SetBody(whole)
+	return nil
+}
+
+// relayStart reads what hooks are told of a request whose fields are the
+// upstream's to check.
+func (c *call) relayStart(e *endpoint, m *Model, o *object) RequestStart {
+	var ignored *api.Error
+	return RequestStart{
+		ID: e.prefix + c.id, Endpoint: e.route, Model: m.ID, Version: m.Version, Tenant: c.tenant,
+		Stream: o.flag("stream", false, &ignored), Prompts: 1, N: o.count("n", 1, maxInt32, 1, &ignored),
+		Retries: int(c.headerNumber("X-Stainless-Retry-Count")), Arrived: c.arrived,
+	}
+}
+
+// renamed is the object with another model. The other values are byte for
+// byte what they were.
+func (o *object) renamed(model string) []byte {
+	dst := []byte{'{'}
+	dst = appendField(dst, "model", api.AppendString(nil, model))
+	for _, f := range o.fields {
+		if f.name != "model" {
+			dst = append(api.AppendString(append(dst, ','), f.name), ':')
+			dst = append(dst, f.raw...)
+		}
+	}
+	return append(dst, '}')
+}
+
+func readAnswer(r io.Reader) ([]byte, error) {
+	whole, err := io.ReadAll(io.LimitReader(r, maxAnswerBytes+1))
+	if err == nil && len(whole) > maxAnswerBytes {
+		err = fmt.Errorf("the answer is above %d bytes", maxAnswerBytes)
+	}
+	return whole, err
+}
+
+// watch ends the request at the upstream when nobody waits for it any more.
+func (p *passage) watch(gone <-chan struct{}) {
+	select {
+	case <-gone:
+		p.cancel(errHungUp)
+	case <-p.server.running.aborted():
+		p.cancel(errStopped)
+	case <-p.ctx.Done():
+	}
+}
+
+// broken notes why there is no answer, or no more of it.
+func (p *passage) broken(err error) *api.Error {
+	fault := &api.Error{Status: http.StatusBadGateway, Type: api.TypeUnavailable, Code: "upstream_unavailable",
+		Message: "the server behind this model did not answer, or not to the end; retry", RetryAfter: time.Second}
+	switch cause := context.Cause(p.ctx); {
+	case errors.Is(cause, errHungUp):
+		if h := p.server.config.Hooks.OnDisconnect; h != nil {
+			h(p.result.Model)
+		}
+		fault = clientGone()
+	case errors.Is(cause, errStopped):
+		fault = shuttingDown()
+	default:
+		p.result.Cause = err
+	}
+	p.result.Status, p.result.Code = fault.Status, fault.Code
+	return fault
+}
+
+// refused passes an upstream's refusal on. What says that this server is not
+// welcome there, or asks wrongly, is no fault of the client's.
+func (p *passage) refused(c *call) *api.Error {
+	status := p.answer.StatusCode
+	whole, err := readAnswer(p.answer.Body)
+	switch {
+	case err != nil:
+		return p.broken(err)
+	case status < 400, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
+		return p.broken(fmt.Errorf("status %d: %.200q", status, whole))
+	}
+	var said struct {
+		Error struct{ Code any }
+	}
+	_ = json.Unmarshal(whole, &said) // a body of another kind has no code
+	p.result.Status, p.result.Code = status, "upstream_error"
+	if code, ok := said.Error.Code.(string); ok {
+		p.result.Code = code
+	}
+	for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Should-Retry"} {
+		if v := p.answer.Header.Get(name); v != "" {
+			c.ctx.Response.Header.Set(name, v)
+		}
+	}
+	c.ctx.SetStatusCode(status)
+	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
+	c.ctx.SetBody(whole)
+	return nil
+}
+
+// relayedAnswer is what is read of an answer or of a chunk.
+type relayedAnswer struct {
+	Usage *struct {
+		Prompt  int `json:"prompt_tokens"`
+		Output  int `json:"completion_tokens"`
+		Details struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+	Choices []struct {
+		Reason *string `json:"finish_reason"`
+	}
+}
+
+// read takes usage and finish reasons out of an answer or a chunk. What is not
+// JSON passes unread.
+func (p *passage) read(text []byte) {
+	var a relayedAnswer
+	if json.Unmarshal(text, &a) != nil {
+		return
+	}
+	if u := a.Usage; u != nil {
+		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Prompt, u.Output, u.Details.Cached
+	}
+	for _, c := range a.Choices {
+		switch {
+		case c.Reason == nil:
+		case *c.Reason == inference.FinishLength.String():
+			p.result.Reasons = append(p.result.Reasons, inference.FinishLength)
+		default:
+			p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
+		}
+	}
+}
+
+// end is called exactly once by whoever wrote the last byte or gave up;
+// further calls do nothing.
+func (p *passage) end() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.cancel(nil)
+	if p.answer != nil {
+		_ = p.answer.Body.Close() // all that was wanted of it was read
+	}
+	p.result.Finished = time.Now()
+	if len(p.result.Reasons) == 0 && !p.result.FirstToken.IsZero() {
+		reason := inference.FinishCancelled
+		if p.result.Status >= statusInternal {
+			reason = inference.FinishError
+		}
+		p.result.Reasons = append(p.result.Reasons, reason)
+	}
+	if h := p.server.config.Hooks.OnRequestFinish; h != nil {
+		h(p.result)
+	}
+	p.server.running.leave()
+}
+
+// relayStream is the body of a relayed stream: it reads as the upstream sends.
+type relayStream struct {
+	p    *passage
+	line []byte // of the answer, not complete yet
+	rest []byte // the error event that ends a broken stream
+	done bool   // the client has the end of the answer
+	over bool   // nothing but rest is to come
+}
+
+// maxLineBytes bounds what is kept of a line; a longer one passes unread.
+const maxLineBytes = 1 << 20
+
+// Read passes on what has come. A stream that breaks ends with an error
+// event: a client must never take a broken answer for a short one.
+func (r *relayStream) Read(buf []byte) (n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if h := r.p.server.config.Hooks.OnPanic; h != nil {
+				h("stream", v, debug.Stack())
+			}
+			r.over, n, err = true, 0, io.ErrUnexpectedEOF
+		}
+	}()
+	if !r.over {
+		n, err = r.p.answer.Body.Read(buf)
+		r.look(buf[:n])
+		if err != nil {
+			err = r.stop(err)
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	n = copy(buf, r.rest)
+	if r.rest = r.rest[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// stop notes how the upstream's stream ended, and with what the client's does.
+func (r *relayStream) stop(err error) error {
+	r.over = true
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	fault := r.p.broken(err)
+	if fault.Status == statusHungUp {
+		return errHungUp
+	}
+	r.rest = append(fault.AppendJSON([]byte("\n\ndata: ")), "\n\n"...)
+	return nil
+}
+
+// look reads the lines of a piece of the stream.
+func (r *relayStream) look(piece []byte) {
+	for len(piece) > 0 {
+		line, rest, complete := bytes.Cut(piece, []byte{'\n'})
+		piece = rest
+		if len(r.line) > 0 || !complete {
+			if len(r.line)+len(line) <= maxLineBytes {
+				r.line = append(r.line, line...)
+			}
+			line = r.line
+		}
+		if complete {
+			r.event(line)
+			r.line = r.line[:0]
+		}
+	}
+}
+
+// event reads one line. Most chunks need no parsing.
+func (r *relayStream) event(line []byte) {
+	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	if !ok {
+		return
+	}
+	res := &r.p.result
+	res.LastToken = time.Now()
+	if res.FirstToken.IsZero() {
+		res.FirstToken = res.LastToken
+		if h := r.p.server.config.Hooks.OnFirstToken; h != nil {
+			h(res.Model, res.FirstToken.Sub(res.Arrived))
+		}
+	}
+	r.done = r.done || bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]"))
+	if bytes.Contains(data, []byte(`"usage":{`)) || bytes.Contains(data, []byte(`"finish_reason":"`)) {
+		r.p.read(data)
+	}
+}
+
+// Close is called by the HTTP server after the last byte, or when the
+// connection broke.
+func (r *relayStream) Close() error {
+	if !r.over && !r.done {
+		r.p.cancel(errHungUp) // nobody took the answer to its end
+		r.p.broken(errHungUp)
+	}
+	r.p.end()
+	return nil
+}

@@ -1,0 +1,334 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/api"
+	"weir/internal/inference"
+	"weir/router"
+)
+
+// relayRig is an edge whose model "front" is served by an upstream.
+func relayRig(t *testing.T, c Config, baseURL string) *rig {
+	t.Helper()
+	relay, err := router.NewRelay(router.RelayConfig{BaseURL: baseURL, APIKey: "sk-upstream", Model: "test-model"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, c, &fakeBackend{})
+	if err := r.openai.SetModels(&Model{ID: "front", Aliases: []string{"gpt-4o"}, Created: 1, Version: "v1", Relay: relay}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// edgeUpstream is another edge, on a real connection.
+func edgeUpstream(t *testing.T, b *fakeBackend) (baseURL string) {
+	t.Helper()
+	c := DefaultConfig()
+	c.APIKeys = []string{"sk-upstream"}
+	s := api.New(api.DefaultConfig(), newServer(t, c, b))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		<-served
+		b.wg.Wait()
+	})
+	return "http://" + ln.Addr().String() + "/v1"
+}
+
+// The bytes of a relayed answer are those that the upstream itself gives.
+func TestRelayedAnswersAreTheUpstreams(t *testing.T) {
+	backend := &fakeBackend{script: say("Hello world, é👋", time.Millisecond)}
+	base := edgeUpstream(t, backend)
+	r := relayRig(t, DefaultConfig(), base)
+	defer r.close()
+	created := regexp.MustCompile(`"created":\d+`)
+	for _, tc := range []struct{ path, body string }{
+		{routeChat, `{"model":"MODEL","messages":[{"role":"user","content":"Hello"}],"seed":1,"logprobs":true,"top_logprobs":2}`},
+		{routeChat, `{"messages":[{"role":"user","content":"\u0048i \\ \" 👋"}], "x" : [1, {"y":2.50}],"stream":true,"stream_options":{"include_usage":true},"model":"MODEL"}`},
+		{routeCompletions, `{"prompt":["a","b"],"model":"MODEL","n":2,"echo":true}`},
+		{routeCompletions, `{"model":"MODEL","prompt":"Hello","stream":true}`},
+		{routeCompletions, `{"model":"MODEL","prompt":"Hello","temperature":9}`},
+		{routeChat, `{"model":"MODEL"}`},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+strings.TrimPrefix(tc.path, "/v1"),
+			strings.NewReader(strings.Replace(tc.body, "MODEL", "test-model", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range map[string]string{"Authorization": "Bearer sk-upstream", "Content-Type": "application/json", "X-Request-Id": "same"} {
+			req.Header.Set(k, v)
+		}
+		direct, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := io.ReadAll(direct.Body)
+		direct.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, got := r.do("POST", tc.path, "X-Request-Id: same\r\n", strings.Replace(tc.body, "MODEL", "gpt-4o", 1))
+		if res.StatusCode != direct.StatusCode || res.Header.Get("Content-Type") != direct.Header.Get("Content-Type") {
+			t.Errorf("%s: %d %v, want %d %v", tc.body, res.StatusCode, res.Header, direct.StatusCode, direct.Header)
+		}
+		if got := created.ReplaceAllString(got, ""); got != created.ReplaceAllString(string(want), "") {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.body, got, want)
+		}
+	}
+}
+
+func TestRelayedRequestsReachTheHooks(t *testing.T) {
+	c := DefaultConfig()
+	finished := make(chan RequestFinish, 2)
+	first := make(chan time.Duration, 2)
+	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+	c.Hooks.OnFirstToken = func(_ string, d time.Duration) { first <- d }
+	r := relayRig(t, c, edgeUpstream(t, &fakeBackend{script: say("Hello", 0)}))
+	defer r.close()
+	for _, body := range []string{
+		`{"model":"front","prompt":"abc"}`,
+		`{"model":"front","prompt":"abc","stream":true,"stream_options":{"include_usage":true}}`,
+	} {
+		if status, text := r.post(routeCompletions, body); status != 200 {
+			t.Fatalf("%d %s", status, text)
+		}
+		f := <-finished
+		if f.PromptTokens != 3 || f.OutputTokens != 2 || f.Status != 200 || f.Model != "front" || f.Version != "v1" ||
+			!slices.Equal(f.Reasons, []inference.FinishReason{inference.FinishStop}) || f.Cause != nil {
+			t.Errorf("%s: finish %+v", body, f)
+		}
+		if f.Stream != (len(first) == 1) || f.Stream == f.FirstToken.IsZero() {
+			t.Errorf("%s: %d first tokens, %v", body, len(first), f.FirstToken)
+		}
+	}
+}
+
+// A stream passes as it comes, and a client that hangs up ends it upstream.
+func TestRelayStreamsWithoutBufferingAndCancels(t *testing.T) {
+	more, cancelled := make(chan bool), make(chan bool)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := 0; ; i++ {
+			fmt.Fprintf(w, "data: {\"n\":%d}\n\n", i)
+			w.(http.Flusher).Flush() //nolint:forcetypeassert // it always is one
+			select {
+			case <-more:
+			case <-r.Context().Done():
+				close(cancelled)
+				return
+			}
+		}
+	}))
+	defer upstream.Close()
+	c := DefaultConfig()
+	finished := make(chan RequestFinish, 1)
+	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+	r := relayRig(t, c, upstream.URL)
+	defer r.close()
+	conn, err := r.ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, rawRequest("POST", routeChat, "", `{"stream":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := bufio.NewReader(res.Body)
+	for i := range 5 {
+		line, err := body.ReadString('\n')
+		if want := fmt.Sprintf("data: {\"n\":%d}\n", i); err != nil || line != want {
+			t.Fatalf("%q %v, want %q", line, err, want)
+		}
+		_, _ = body.ReadString('\n')
+		more <- true
+	}
+	conn.Close()
+	waitFor(t, cancelled, "the cancel upstream")
+	if f := <-finished; f.Status != statusHungUp || f.Reasons[0] != inference.FinishCancelled {
+		t.Errorf("finish %+v", f)
+	}
+}
+
+func TestRelayFaults(t *testing.T) {
+	answer := func(status int, header, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if name, value, ok := strings.Cut(header, ": "); ok {
+				w.Header().Set(name, value)
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		}
+	}
+	for _, tc := range []struct {
+		name     string
+		upstream http.HandlerFunc
+		status   int
+		want     string
+		cause    string
+	}{
+		{"busy", answer(503, "Retry-After: 7", `{"error":{"message":"full","code":"busy"}}`), 503, `"full"`, ""},
+		{"too many", answer(429, "Retry-After: 7", `{"error":{"message":"slower","code":429}}`), 429, `"slower"`, ""},
+		{"wrong key", answer(401, "", `{"error":{"message":"sk-upstream is no key"}}`), 502, "upstream_unavailable", "401"},
+		{"no such model", answer(404, "", `{"error":{}}`), 502, "upstream_unavailable", "404"},
+		{"redirect", answer(307, "Location: http://elsewhere", ""), 502, "upstream_unavailable", "307"},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "{")
+		}, 502, "upstream_unavailable", "EOF"},
+		{"stream cut off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\ndata: {\"cho")
+			w.(http.Flusher).Flush() //nolint:forcetypeassert // it always is one
+			panic(http.ErrAbortHandler)
+		}, 200, "data: {\"cho\n\ndata: {\"error\":", "EOF"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			upstream := httptest.NewServer(tc.upstream)
+			defer upstream.Close()
+			c := DefaultConfig()
+			finished := make(chan RequestFinish, 1)
+			c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+			r := relayRig(t, c, upstream.URL)
+			defer r.close()
+			res, text := r.do("POST", routeChat, "", `{"model":"front","messages":[]}`)
+			if res.StatusCode != tc.status || !strings.Contains(text, tc.want) || strings.Contains(text, "sk-upstream") || strings.Contains(text, "[DONE]") {
+				t.Errorf("%d %s", res.StatusCode, text)
+			}
+			if tc.status == 429 || tc.status == 503 {
+				if got := res.Header.Get("Retry-After"); got != "7" {
+					t.Errorf("retry after %q", got)
+				}
+			}
+			f := <-finished
+			if f.Status < 400 || f.Code == "" || tc.cause != "" && (f.Cause == nil || !strings.Contains(f.Cause.Error(), tc.cause)) {
+				t.Errorf("finish %+v", f)
+			}
+		})
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	r := relayRig(t, DefaultConfig(), gone.URL)
+	defer r.close()
+	if status, text := r.post(routeChat, `{"messages":[]}`); status != 502 || strings.Contains(text, "127.0.0.1") {
+		t.Errorf("an upstream that is not there: %d %s", status, text)
+	}
+}
+
+func TestRelayedModelsInTheTable(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer upstream.Close()
+	r := relayRig(t, DefaultConfig(), upstream.URL)
+	defer r.close()
+	for _, path := range []string{routeTokenize, routeDetokenize, routeTemplate} {
+		if status, text := r.post(path, `{"model":"front","prompt":"x"}`); status != 400 || !strings.Contains(text, "model_is_relayed") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	_, list := r.do("GET", routeModels, "", "")
+	if want := `"id":"front","object":"model","created":1,"owned_by":"weir"}`; !strings.Contains(list, want) {
+		t.Errorf("models: %s", list)
+	}
+	if res, _ := r.do("GET", routeReady, "", ""); res.StatusCode != 200 {
+		t.Errorf("ready: %d", res.StatusCode)
+	}
+	// What arrives is the request with another model: all else byte for byte.
+	_, got := r.post(routeChat, `{ "a":1.0 , "model":"gpt-4o", "b\u0062":{"model":"gpt-4o" } }`)
+	if want := `{"model":"test-model","a":1.0,"bb":{"model":"gpt-4o" }}`; got != want {
+		t.Errorf("the upstream got %s, want %s", got, want)
+	}
+	both := *r.openai.models.Load().list[0]
+	both.Backend = r.backend
+	if err := r.openai.SetModels(&both); err == nil {
+		t.Error("a model with an upstream and a backend was accepted")
+	}
+}
+
+// A shutdown ends relayed streams with an error event.
+func TestRelayedStreamsEndWithTheServer(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {}\n\n")
+		w.(http.Flusher).Flush() //nolint:forcetypeassert // it always is one
+		<-r.Context().Done()
+	}))
+	defer upstream.Close()
+	r := relayRig(t, DefaultConfig(), upstream.URL)
+	defer r.close()
+	conn, err := r.ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, rawRequest("POST", routeChat, "", `{"stream":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil {
+		t.Fatalf("%q %v", line, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := r.openai.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+	rest, _ := io.ReadAll(res.Body)
+	if !bytes.Contains(rest, []byte("server_shutting_down")) {
+		t.Errorf("the stream ended with %q", rest)
+	}
+}
+
+// What is read of a stream does not depend on how it is cut.
+func FuzzRelayLines(f *testing.F) {
+	f.Add([]byte("data: {\"usage\":{\"prompt_tokens\":3}}\r\n\ndata: [DONE]\n\n"), uint8(3))
+	f.Add([]byte(": ping\n\ndata:{\"choices\":[{\"finish_reason\":\"length\"}]}\n"), uint8(1))
+	f.Fuzz(func(t *testing.T, text []byte, size uint8) {
+		read := func(size int) *relayStream {
+			r := &relayStream{p: &passage{server: &Server{}}}
+			for piece := range slices.Chunk(text, size) {
+				r.look(piece)
+			}
+			return r
+		}
+		if len(text) == 0 {
+			return
+		}
+		a, b := read(len(text)), read(int(size)+1)
+		if a.done != b.done || a.p.result.PromptTokens != b.p.result.PromptTokens || !slices.Equal(a.p.result.Reasons, b.p.result.Reasons) {
+			t.Errorf("whole: %v %+v\nin pieces of %d: %v %+v", a.done, a.p.result, int(size)+1, b.done, b.p.result)
+		}
+	})
+}
