@@ -6,10 +6,11 @@ import "weir/engine/kernel"
 // converted under this name. The converter permutes query and key rows so that
 // neighbours rotate together. Llama 3.1 and later ship per-frequency divisors
 // in rope_freqs.weight; some fine-tunes carry biases.
-var llama = architecture{
-	name:    "llama",
-	style:   kernel.RopeNorm,
-	qkvBias: optional,
-	oBias:   optional,
-	ffnBias: optional,
-}
+var llama = architecture{"llama", func(h *hparams) plan {
+	p := h.decoder(kernel.RopeNorm)
+	for i := range p.layers {
+		y := &p.layers[i]
+		y.attention.qkvBias, y.attention.oBias, y.feed.bias = optional, optional, optional
+	}
+	return p
+}}

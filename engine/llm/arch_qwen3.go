@@ -4,8 +4,10 @@ import "weir/engine/kernel"
 
 // qwen3 covers the dense Qwen 3 models: no biases, each query and key head
 // normalised before rotation, head size independent of the width.
-var qwen3 = architecture{
-	name:     "qwen3",
-	style:    kernel.RopeNeox,
-	headNorm: true,
-}
+var qwen3 = architecture{"qwen3", func(h *hparams) plan {
+	p := h.decoder(kernel.RopeNeox)
+	for i := range p.layers {
+		p.layers[i].attention.headNorm = true
+	}
+	return p
+}}

@@ -77,11 +77,11 @@ type namedMatrix struct {
 func (m *model) matrices() []namedMatrix {
 	list := []namedMatrix{{"token_embd", m.embed}, {"output", m.output}}
 	for i := range m.layers {
-		y := &m.layers[i]
-		for _, l := range []struct {
-			name string
-			w    *kernel.Matrix
-		}{{"attn_q", y.q.w}, {"attn_k", y.k.w}, {"attn_v", y.v.w}, {"attn_output", y.o.w}, {"ffn_gate", y.gate.w}, {"ffn_up", y.up.w}, {"ffn_down", y.down.w}} {
+		a, f := &m.layers[i].attention, &m.layers[i].feed
+		for _, l := range []namedMatrix{
+			{"attn_q", a.q.w}, {"attn_k", a.k.w}, {"attn_v", a.v.w}, {"attn_output", a.o.w},
+			{"ffn_gate", f.gate.w}, {"ffn_up", f.up.w}, {"ffn_down", f.down.w},
+		} {
 			list = append(list, namedMatrix{fmt.Sprintf("blk.%d.%s", i, l.name), l.w})
 		}
 	}

@@ -27,10 +27,15 @@
 //     out of rotation. It does not end the process: its metrics, logs and debug
 //     pages are what tells the bug.
 //
-// A model is a shared set of layers (layer.go) that an architecture (one file
-// each: arch_llama.go, arch_qwen2.go, arch_qwen3.go) switches by a handful of
-// flags. Three doors are left open on purpose and not built: a layer's
-// attention window (kvcache.Slide and a lower bound in kernel.Attention),
-// mixtures of experts (layer.feed is one method), and per-sequence recurrent
-// state (scheduler chunks name the sequence's slab slot, which can index it).
+// # Models
+//
+// An architecture (one file each: arch_llama.go, arch_qwen2.go, arch_qwen3.go,
+// arch_smollm3.go) makes a plan (plan.go) of a file's hyper-parameters
+// (hparams.go): what each layer computes, in numbers. weights.go lists the
+// tensors that the plan calls for and refuses any other, forward.go computes it.
+// A layer that works otherwise is a field of its plan, and one more method where
+// it needs other operations: a window is a number in attentionPlan (with
+// kvcache.Slide and a lower bound in kernel.Attention), experts are another kind
+// of feedPlan, and a recurrent mixer is a part beside the attention whose state
+// a chunk's sequence can index. None of these three is built yet.
 package llm

@@ -13,11 +13,16 @@ func (m *model) price(weightBytes int64, threads int) cost.Prior {
 		attend    = 10  // the same in attention
 	)
 	products := multiply * float64(threads)
-	perLayer := m.width*(2*m.heads+2*m.kvHeads)*m.headDim + 3*m.width*m.ffn
+	row, position := 0, 0 // operations: of a row in all matrices, of a row with one earlier position
+	for i := range m.layers {
+		a, f := &m.layers[i].attention, &m.layers[i].feed
+		row += 2*m.width*(2*a.heads+2*a.kvHeads)*a.headDim + 2*3*m.width*f.width
+		position += 4 * a.heads * a.headDim
+	}
 	return cost.Prior{
 		Step:     float64(weightBytes) / readBytes,
-		Row:      float64(2*m.depth*perLayer) / products,
+		Row:      float64(row) / products,
 		Output:   float64(2*m.width*m.vocab) / products,
-		Position: float64(4*m.depth*m.heads*m.headDim) / (attend * float64(threads)),
+		Position: float64(position) / (attend * float64(threads)),
 	}
 }

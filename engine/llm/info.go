@@ -53,7 +53,7 @@ func (o *outline) describe(f *gguf.File, threads int) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("digest model: %w", err)
 	}
-	h, s := &o.hyper, o.budget.shape
+	h, s := &o.hparams, o.budget.shape
 	return Info{
 		Architecture: h.arch.name, Name: h.name,
 		Params: f.ParamCount(), FileBytes: f.FileBytes(), Digest: hex.EncodeToString(digest[:]),

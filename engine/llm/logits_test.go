@@ -15,14 +15,22 @@ import (
 	"weir/kvcache"
 )
 
-// sharedData is where the reference data lie beside a developer's checkout.
-const sharedData = "../../../shared/testdata"
+// sharedData is where the reference data lie beside a developer's checkout,
+// sharedModels where tiny models of many architectures do, with exact outputs.
+const (
+	sharedData   = "../../../shared/testdata"
+	sharedModels = "../../../shared/architectures"
+)
 
 func needShared(t *testing.T, part string) string {
 	t.Helper()
-	dir := filepath.Join(sharedData, part)
+	return needFolder(t, filepath.Join(sharedData, part))
+}
+
+func needFolder(t *testing.T, dir string) string {
+	t.Helper()
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("reference data %s not beside the checkout; this part needs them", part)
+		t.Skipf("reference data %s not beside the checkout; this part needs them", filepath.Base(dir))
 	}
 	return dir
 }
@@ -89,18 +97,7 @@ func relativeL2(got, want []float32) float64 {
 // The limits are llama.cpp's own distance from the same references.
 func TestLogitsMatchTheReferences(t *testing.T) {
 	dir := needShared(t, "logits")
-	raw, err := os.ReadFile(filepath.Join(dir, "tokens.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tokens []int32
-	for w := range strings.FieldsSeq(string(raw)) {
-		n, err := strconv.Atoi(w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tokens = append(tokens, int32(n))
-	}
+	tokens := readTokens(t, dir)
 	for _, c := range []struct {
 		name  string
 		limit float64
@@ -117,14 +114,7 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			want, err := os.ReadFile(filepath.Join(dir, c.name+".logits"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ref := make([]float32, len(want)/4)
-			for i := range ref {
-				ref[i] = math.Float32frombits(binary.LittleEndian.Uint32(want[4*i:]))
-			}
+			ref := readFloats(t, filepath.Join(dir, c.name+".logits"))
 			m := load(t, f)
 			if len(ref) != len(tokens)*m.vocab {
 				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.vocab)
@@ -146,6 +136,67 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Every architecture, in tiny models whose outputs are known exactly: whole, and
+// cut into chunks.
+func TestArchitecturesMatchTheirReferences(t *testing.T) {
+	dir := needFolder(t, sharedModels)
+	tokens := readTokens(t, dir)
+	for _, name := range []string{"smollm3"} {
+		t.Run(name, func(t *testing.T) {
+			f, err := gguf.Open(filepath.Join(dir, name+".gguf"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			ref := readFloats(t, filepath.Join(dir, name+".logits"))
+			m := load(t, f)
+			if len(ref) != len(tokens)*m.vocab {
+				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.vocab)
+			}
+			for _, level := range kernel.Levels() {
+				for _, chunk := range []int{len(tokens), 7, 1} {
+					e := relativeL2(allLogits(t, m, level, tokens, kernel.KVF32, 16, chunk, 2), ref)
+					t.Logf("%v, chunks of %d: relative L2 %.1e", level, chunk, e)
+					if e > 2e-6 {
+						t.Errorf("%v, chunks of %d: relative L2 %.2e", level, chunk, e)
+					}
+				}
+			}
+		})
+	}
+}
+
+func readTokens(t *testing.T, dir string) []int32 {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "tokens.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokens []int32
+	for w := range strings.FieldsSeq(string(raw)) {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, int32(n))
+	}
+	return tokens
+}
+
+// readFloats reads little-endian 32-bit floats.
+func readFloats(t *testing.T, path string) []float32 {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]float32, len(raw)/4)
+	for i := range list {
+		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return list
 }
 
 // Same bits whatever the chunks, the blocks, the threads: the engine's first

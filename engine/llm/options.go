@@ -96,11 +96,11 @@ type budget struct {
 	maxModelLen int
 }
 
-// plan turns options into a cache size beside weights of so many bytes. A
-// sequence of MaxModelLen must fit: an explicit length that does not is refused,
-// an implied one is lowered.
-func (o *Options) plan(h *hyper, weightBytes int64) (budget, error) {
-	s := kernel.KVShape{Type: o.KVType, Layers: h.depth, KVHeads: h.kvHeads, HeadDim: h.headDim, BlockTokens: o.BlockTokens}
+// size turns options into a cache for a model of this shape and context, beside
+// weights of so many bytes. A sequence of MaxModelLen must fit: an explicit
+// length that does not is refused, an implied one is lowered.
+func (o *Options) size(s kernel.KVShape, context int, weightBytes int64) (budget, error) {
+	s.Type, s.BlockTokens = o.KVType, o.BlockTokens
 	if s.BlockTokens == 0 {
 		s.BlockTokens = 16
 	}
@@ -109,7 +109,7 @@ func (o *Options) plan(h *hyper, weightBytes int64) (budget, error) {
 	}
 	length := o.MaxModelLen
 	if length == 0 {
-		length = h.context
+		length = context
 	}
 	if length < 1 || length > maxLength {
 		return budget{}, fmt.Errorf("max-model-len %d: must be from 1 to %d", length, maxLength)

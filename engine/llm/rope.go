@@ -2,10 +2,13 @@ package llm
 
 import (
 	"math"
+
+	"weir/engine/kernel"
 )
 
 // rope holds the rotary frequencies after scaling.
 type rope struct {
+	style     kernel.RopeStyle
 	half      int // rotated pairs per head
 	base      float64
 	scaling   string  // "", "linear", "yarn"

@@ -25,6 +25,7 @@ type tiny struct {
 	edit  func(b *gguf.Builder)
 
 	context int // 0 is tinyContext
+	layers  int // 0 is tinyLayers
 }
 
 const (
@@ -40,7 +41,8 @@ func (m tiny) build(t testing.TB) []byte {
 	set := func(key string, v any) { b.Set(m.arch+"."+key, v) }
 	b.Set("general.architecture", m.arch)
 	b.Set("general.name", "tiny "+m.arch)
-	set("block_count", uint32(tinyLayers))
+	layers := cmp.Or(m.layers, tinyLayers)
+	set("block_count", uint32(layers))
 	set("embedding_length", uint32(tinyWidth))
 	set("attention.head_count", uint32(tinyHeads))
 	set("attention.head_count_kv", uint32(tinyKVHeads))
@@ -69,7 +71,7 @@ func (m tiny) build(t testing.TB) []byte {
 		matrix("output.weight", tinyVocab, tinyWidth)
 	}
 	q, kv := tinyHeads*tinyHeadDim, tinyKVHeads*tinyHeadDim
-	for i := range tinyLayers {
+	for i := range layers {
 		at := fmt.Sprintf("blk.%d.", i)
 		vector(at+"attn_norm.weight", tinyWidth, 1, 0.2)
 		vector(at+"ffn_norm.weight", tinyWidth, 1, 0.2)
@@ -121,6 +123,7 @@ var families = []tiny{
 	{arch: "llama", typ: gguf.TypeQ8_0, seed: 2, tied: true},
 	{arch: "qwen2", typ: gguf.TypeF16, seed: 3, bias: true, tied: true},
 	{arch: "qwen3", typ: gguf.TypeF32, seed: 4, norms: true},
+	{arch: "smollm3", typ: gguf.TypeF16, seed: 5, layers: 5}, // one of them without positions
 }
 
 func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {

@@ -31,12 +31,33 @@ func (l *linear) into(dst []float32, add bool) kernel.Product {
 type weights struct {
 	embed      *kernel.Matrix // [vocab][width]
 	layers     []layer
+	ropes      []rope // of the plan, prepared
 	outputNorm []float32
 	output     *kernel.Matrix // [vocab][width]; embed where the two are tied
 	divisors   []float32      // rope_freqs.weight or nil
 
 	arena *arena.Arena
 	bytes int64 // in the arena
+}
+
+// layer is one decoder layer: its plan and the tensors that it calls for.
+type layer struct {
+	attention attention
+	feed      feed
+}
+
+type attention struct {
+	attentionPlan
+	norm         []float32
+	q, k, v, o   linear
+	qNorm, kNorm []float32 // with headNorm, [headDim]
+}
+
+type feed struct {
+	feedPlan
+	norm     []float32
+	gate, up linear
+	down     linear
 }
 
 func (w *weights) release() error {
@@ -117,35 +138,41 @@ func (l *loader) linear(dst *linear, name string, bias presence, rows, cols int)
 	l.vector(&dst.bias, name+".bias", bias, rows)
 }
 
-// plan lists every tensor of a model of this shape.
-func (l *loader) plan(h hyper) *weights {
-	w := &weights{layers: make([]layer, h.depth)}
+// list wants every tensor that a plan calls for.
+func (l *loader) list(h *hparams, p *plan) *weights {
+	w := &weights{layers: make([]layer, len(p.layers)), ropes: p.ropes}
 	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
 	l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
 	l.vector(&w.outputNorm, "output_norm.weight", required, h.width)
 	l.vector(&w.divisors, "rope_freqs.weight", optional, h.rope.half)
 	for i := range w.layers {
-		l.layer(&w.layers[i], fmt.Sprintf("blk.%d.", i), h)
+		y, at := &w.layers[i], fmt.Sprintf("blk.%d.", i)
+		y.attention.attentionPlan, y.feed.feedPlan = p.layers[i].attention, p.layers[i].feed
+		l.attention(&y.attention, at, h.width)
+		l.feed(&y.feed, at, h.width)
 	}
 	l.refuseUnknown()
 	return w
 }
 
-func (l *loader) layer(y *layer, at string, h hyper) {
-	a, q, kv := h.arch, h.heads*h.headDim, h.kvHeads*h.headDim
-	l.vector(&y.attnNorm, at+"attn_norm.weight", required, h.width)
-	l.linear(&y.q, at+"attn_q", a.qkvBias, q, h.width)
-	l.linear(&y.k, at+"attn_k", a.qkvBias, kv, h.width)
-	l.linear(&y.v, at+"attn_v", a.qkvBias, kv, h.width)
-	l.linear(&y.o, at+"attn_output", a.oBias, h.width, q)
+func (l *loader) attention(a *attention, at string, width int) {
+	q, kv := a.heads*a.headDim, a.kvHeads*a.headDim
+	l.vector(&a.norm, at+"attn_norm.weight", required, width)
+	l.linear(&a.q, at+"attn_q", a.qkvBias, q, width)
+	l.linear(&a.k, at+"attn_k", a.qkvBias, kv, width)
+	l.linear(&a.v, at+"attn_v", a.qkvBias, kv, width)
+	l.linear(&a.o, at+"attn_output", a.oBias, width, q)
 	if a.headNorm {
-		l.vector(&y.qNorm, at+"attn_q_norm.weight", required, h.headDim)
-		l.vector(&y.kNorm, at+"attn_k_norm.weight", required, h.headDim)
+		l.vector(&a.qNorm, at+"attn_q_norm.weight", required, a.headDim)
+		l.vector(&a.kNorm, at+"attn_k_norm.weight", required, a.headDim)
 	}
-	l.vector(&y.ffnNorm, at+"ffn_norm.weight", required, h.width)
-	l.linear(&y.gate, at+"ffn_gate", a.ffnBias, h.ffn, h.width)
-	l.linear(&y.up, at+"ffn_up", a.ffnBias, h.ffn, h.width)
-	l.linear(&y.down, at+"ffn_down", a.ffnBias, h.width, h.ffn)
+}
+
+func (l *loader) feed(f *feed, at string, width int) {
+	l.vector(&f.norm, at+"ffn_norm.weight", required, width)
+	l.linear(&f.gate, at+"ffn_gate", f.bias, f.width, width)
+	l.linear(&f.up, at+"ffn_up", f.bias, f.width, width)
+	l.linear(&f.down, at+"ffn_down", f.bias, width, f.width)
 }
 
 // refuseUnknown: a tensor nobody asked for means a model that is more than

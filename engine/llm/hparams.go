@@ -13,8 +13,9 @@ import (
 // whose model the engine cannot run.
 var ErrModel = errors.New("unusable model")
 
-// hyper is what a model's metadata fixes. Sizes are in elements.
-type hyper struct {
+// hparams is what a model's metadata fix, as the file states it. Sizes are in
+// elements. What a layer makes of them is in its plan.
+type hparams struct {
 	arch    architecture
 	name    string
 	depth   int // layers
@@ -31,109 +32,21 @@ type hyper struct {
 	pooling inference.Pooling
 }
 
-// maxSize bounds every count read from a file, far above any real model, so
-// that products of three of them stay within an int64.
-const maxSize = 1 << 20
-
-// metadata reads hyper-parameters under the architecture's prefix and keeps
-// the first error, so that a reader is a plain list.
-type metadata struct {
-	f      *gguf.File
-	prefix string
-	err    error
-}
-
-func (m *metadata) fail(key, format string, args ...any) {
-	if m.err == nil {
-		m.err = fmt.Errorf("%w: %s.%s %s", ErrModel, m.prefix, key, fmt.Sprintf(format, args...))
-	}
-}
-
-func (m *metadata) keep(err error) {
-	if m.err == nil && err != nil {
-		m.err = fmt.Errorf("%w: %w", ErrModel, err)
-	}
-}
-
-// size reads a count in [1, maxSize]; fallback 0 makes the key required. A
-// per-layer array is taken where all its values agree.
-func (m *metadata) size(key string, fallback int) int {
-	full := m.prefix + "." + key
-	if list, ok, err := m.f.Ints(full); ok && err == nil && len(list) > 0 {
-		for _, v := range list {
-			if v != list[0] {
-				m.fail(key, "differs between layers (%d and %d), which is not supported", list[0], v)
-				return 1
-			}
-		}
-		return m.bounded(key, uint64(max(list[0], 0)))
-	}
-	v, ok, err := m.f.Uint(full)
-	switch {
-	case err != nil:
-		m.keep(err)
-		return 1
-	case !ok && fallback == 0:
-		m.fail(key, "is missing")
-		return 1
-	case !ok:
-		return fallback
-	}
-	return m.bounded(key, v)
-}
-
-func (m *metadata) bounded(key string, v uint64) int {
-	limit := uint64(maxSize)
-	if key == "context_length" || key == "rope.scaling.original_context_length" {
-		limit = 1 << 30
-	}
-	if v < 1 || v > limit {
-		m.fail(key, "is %d, must be from 1 to %d", v, limit)
-		return 1
-	}
-	return int(v)
-}
-
-// number reads a finite float; required where fallback is NaN.
-func (m *metadata) number(key string, fallback float64) float64 {
-	v, ok, err := m.f.Float(m.prefix + "." + key)
-	switch {
-	case err != nil:
-		m.keep(err)
-		return 1
-	case !ok && math.IsNaN(fallback):
-		m.fail(key, "is missing")
-		return 1
-	case !ok:
-		return fallback
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		m.fail(key, "is %v, must be finite", v)
-		return 1
-	}
-	return v
-}
-
-func (m *metadata) text(key string) string {
-	s, _, err := m.f.String(m.prefix + "." + key)
-	m.keep(err)
-	return s
-}
-
-// readHyper checks and collects the hyper-parameters.
-func readHyper(f *gguf.File) (hyper, error) {
+// readHparams checks and collects the hyper-parameters.
+func readHparams(f *gguf.File) (hparams, error) {
 	name, ok, err := f.String("general.architecture")
 	if err != nil {
-		return hyper{}, fmt.Errorf("%w: %w", ErrModel, err)
+		return hparams{}, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	if !ok {
-		return hyper{}, fmt.Errorf("%w: general.architecture is missing; is this a language model?", ErrModel)
+		return hparams{}, fmt.Errorf("%w: general.architecture is missing; is this a language model?", ErrModel)
 	}
 	arch, err := architectureNamed(name)
 	if err != nil {
-		return hyper{}, err
+		return hparams{}, err
 	}
 	m := &metadata{f: f, prefix: name}
-	h := hyper{arch: arch}
+	h := hparams{arch: arch}
 	h.depth = m.size("block_count", 0)
 	h.width = m.size("embedding_length", 0)
 	h.heads = m.size("attention.head_count", 0)
@@ -149,7 +62,7 @@ func readHyper(f *gguf.File) (hyper, error) {
 	h.rope = readRope(m, h.headDim, h.context)
 	h.check(m)
 	if m.err != nil {
-		return hyper{}, m.err
+		return hparams{}, m.err
 	}
 	h.name, _, _ = f.String("general.name")
 	if p, ok, _ := f.Uint(name + ".pooling_type"); ok && p <= uint64(inference.PoolingLast) {
@@ -159,7 +72,7 @@ func readHyper(f *gguf.File) (hyper, error) {
 }
 
 // check holds the sizes against each other and refuses what is not built.
-func (h *hyper) check(m *metadata) {
+func (h *hparams) check(m *metadata) {
 	if h.headDim < 1 || h.headDim%2 != 0 {
 		m.fail("attention.key_length", "gives heads of %d values, must be even and positive", h.headDim)
 	}
@@ -176,7 +89,7 @@ func (h *hyper) check(m *metadata) {
 
 // readVocab takes the vocabulary's size from the embedding and holds the
 // tokenizer's against it.
-func (h *hyper) readVocab(f *gguf.File) error {
+func (h *hparams) readVocab(f *gguf.File) error {
 	t, ok := f.Tensor("token_embd.weight")
 	if !ok || len(t.Dims) != 2 {
 		return fmt.Errorf("%w: tensor token_embd.weight is missing or not a matrix", ErrModel)

@@ -1,0 +1,96 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+
+	"weir/engine/gguf"
+)
+
+// maxSize bounds every count read from a file, far above any real model, so
+// that products of three of them stay within an int64.
+const maxSize = 1 << 20
+
+// metadata reads hyper-parameters under the architecture's prefix and keeps
+// the first error, so that a reader is a plain list.
+type metadata struct {
+	f      *gguf.File
+	prefix string
+	err    error
+}
+
+func (m *metadata) fail(key, format string, args ...any) {
+	if m.err == nil {
+		m.err = fmt.Errorf("%w: %s.%s %s", ErrModel, m.prefix, key, fmt.Sprintf(format, args...))
+	}
+}
+
+func (m *metadata) keep(err error) {
+	if m.err == nil && err != nil {
+		m.err = fmt.Errorf("%w: %w", ErrModel, err)
+	}
+}
+
+// size reads a count in [1, maxSize]; fallback 0 makes the key required. A
+// per-layer array is taken where all its values agree.
+func (m *metadata) size(key string, fallback int) int {
+	full := m.prefix + "." + key
+	if list, ok, err := m.f.Ints(full); ok && err == nil && len(list) > 0 {
+		for _, v := range list {
+			if v != list[0] {
+				m.fail(key, "differs between layers (%d and %d), which is not supported", list[0], v)
+				return 1
+			}
+		}
+		return m.bounded(key, uint64(max(list[0], 0)))
+	}
+	v, ok, err := m.f.Uint(full)
+	switch {
+	case err != nil:
+		m.keep(err)
+		return 1
+	case !ok && fallback == 0:
+		m.fail(key, "is missing")
+		return 1
+	case !ok:
+		return fallback
+	}
+	return m.bounded(key, v)
+}
+
+func (m *metadata) bounded(key string, v uint64) int {
+	limit := uint64(maxSize)
+	if key == "context_length" || key == "rope.scaling.original_context_length" {
+		limit = 1 << 30
+	}
+	if v < 1 || v > limit {
+		m.fail(key, "is %d, must be from 1 to %d", v, limit)
+		return 1
+	}
+	return int(v)
+}
+
+// number reads a finite float; required where fallback is NaN.
+func (m *metadata) number(key string, fallback float64) float64 {
+	v, ok, err := m.f.Float(m.prefix + "." + key)
+	switch {
+	case err != nil:
+		m.keep(err)
+		return 1
+	case !ok && math.IsNaN(fallback):
+		m.fail(key, "is missing")
+		return 1
+	case !ok:
+		return fallback
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		m.fail(key, "is %v, must be finite", v)
+		return 1
+	}
+	return v
+}
+
+func (m *metadata) text(key string) string {
+	s, _, err := m.f.String(m.prefix + "." + key)
+	m.keep(err)
+	return s
+}
