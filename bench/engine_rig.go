@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/inference"
 )
@@ -32,8 +32,8 @@ type Rig struct {
 // for, a token per step.
 func OpenRig(f *gguf.File, opts llm.Options, seed uint64, progress func(done, total int64)) (*Rig, error) {
 	level := opts.Level
-	if level == kernel.AutoLevel {
-		level = kernel.BestLevel()
+	if level == isa.Auto {
+		level = isa.Best()
 	}
 	r := &Rig{level: level.String(), random: rand.New(rand.NewPCG(seed, 0))}
 	opts.OnStep, opts.EndTokens = r.log.add, nil

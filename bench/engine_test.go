@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
 	"weir/engine/llm"
 	"weir/internal/defaultmodel"
 	"weir/scheduler"
@@ -174,7 +174,7 @@ func TestEngineNamesAreThoseOfLlamaBench(t *testing.T) {
 
 var tableSubject = EngineSubject{
 	Model: "llama-é", Backend: "avx512",
-	Info: llm.Info{FileBytes: 807689600, Params: 1_235_814_432, Threads: 2, KVType: kernel.KVF16.String()},
+	Info: llm.Info{FileBytes: 807689600, Params: 1_235_814_432, Threads: 2, KVType: attend.KVF16.String()},
 }
 
 var tableRows = []EngineRow{

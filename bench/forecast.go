@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/weight"
 	"weir/engine/llm"
 	"weir/internal/roofline"
 )
@@ -49,7 +49,7 @@ func NewCost(f *gguf.File, info llm.Info) (Cost, error) {
 // matrixWork is one row times a matrix: all of its bytes, and a multiply-add
 // for each of its values.
 func matrixWork(t *gguf.Tensor) (roofline.Work, error) {
-	bytes, err := kernel.MatrixBytes(t.Type, int(t.Dims[1]), int(t.Dims[0]))
+	bytes, err := weight.MatrixBytes(t.Type, int(t.Dims[1]), int(t.Dims[0]))
 	if err != nil {
 		return roofline.Work{}, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}

@@ -11,6 +11,9 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/weight"
 	"weir/internal/cpu"
 	"weir/internal/roofline"
 )
@@ -19,7 +22,7 @@ import (
 // defaults named.
 type MicroOptions struct {
 	Threads int
-	Level   kernel.Level
+	Level   isa.Level
 	Kernels []string    // of MicroKernels; default all
 	Types   []gguf.Type // of weights; default those with products of their own
 	Rows    []int       // of products; default 1, 4, 8, 16, 64, 512
@@ -43,8 +46,8 @@ func (o *MicroOptions) fill() error {
 	if o.Threads == 0 {
 		o.Threads = cpu.Threads()
 	}
-	if o.Level == kernel.AutoLevel {
-		o.Level = kernel.BestLevel()
+	if o.Level == isa.Auto {
+		o.Level = isa.Best()
 	}
 	if len(o.Kernels) == 0 {
 		o.Kernels = MicroKernels
@@ -90,7 +93,7 @@ func (o *MicroOptions) check() error {
 		return fmt.Errorf("matrix of %d x %d: sides must be from 1 to %d", o.Outputs, o.Inputs, maxSide)
 	}
 	for _, t := range o.Types {
-		if _, err := kernel.MatrixBytes(t, o.Outputs, o.Inputs); err != nil {
+		if _, err := weight.MatrixBytes(t, o.Outputs, o.Inputs); err != nil {
 			return err
 		}
 	}
@@ -165,7 +168,7 @@ func RunMicro(ctx context.Context, o MicroOptions) ([]MicroRow, error) {
 				groups = append(groups, m.products(t))
 			}
 		case "attention":
-			for _, t := range []kernel.KVType{kernel.KVF16, kernel.KVQ8} {
+			for _, t := range []attend.KVType{attend.KVF16, attend.KVQ8} {
 				for _, s := range attentionShapes {
 					groups = append(groups, m.attention(t, s))
 				}

@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/vector"
+	"weir/engine/kernel/weight"
 	"weir/internal/arena"
 	"weir/internal/roofline"
 	"weir/kvcache"
@@ -23,7 +25,7 @@ func (m *micro) products(t gguf.Type) microGroup {
 			most = max(most, n)
 		}
 		x, dst := m.floats(most*m.o.Inputs), make([]float32, most*m.o.Outputs)
-		bytes, err := kernel.MatrixBytes(t, m.o.Outputs, m.o.Inputs)
+		bytes, err := weight.MatrixBytes(t, m.o.Outputs, m.o.Inputs)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -47,8 +49,8 @@ func (m *micro) products(t gguf.Type) microGroup {
 }
 
 // matrices are as many of a type as no cache holds.
-func (m *micro) matrices(t gguf.Type) ([]*kernel.Matrix, *arena.Arena, error) {
-	bytes, err := kernel.MatrixBytes(t, m.o.Outputs, m.o.Inputs)
+func (m *micro) matrices(t gguf.Type) ([]*weight.Matrix, *arena.Arena, error) {
+	bytes, err := weight.MatrixBytes(t, m.o.Outputs, m.o.Inputs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,7 +60,7 @@ func (m *micro) matrices(t gguf.Type) ([]*kernel.Matrix, *arena.Arena, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	matrices := make([]*kernel.Matrix, count)
+	matrices := make([]*weight.Matrix, count)
 	for i := range matrices {
 		mem, err := memory.Alloc(bytes, line)
 		if err == nil {
@@ -73,14 +75,14 @@ func (m *micro) matrices(t gguf.Type) ([]*kernel.Matrix, *arena.Arena, error) {
 }
 
 // matrix packs the same few rows over and over.
-func (m *micro) matrix(t gguf.Type, mem []byte) (*kernel.Matrix, error) {
-	p, err := kernel.NewPacker(t, m.o.Outputs, m.o.Inputs, mem)
+func (m *micro) matrix(t gguf.Type, mem []byte) (*weight.Matrix, error) {
+	p, err := weight.NewPacker(t, m.o.Outputs, m.o.Inputs, mem)
 	if err != nil {
 		return nil, err
 	}
-	rows := sensibleBytes(kernel.PackRows*p.RowBytes(), m.random)
-	for left := m.o.Outputs; left > 0; left -= kernel.PackRows {
-		if err := p.Add(rows[:min(left, kernel.PackRows)*p.RowBytes()]); err != nil {
+	rows := sensibleBytes(weight.PackRows*p.RowBytes(), m.random)
+	for left := m.o.Outputs; left > 0; left -= weight.PackRows {
+		if err := p.Add(rows[:min(left, weight.PackRows)*p.RowBytes()]); err != nil {
 			return nil, err
 		}
 	}
@@ -129,12 +131,12 @@ func (s attentionShape) length() int {
 
 // work of one call: positions are read once for all rows of a sequence, and
 // each row and head takes a product with the key and one with the value.
-func (s attentionShape) work(t kernel.KVType, positionBytes int) roofline.Work {
+func (s attentionShape) work(t attend.KVType, positionBytes int) roofline.Work {
 	last := float64(s.length())
 	positions := float64(s.rows) * (last - float64(s.rows-1)/2)
 	ops := 4 * float64(s.sequences) * positions * microHeads * microHeadDim
 	w := roofline.Work{Bytes: float64(s.sequences) * last * float64(positionBytes)}
-	if t == kernel.KVQ8 {
+	if t == attend.KVQ8 {
 		w.Int8Ops = ops
 	} else {
 		w.FloatOps = ops
@@ -143,23 +145,23 @@ func (s attentionShape) work(t kernel.KVType, positionBytes int) roofline.Work {
 }
 
 // attention over a cache of as many layers as no processor's cache holds.
-func (m *micro) attention(t kernel.KVType, s attentionShape) microGroup {
+func (m *micro) attention(t attend.KVType, s attentionShape) microGroup {
 	return microGroup{1, func() ([]microCase, func() error, error) {
 		blocks := (s.length() + microBlock - 1) / microBlock
-		shape := kernel.KVShape{
+		shape := attend.KVShape{
 			Type: t, Layers: 1, KVHeads: microKVHeads, HeadDim: microHeadDim,
 			BlockTokens: microBlock, Blocks: s.sequences*blocks + 1,
 		}
 		position := shape.TokenBytes()
 		layer := int64(s.sequences) * int64(s.length()) * int64(position)
 		shape.Layers = int(min(m.o.Cold/layer+1, 64))
-		kv, err := kernel.NewKV(shape)
+		kv, err := attend.NewKV(shape)
 		if err != nil {
 			return nil, nil, fmt.Errorf("prepare attention: %w", err)
 		}
-		spans := make([]kernel.Span, s.sequences)
+		spans := make([]attend.Span, s.sequences)
 		for i := range spans {
-			spans[i] = kernel.Span{Row: i * s.rows, Count: s.rows, Start: s.length() - s.rows}
+			spans[i] = attend.Span{Row: i * s.rows, Count: s.rows, Start: s.length() - s.rows}
 			for b := range blocks {
 				spans[i].Blocks = append(spans[i].Blocks, kvcache.BlockID(1+i*blocks+b))
 			}
@@ -170,21 +172,21 @@ func (m *micro) attention(t kernel.KVType, s attentionShape) microGroup {
 		turn := 0
 		row := MicroRow{Kernel: "attention", Type: t.String(), Shape: s.String(), Work: s.work(t, position)}
 		return []microCase{{row, func() {
-			m.cpu.Attention(out, q, kv, turn, microHeads, spans, 0.125)
+			m.cpu.Attention(attend.Query{Out: out, Q: q, KV: kv, Layer: turn, Heads: microHeads, Spans: spans, Scale: 0.125})
 			turn = (turn + 1) % kv.Layers
 		}}}, kv.Close, nil
 	}}
 }
 
 // store fills a sequence's positions in every layer.
-func (m *micro) store(kv *kernel.KV, blocks []kvcache.BlockID, length int) {
+func (m *micro) store(kv *attend.KV, blocks []kvcache.BlockID, length int) {
 	const chunk = 256
 	x := m.floats(chunk * kv.KVHeads * kv.HeadDim)
 	for from := 0; from < length; from += chunk {
-		places := make([]kernel.Place, min(chunk, length-from))
+		places := make([]attend.Place, min(chunk, length-from))
 		for i := range places {
 			at := from + i
-			places[i] = kernel.Place{Block: blocks[at/microBlock], Token: at % microBlock}
+			places[i] = attend.Place{Block: blocks[at/microBlock], Token: at % microBlock}
 		}
 		for l := range kv.Layers {
 			m.cpu.StoreKV(kv, l, x, x, places)
@@ -216,7 +218,9 @@ func (m *micro) operations() microGroup {
 		for _, n := range rows {
 			add("norm", n, microWidth, 2, func() { m.cpu.RMSNorm(dst, x, weight, n, 1e-5) })
 			add("rope", n, microHeads*microHeadDim, 2, func() {
-				m.cpu.Rope(dst, n, microHeads, microHeadDim, cos, sin, microHeadDim/2, kernel.RopeNeox)
+				m.cpu.Rope(dst, n, vector.Rotation{
+					Style: vector.RopeNeox, Heads: microHeads, HeadDim: microHeadDim, Half: microHeadDim / 2, Cos: cos, Sin: sin,
+				})
 			})
 			add("swiglu", n, microFFN, 3, func() { m.cpu.SwiGLU(x, up, n, microFFN) })
 		}

@@ -13,13 +13,16 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/weight"
 	"weir/internal/roofline"
 )
 
 func openRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 func TestMicroMeasuresEveryCase(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range isa.Levels() {
 		o := MicroOptions{
 			Threads: 2, Level: level, Kernels: []string{"product", "rows"}, Types: gguf.SupportedTypes(),
 			Rows: []int{1, 3}, Outputs: 40, Inputs: 256, Rounds: 2, Round: time.Microsecond, Cold: 1,
@@ -52,10 +55,10 @@ func TestMicroMeasuresEveryCase(t *testing.T) {
 
 func TestMicroMeasuresAttention(t *testing.T) {
 	m := &micro{o: MicroOptions{Rounds: 1, Round: time.Microsecond, Cold: 1, Progress: func(string, int, int) {}}}
-	m.cpu, m.random = kernel.NewCPU(2, kernel.AutoLevel), openRandom()
+	m.cpu, m.random = kernel.NewCPU(2, isa.Auto), openRandom()
 	defer m.cpu.Close()
 	for _, s := range []attentionShape{{3, 1, 40}, {1, 20, 0}, {1, 20, 30}} {
-		if err := m.measure(t.Context(), m.attention(kernel.KVQ8, s)); err != nil {
+		if err := m.measure(t.Context(), m.attention(attend.KVQ8, s)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +80,7 @@ func TestAttentionWork(t *testing.T) {
 		{attentionShape{1, 3, 10}, 11 + 12 + 13, 13 * 8},
 	} {
 		want := roofline.Work{Bytes: c.bytes, FloatOps: c.positions * perPosition}
-		if got := c.shape.work(kernel.KVF16, 8); got != want {
+		if got := c.shape.work(attend.KVF16, 8); got != want {
 			t.Errorf("%v: %+v, want %+v", c.shape, got, want)
 		}
 	}
@@ -87,7 +90,7 @@ func TestSensibleBytesAreOrdinaryInEveryType(t *testing.T) {
 	for _, typ := range gguf.SupportedTypes() {
 		n, _ := typ.RowBytes(256)
 		values := make([]float32, 256)
-		kernel.Decode(typ, values, sensibleBytes(int(n), openRandom()))
+		weight.Decode(typ, values, sensibleBytes(int(n), openRandom()))
 		if !slices.ContainsFunc(values, func(v float32) bool { return v != 0 }) {
 			t.Errorf("%s: all values are 0", typ)
 		}

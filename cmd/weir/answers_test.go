@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/configs"
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
 	"weir/tokenizer"
@@ -85,7 +85,7 @@ func answersAsked() []defaultmodel.QA {
 // The embedded model gives its training answers word for word, at every level.
 // With -all it is asked every question; that takes minutes.
 func TestEmbeddedModelAnswersWordForWord(t *testing.T) {
-	levels := kernel.Levels()
+	levels := isa.Levels()
 	if testing.Short() {
 		levels = levels[len(levels)-1:]
 	}
@@ -94,7 +94,7 @@ func TestEmbeddedModelAnswersWordForWord(t *testing.T) {
 	}
 }
 
-func answersWordForWord(t *testing.T, level kernel.Level) {
+func answersWordForWord(t *testing.T, level isa.Level) {
 	f, err := openModel("")
 	if err != nil {
 		t.Fatal(err)

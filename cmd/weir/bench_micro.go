@@ -11,7 +11,7 @@ import (
 
 	"weir/bench"
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 	"weir/internal/cpu"
 	"weir/internal/roofline"
 )
@@ -74,7 +74,7 @@ func (m *microFlags) read() error {
 		return fmt.Errorf("--size %q: it takes outputs and inputs, as in 8192x2048", m.size)
 	}
 	var err error
-	if m.o.Level, err = kernel.ParseLevel(m.level); err != nil {
+	if m.o.Level, err = isa.Parse(m.level); err != nil {
 		return err
 	}
 	m.o.Types, err = weightTypes(m.types)

@@ -13,7 +13,7 @@ import (
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/cpu"
 	"weir/internal/roofline"
@@ -146,30 +146,30 @@ func examine(o llm.Options) machine {
 		m.Threads = cpu.Threads()
 	}
 	level := o.Level
-	if level == kernel.AutoLevel {
-		level = kernel.BestLevel()
+	if level == isa.Auto {
+		level = isa.Best()
 	}
 	m.Level, m.LevelReason = level.String(), levelReason(level)
 	return m
 }
 
-// What the levels need, under Linux's names; kernel.BestLevel decides.
+// What the levels need, under Linux's names; isa.Best decides.
 var (
 	needsAVX2   = []string{"avx2", "fma"}
 	needsAVX512 = []string{"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vbmi", "avx512_vnni"}
 )
 
-func levelReason(l kernel.Level) string {
-	best := kernel.BestLevel()
+func levelReason(l isa.Level) string {
+	best := isa.Best()
 	switch {
 	case l < best:
 		return fmt.Sprintf("asked for; the machine could run %s", best)
-	case l == kernel.AVX512:
+	case l == isa.AVX512:
 		return "the processor has AVX-512 with VNNI"
 	}
-	next, missing := kernel.AVX512, cpu.Missing(needsAVX512...)
-	if l == kernel.Portable {
-		next, missing = kernel.AVX2, cpu.Missing(needsAVX2...)
+	next, missing := isa.AVX512, cpu.Missing(needsAVX512...)
+	if l == isa.Portable {
+		next, missing = isa.AVX2, cpu.Missing(needsAVX2...)
 	}
 	if len(missing) == 0 {
 		return "this build has no assembly for it"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/cpu"
 	"weir/tokenizer"
@@ -60,9 +60,9 @@ func (d *diagnosis) checkMachine() {
 		d.add(note, "measure again when it is idle",
 			"other programs compute (load average %.1f on %d CPUs): figures are too low", m.Load, p.Usable)
 	}
-	if best := kernel.BestLevel(); m.Level != best.String() {
+	if best := isa.Best(); m.Level != best.String() {
 		d.add(warning, "leave --cpu-level at auto", "kernels are held at %s and the machine can run %s", m.Level, best)
-	} else if best == kernel.Portable {
+	} else if best == isa.Portable {
 		d.add(warning, "use a machine with AVX2 or AVX-512 for more than tests", "there are no kernels for this machine but plain Go: %s", m.LevelReason)
 	}
 }

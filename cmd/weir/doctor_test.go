@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir/configs"
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
@@ -19,7 +19,7 @@ import (
 func healthy() machine {
 	return machine{
 		Processor: cpu.Processor{CPUs: 1, Cores: 1, Usable: 1, Nodes: 1}, Threads: 1, HugePages: "madvise",
-		Memory: cpu.Memory{Total: 16 << 30, Available: 8 << 30}, Level: kernel.BestLevel().String(),
+		Memory: cpu.Memory{Total: 16 << 30, Available: 8 << 30}, Level: isa.Best().String(),
 	}
 }
 
@@ -32,7 +32,7 @@ func findings(d *diagnosis) string {
 }
 
 func TestDoctorFindsWhatIsWrongWithAMachine(t *testing.T) {
-	if kernel.BestLevel() > kernel.Portable {
+	if isa.Best() > isa.Portable {
 		d := diagnosis{Machine: healthy()}
 		d.checkMachine()
 		if len(d.Findings) > 0 {
@@ -47,7 +47,7 @@ func TestDoctorFindsWhatIsWrongWithAMachine(t *testing.T) {
 		"1.0 GiB of swap":          func(m *machine) { m.Memory.Swap, m.Memory.SwapUsed = 2<<30, 1<<30 },
 		"governor is powersave":    func(m *machine) { m.Processor.Governor = "powersave" },
 		"other programs compute":   func(m *machine) { m.Load = 1 },
-		"plain Go|held at portabl": func(m *machine) { m.Level = kernel.Portable.String() },
+		"plain Go|held at portabl": func(m *machine) { m.Level = isa.Portable.String() },
 	} {
 		d := diagnosis{Machine: healthy()}
 		edit(&d.Machine)

@@ -12,7 +12,8 @@ import (
 
 	"weir/configs"
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
@@ -150,11 +151,11 @@ func prepareThreads(c configs.Config) (warning string) {
 
 // engineOptions are the engine's part of the configuration.
 func engineOptions(c configs.Config) (llm.Options, error) {
-	kv, err := kernel.ParseKVType(c.Engine.KVType)
+	kv, err := attend.ParseKVType(c.Engine.KVType)
 	if err != nil {
 		return llm.Options{}, err
 	}
-	level, err := kernel.ParseLevel(c.Engine.CPULevel)
+	level, err := isa.Parse(c.Engine.CPULevel)
 	if err != nil {
 		return llm.Options{}, configError(err)
 	}

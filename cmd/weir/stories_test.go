@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"weir/configs"
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 )
 
 const stories = "../../../shared/testdata/stories"
@@ -127,7 +127,7 @@ func TestStoriesEqualTheReferenceThroughHTTP(t *testing.T) {
 		{16, 16, true, "auto"}, {64, 512, true, "auto"}, {16, 16, false, "auto"},
 		{16, 512, false, "auto"}, {64, 16, false, "auto"}, {64, 512, false, "auto"},
 	}
-	for _, level := range kernel.Levels() {
+	for _, level := range isa.Levels() {
 		runs = append(runs, run{16, 512, false, level.String()})
 	}
 	if testing.Short() {

@@ -1,29 +1,31 @@
 package kernel
 
-import "weir/engine/kernel/pool"
+import (
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/pool"
+	"weir/engine/kernel/weight"
+)
 
 // CPU runs the operations of one engine, on a compute pool of its own or on one
 // that several engines share. One step at a time uses it: the operations are not
 // safe for concurrent use, and none allocates after the first call of its size.
 type CPU struct {
-	level   Level
-	lane    *pool.Lane
-	own     *pool.Pool  // ends with the CPU; nil where the pool is shared
-	scratch [][]float32 // per worker, grown to the widest use
+	level isa.Level
+	lane  *pool.Lane
+	own   *pool.Pool // ends with the CPU; nil where the pool is shared
 
-	input   inputJob
-	product productJob
-	apart   []float32 // a gated product's second half, where it cannot be fused
-	norm    normJob
-	rotate  rotateJob
-	gate    gateJob
-	store   storeJob
-	attend  attendJob
+	multiplier *weight.Multiplier
+	attention  *attend.Attention
+	apart      []float32 // a gated product's second half, where it cannot be fused
+	norm       normJob
+	rotate     rotateJob
+	gate       gateJob
 }
 
 // NewCPU starts a pool of threads workers that compute at a level, which the
 // machine must have. Close ends it.
-func NewCPU(threads int, level Level) *CPU {
+func NewCPU(threads int, level isa.Level) *CPU {
 	p := pool.New(threads)
 	c := Share(p, 1, level)
 	c.own = p
@@ -31,18 +33,17 @@ func NewCPU(threads int, level Level) *CPU {
 }
 
 // Share is a CPU on a pool of others, of whose time it gets a share in
-// proportion to its weight. Steps are taken in turns, see [CPU.Enter].
-func Share(p *pool.Pool, weight int, level Level) *CPU {
-	if level == AutoLevel {
-		level = BestLevel()
+// proportion to share. Steps are taken in turns, see [CPU.Enter].
+func Share(p *pool.Pool, share int, level isa.Level) *CPU {
+	if level == isa.Auto {
+		level = isa.Best()
 	}
-	c := &CPU{level: level, lane: p.Lane(weight)}
-	c.scratch = make([][]float32, c.lane.Workers())
-	return c
+	lane := p.Lane(share)
+	return &CPU{level: level, lane: lane, multiplier: weight.NewMultiplier(lane, level), attention: attend.New(lane, level)}
 }
 
 // Level is the instruction set in use.
-func (c *CPU) Level() Level { return c.level }
+func (c *CPU) Level() isa.Level { return c.level }
 
 // Threads is the number of workers.
 func (c *CPU) Threads() int { return c.lane.Workers() }
@@ -70,12 +71,38 @@ func (c *CPU) Close() {
 	}
 }
 
-// reserve makes every worker's scratch at least n floats. It grows by
-// doubling, since attention asks for a little more with each token.
-func (c *CPU) reserve(n int) {
-	for i := range c.scratch {
-		if len(c.scratch[i]) < n {
-			c.scratch[i] = make([]float32, max(n, 2*len(c.scratch[i])))
-		}
-	}
+// MatMul computes dst = x W^T + bias for rows rows of x, [rows][w.Cols].
+func (c *CPU) MatMul(dst []float32, w *weight.Matrix, x []float32, rows int, bias []float32) {
+	c.Products(x, rows, weight.Norm{}, weight.Product{Dst: dst, W: w, Bias: bias})
 }
+
+// Products computes several products of the rows of x, see
+// [weight.Multiplier.Products].
+func (c *CPU) Products(x []float32, rows int, norm weight.Norm, products ...weight.Product) {
+	c.multiplier.Products(x, rows, norm, products...)
+}
+
+// Gated computes dst = silu(x gate^T) * (x up^T), dst being [rows][gate.W.Rows];
+// gate and up have the same shape, and their Dst is not used.
+func (c *CPU) Gated(dst, x []float32, rows int, norm weight.Norm, gate, up weight.Product) {
+	if weight.SideBySide(gate.W, up.W) {
+		c.multiplier.Gated(dst, x, rows, norm, gate, up)
+		return
+	}
+	n := rows * up.W.Rows
+	if len(c.apart) < n {
+		c.apart = make([]float32, n)
+	}
+	gate.Dst, up.Dst = dst, c.apart[:n]
+	c.Products(x, rows, norm, gate, up)
+	c.SwiGLU(dst, up.Dst, rows, up.W.Rows)
+}
+
+// StoreKV writes keys and values, each [len(places)][KVHeads*HeadDim], of a
+// layer to their places, no two of which are the same.
+func (c *CPU) StoreKV(kv *attend.KV, layer int, k, v []float32, places []attend.Place) {
+	c.attention.Store(kv, layer, k, v, places)
+}
+
+// Attention answers a query, see [attend.Attention.Attend].
+func (c *CPU) Attention(q attend.Query) { c.attention.Attend(q) }

@@ -1,13 +1,17 @@
 package kernel
 
 import (
-	"errors"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
+	"weir/engine/kernel/weight"
 	"weir/kvcache"
 )
 
@@ -26,11 +30,13 @@ func bytesOf(t *testing.T, typ gguf.Type, v []float32) []byte {
 	out := make([]byte, len(v)/elems*size)
 	switch typ {
 	case gguf.TypeF32:
-		copy(Floats(out), v)
+		copy(vector.Floats(out), v)
 	case gguf.TypeF16:
-		encode(KVF16, out, v)
+		for i, x := range v {
+			binary.LittleEndian.PutUint16(out[2*i:], vector.F32ToF16(x))
+		}
 	case gguf.TypeQ8_0:
-		encode(KVQ8, out, v)
+		weight.QuantizeQ8_0(out, v)
 	default:
 		t.Fatalf("no encoder for %v", typ)
 	}
@@ -49,12 +55,12 @@ func near(a, b []float32) float64 {
 func TestMatMulEqualsTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, threads := range []int{1, 3} {
-		c := NewCPU(threads, AutoLevel)
+		c := NewCPU(threads, isa.Auto)
 		defer c.Close()
 		for _, typ := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ8_0} {
 			for _, s := range [][3]int{{1, 32, 1}, {7, 96, 3}, {300, 64, 33}, {5, 160, 130}} {
 				rows, cols, n := s[0], s[1], s[2]
-				m, err := NewMatrix(typ, rows, cols, bytesOf(t, typ, randoms(r, rows*cols)))
+				m, err := weight.NewMatrix(typ, rows, cols, bytesOf(t, typ, randoms(r, rows*cols)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,11 +92,11 @@ func TestMatMulEqualsTheDefinition(t *testing.T) {
 
 func TestARowsProductDoesNotDependOnItsCompany(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
-	one, many := NewCPU(1, AutoLevel), NewCPU(4, AutoLevel)
+	one, many := NewCPU(1, isa.Auto), NewCPU(4, isa.Auto)
 	defer one.Close()
 	defer many.Close()
 	const rows, cols, n = 130, 96, 41
-	m, err := NewMatrix(gguf.TypeQ8_0, rows, cols, bytesOf(t, gguf.TypeQ8_0, randoms(r, rows*cols)))
+	m, err := weight.NewMatrix(gguf.TypeQ8_0, rows, cols, bytesOf(t, gguf.TypeQ8_0, randoms(r, rows*cols)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +112,11 @@ func TestARowsProductDoesNotDependOnItsCompany(t *testing.T) {
 }
 
 func TestRopeKeepsLengthAndRelativeAngle(t *testing.T) {
-	c := NewCPU(2, AutoLevel)
+	c := NewCPU(2, isa.Auto)
 	defer c.Close()
 	const dim, half = 8, 3 // the last two elements are not rotated
 	r := rand.New(rand.NewPCG(5, 5))
-	for _, style := range []RopeStyle{RopeNorm, RopeNeox} {
+	for _, style := range []vector.RopeStyle{vector.RopeNorm, vector.RopeNeox} {
 		products := make([]float64, 0, 4)
 		q, k := randoms(r, dim), randoms(r, dim)
 		for _, shift := range []float64{0, 3, 11, 100} {
@@ -121,7 +127,7 @@ func TestRopeKeepsLengthAndRelativeAngle(t *testing.T) {
 					cos[i], sin[i] = float32(co), float32(s)
 				}
 				y := slices.Clone(x)
-				c.Rope(y, 1, 1, dim, cos, sin, half, style)
+				c.Rope(y, 1, vector.Rotation{Style: style, Heads: 1, HeadDim: dim, Half: half, Cos: cos, Sin: sin})
 				if !slices.Equal(y[2*half:], x[2*half:]) {
 					t.Fatalf("style %d rotated beyond its %d pairs", style, half)
 				}
@@ -138,7 +144,7 @@ func TestRopeKeepsLengthAndRelativeAngle(t *testing.T) {
 }
 
 func TestRMSNormAndSwiGLU(t *testing.T) {
-	c := NewCPU(1, AutoLevel)
+	c := NewCPU(1, isa.Auto)
 	defer c.Close()
 	x := []float32{3, 4, 0, 0, 1, 1, 1, 1}
 	c.RMSNorm(x, x, []float32{1, 2, 1, 1}, 2, 0)
@@ -156,40 +162,105 @@ func TestRMSNormAndSwiGLU(t *testing.T) {
 	}
 }
 
-func TestNewMatrixRefusesWhatDoesNotFit(t *testing.T) {
-	for _, c := range []struct {
-		typ        gguf.Type
-		rows, cols int
-		size       int
-		want       error
-	}{
-		{gguf.TypeQ8_0, 2, 33, 0, ErrShape},
-		{gguf.TypeF32, 0, 4, 0, ErrShape},
-		{gguf.TypeF32, 2, 4, 31, ErrShape},
-		{gguf.TypeF32, 1 << 40, 1 << 40, 0, ErrShape},
-		{gguf.Type(99), 1, 1, 1, gguf.ErrUnsupportedType},
-	} {
-		if _, err := NewMatrix(c.typ, c.rows, c.cols, make([]byte, c.size)); !errors.Is(err, c.want) {
-			t.Errorf("%v %dx%d: %v, want %v", c.typ, c.rows, c.cols, err, c.want)
+// Cutting the batch over workers changes no bit of any element-wise operation.
+func TestVectorOperationsDoNotDependOnWorkers(t *testing.T) {
+	const rows, width = 37, 515
+	for _, level := range isa.Levels() {
+		r := rand.New(rand.NewPCG(10, 10))
+		x, y, w := randoms(r, rows*width), randoms(r, rows*width), randoms(r, width)
+		run := func(threads int) []float32 {
+			c := NewCPU(threads, level)
+			defer c.Close()
+			out := slices.Clone(x)
+			c.RMSNorm(out, out, w, rows, 1e-6)
+			c.SwiGLU(out, y, rows, width)
+			return out
+		}
+		one := run(1)
+		for i := range rows { // and no row depends on the others
+			row := slices.Clone(x[i*width : (i+1)*width])
+			vector.Norm(level, row, row, w, 1e-6)
+			vector.SwiGLU(level, row, row, y[i*width:])
+			if !slices.Equal(row, one[i*width:(i+1)*width]) {
+				t.Fatalf("%v: row %d alone has other bits", level, i)
+			}
+		}
+		if !slices.Equal(one, run(4)) {
+			t.Errorf("%v: four workers give other bits than one", level)
+		}
+	}
+}
+
+func TestVectorOperationsAllocateNothing(t *testing.T) {
+	const rows, width, headDim = 64, 512, 64
+	r := rand.New(rand.NewPCG(11, 11))
+	x, y, w := randoms(r, rows*width), randoms(r, rows*width), randoms(r, width)
+	angles := randoms(r, rows*headDim/2)
+	for _, level := range isa.Levels() {
+		c := NewCPU(2, level)
+		defer c.Close()
+		step := func() {
+			c.RMSNorm(x, x, w, rows, 1e-6)
+			c.SwiGLU(x, y, rows, width)
+			c.Rope(x, rows, vector.Rotation{
+				Style: vector.RopeNeox, Heads: width / headDim, HeadDim: headDim, Half: headDim / 2, Cos: angles, Sin: angles,
+			})
+			vector.ExpSum(level, x[:width], vector.Maximum(level, x[:width]))
+			vector.AbsMax(level, x)
+		}
+		if n := testing.AllocsPerRun(20, step); n > 0 {
+			t.Errorf("%v: %v allocations per step", level, n)
+		}
+	}
+}
+
+// Gated is two products and SwiGLU, whether or not it can be fused.
+func TestGatedIsTwoProductsAndSwiGLU(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for _, level := range isa.Levels() {
+		c := NewCPU(2, level)
+		defer c.Close()
+		for _, rows := range []int{48, 50} { // 50: the form that is not fused
+			const cols, n = 64, 11
+			gate, err := weight.NewMatrix(gguf.TypeQ8_0, rows, cols, bytesOf(t, gguf.TypeQ8_0, randoms(r, rows*cols)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			up, err := weight.NewMatrix(gguf.TypeF16, rows, cols, bytesOf(t, gguf.TypeF16, randoms(r, rows*cols)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, bias := randoms(r, n*cols), randoms(r, rows)
+			g, u, got := make([]float32, n*rows), make([]float32, n*rows), make([]float32, n*rows)
+			c.Products(x, n, weight.Norm{}, weight.Product{Dst: g, W: gate, Bias: bias}, weight.Product{Dst: u, W: up})
+			c.SwiGLU(g, u, n, rows)
+			c.Gated(got, x, n, weight.Norm{}, weight.Product{W: gate, Bias: bias}, weight.Product{W: up})
+			if !slices.Equal(got, g) {
+				t.Errorf("%v, %d rows: other bits than the parts", level, rows)
+			}
 		}
 	}
 }
 
 func TestOperationsAllocateNothing(t *testing.T) {
-	c := NewCPU(2, AutoLevel)
+	c := NewCPU(2, isa.Auto)
 	defer c.Close()
 	r := rand.New(rand.NewPCG(6, 6))
-	m, err := NewMatrix(gguf.TypeQ8_0, 128, 128, bytesOf(t, gguf.TypeQ8_0, randoms(r, 128*128)))
+	m, err := weight.NewMatrix(gguf.TypeQ8_0, 128, 128, bytesOf(t, gguf.TypeQ8_0, randoms(r, 128*128)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv := newKV(t, KVF16, 16, 4, 2, 32)
+	kv, err := attend.NewKV(attend.KVShape{Layers: 1, KVHeads: 2, HeadDim: 32, BlockTokens: 16, Blocks: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
 	x, y := randoms(r, 8*128), make([]float32, 8*128)
-	spans := []Span{{Row: 0, Count: 8, Start: 4, Blocks: []kvcache.BlockID{1, 2}}}
+	spans := []attend.Span{{Row: 0, Count: 8, Start: 4, Blocks: []kvcache.BlockID{1, 2}}}
 	step := func() {
 		c.MatMul(y, m, x, 8, nil)
 		c.RMSNorm(y, y, x[:128], 8, 1e-5)
-		c.Attention(y, x, kv, 0, 4, spans, 1)
+		c.Attention(attend.Query{Out: y, Q: x, KV: kv, Heads: 4, Spans: spans, Scale: 1})
 	}
 	step()
 	if n := testing.AllocsPerRun(20, step); n > 0 {

@@ -1,5 +1,10 @@
 package kernel
 
+import (
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
+)
+
 // pieceElems is how many elements an element-wise operation hands to a worker
 // at a time; a row may be cut, since no element depends on another.
 const pieceElems = 4096
@@ -13,47 +18,29 @@ func (c *CPU) RMSNorm(dst, x, weight []float32, rows int, eps float32) {
 }
 
 type normJob struct {
-	level          Level
+	level          isa.Level
 	dst, x, weight []float32
 	eps            float32
 }
 
 func (j *normJob) Do(_, row int) {
 	w := j.weight
-	normRow(j.level, j.dst[row*len(w):(row+1)*len(w)], j.x[row*len(w):], w, j.eps)
+	vector.Norm(j.level, j.dst[row*len(w):(row+1)*len(w)], j.x[row*len(w):], w, j.eps)
 }
 
-// RopeStyle says which elements of a head make a rotated pair.
-type RopeStyle uint8
-
-// Pairings: RopeNorm rotates (2i, 2i+1), RopeNeox (i, i+n/2) of the first n.
-const (
-	RopeNorm RopeStyle = iota
-	RopeNeox
-)
-
-// Rope rotates the first 2*half elements of every head of every row in place.
-// x is [rows][heads*headDim]; cos and sin are [rows][half], the row's
-// position's angles, already scaled by the model's magnitude.
-func (c *CPU) Rope(x []float32, rows, heads, headDim int, cos, sin []float32, half int, style RopeStyle) {
-	c.rotate = rotateJob{level: c.level, x: x, heads: heads, headDim: headDim, cos: cos, sin: sin, half: half, style: style}
-	c.lane.Run(&c.rotate, rows, pieceElems/(heads*headDim)+1)
+// Rope rotates the heads of every row of x, [rows][Heads*HeadDim], in place.
+func (c *CPU) Rope(x []float32, rows int, r vector.Rotation) {
+	c.rotate = rotateJob{level: c.level, x: x, Rotation: r}
+	c.lane.Run(&c.rotate, rows, pieceElems/(r.Heads*r.HeadDim)+1)
 }
 
 type rotateJob struct {
-	level          Level
-	x              []float32
-	heads, headDim int
-	cos, sin       []float32
-	half           int
-	style          RopeStyle
+	vector.Rotation
+	level isa.Level
+	x     []float32
 }
 
-func (j *rotateJob) Do(_, row int) {
-	cos := j.cos[row*j.half : (row+1)*j.half]
-	sin := j.sin[row*j.half : (row+1)*j.half]
-	ropeRow(j.level, j.x[row*j.heads*j.headDim:], cos, sin, j.heads, j.headDim, j.style)
-}
+func (j *rotateJob) Do(_, row int) { j.Rope(j.level, j.x, row) }
 
 // SwiGLU computes gate = silu(gate) * up over rows*width elements in place.
 func (c *CPU) SwiGLU(gate, up []float32, rows, width int) {
@@ -63,13 +50,13 @@ func (c *CPU) SwiGLU(gate, up []float32, rows, width int) {
 }
 
 type gateJob struct {
-	level    Level
+	level    isa.Level
 	gate, up []float32
 }
 
 func (j *gateJob) Do(_, i int) {
 	gate := piece(j.gate, i)
-	swigluRow(j.level, gate, gate, piece(j.up, i))
+	vector.SwiGLU(j.level, gate, gate, piece(j.up, i))
 }
 
 // pieces is how many pieces n elements make.

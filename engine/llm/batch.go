@@ -1,7 +1,7 @@
 package llm
 
 import (
-	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
 	"weir/kvcache"
 )
 
@@ -10,8 +10,8 @@ import (
 type batch struct {
 	tokens []int32
 	pos    []int
-	places []kernel.Place // where each row's key and value go
-	spans  []kernel.Span
+	places []attend.Place // where each row's key and value go
+	spans  []attend.Span
 	output []int // rows whose hidden state is wanted
 
 	x, q, k, v, att, gate []float32  // [rows][...]
@@ -36,9 +36,9 @@ func (b *batch) add(tokens []int32, start int, blocks []kvcache.BlockID, blockTo
 	for i := range tokens {
 		pos := start + i
 		b.pos = append(b.pos, pos)
-		b.places = append(b.places, kernel.Place{Block: blocks[pos/blockTokens], Token: pos % blockTokens})
+		b.places = append(b.places, attend.Place{Block: blocks[pos/blockTokens], Token: pos % blockTokens})
 	}
-	b.spans = append(b.spans, kernel.Span{Row: row, Count: len(tokens), Start: start, Blocks: blocks})
+	b.spans = append(b.spans, attend.Span{Row: row, Count: len(tokens), Start: start, Blocks: blocks})
 	return row
 }
 

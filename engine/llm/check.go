@@ -6,13 +6,15 @@ import (
 	"sync/atomic"
 
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/weight"
 	"weir/kvcache"
 )
 
 // try computes one token with the whole model and refuses what gives no finite
 // numbers: a weight that is none would fail every request. The cache is empty
 // before and counts as empty afterwards.
-func (m *model) try(c *kernel.CPU, kv *kernel.KV, blockTokens int) error {
+func (m *model) try(c *kernel.CPU, kv *attend.KV, blockTokens int) error {
 	var b batch
 	b.add([]int32{int32(min(1, m.vocab-1))}, 0, []kvcache.BlockID{1}, blockTokens)
 	b.output = append(b.output, 0)
@@ -55,7 +57,7 @@ func (m *model) check(c *kernel.CPU) error {
 }
 
 type finiteJob struct {
-	w       *kernel.Matrix
+	w       *weight.Matrix
 	scratch [][]float32
 	bad     atomic.Int64 // a row that is not finite, or -1
 }
@@ -71,7 +73,7 @@ func (j *finiteJob) Do(worker, row int) {
 
 type namedMatrix struct {
 	name string
-	w    *kernel.Matrix
+	w    *weight.Matrix
 }
 
 func (m *model) matrices() []namedMatrix {

@@ -10,6 +10,7 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler"
@@ -22,7 +23,7 @@ type Engine struct {
 	info  Info
 	model *model
 	cpu   *kernel.CPU
-	kv    *kernel.KV
+	kv    *attend.KV
 	cache kvcache.Config
 	pool  *kvcache.Pool              // the loop's; a fault may replace both
 	sched *scheduler.Scheduler       // the loop's, but for Check with mu held
@@ -90,7 +91,7 @@ func (e *Engine) open(f *gguf.File, progress func(done, total int64)) error {
 		return err
 	}
 	b := &o.budget
-	if e.kv, err = kernel.NewKV(b.shape); err != nil {
+	if e.kv, err = attend.NewKV(b.shape); err != nil {
 		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
 	}
 	if e.model, err = o.load(progress); err != nil {

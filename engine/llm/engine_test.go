@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler"
@@ -130,11 +132,11 @@ func prompt(seed uint64, n int) []int32 {
 
 // oracle decodes greedily by running the whole sequence through the model anew
 // for every token: no cache, no scheduler.
-func oracle(t *testing.T, f tiny, kv kernel.KVType, prompt []int32, tokens int) []int32 {
+func oracle(t *testing.T, f tiny, kv attend.KVType, prompt []int32, tokens int) []int32 {
 	m := load(t, f.file(t))
 	ids := slices.Clone(prompt)
 	for range tokens {
-		l := allLogits(t, m, kernel.AutoLevel, ids, kv, 16, len(ids), 2)
+		l := allLogits(t, m, isa.Auto, ids, kv, 16, len(ids), 2)
 		row := l[(len(ids)-1)*m.vocab:]
 		best := 0
 		for i := range row {
@@ -149,7 +151,7 @@ func oracle(t *testing.T, f tiny, kv kernel.KVType, prompt []int32, tokens int) 
 
 func TestGreedyEqualsTheModelRunAnewForEveryToken(t *testing.T) {
 	for _, f := range families {
-		want := oracle(t, f, kernel.KVF16, prompt(1, 23), 30)
+		want := oracle(t, f, attend.KVF16, prompt(1, 23), 30)
 		e := start(t, f, Options{})
 		a := ask(t, e, greedy(prompt(1, 23), 30))
 		if a.err != nil || !slices.Equal(a.tokens[0], want) {
@@ -184,13 +186,13 @@ func TestAnswersDoNotDependOnHowTheEngineIsRun(t *testing.T) {
 			return r
 		})
 	}
-	for _, level := range kernel.Levels() {
+	for _, level := range isa.Levels() {
 		t.Run(level.String(), func(t *testing.T) { sameAnswers(t, families[1], level, requests) })
 	}
 }
 
 // sameAnswers runs requests one by one and then in every other way.
-func sameAnswers(t *testing.T, f tiny, level kernel.Level, requests []func() *inference.Request) {
+func sameAnswers(t *testing.T, f tiny, level isa.Level, requests []func() *inference.Request) {
 	var want []map[int][]int32
 	alone := start(t, f, Options{KVBlocks: 100, Level: level})
 	for _, r := range requests {
@@ -283,7 +285,7 @@ func TestLogprobsAreTheModelsOwn(t *testing.T) {
 	a := ask(t, e, r)
 	ids := slices.Concat(p, a.tokens[0])
 	m := load(t, f.file(t))
-	logits := allLogits(t, m, kernel.AutoLevel, ids, kernel.KVF16, 16, len(ids), 1)
+	logits := allLogits(t, m, isa.Auto, ids, attend.KVF16, 16, len(ids), 1)
 	want := func(pos int, id int32) float64 { // log softmax, by hand
 		row, sum := logits[pos*m.vocab:][:m.vocab], 0.0
 		for _, l := range row {
@@ -331,7 +333,7 @@ func TestPoolingLeavesTheSamePass(t *testing.T) {
 	f := families[2]
 	p := prompt(4, 33)
 	m := load(t, f.file(t))
-	c := kernel.NewCPU(1, kernel.AutoLevel)
+	c := kernel.NewCPU(1, isa.Auto)
 	defer c.Close()
 	hidden := hiddenStates(t, m, c, p)
 	mean := make([]float32, m.width)
@@ -360,7 +362,7 @@ func TestPoolingLeavesTheSamePass(t *testing.T) {
 
 func hiddenStates(t *testing.T, m *model, c *kernel.CPU, p []int32) []float32 {
 	blockTokens := (len(p) + 15) &^ 15
-	kv, err := kernel.NewKV(kernel.KVShape{Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: 2})
+	kv, err := attend.NewKV(attend.KVShape{Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

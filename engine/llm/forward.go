@@ -1,10 +1,15 @@
 package llm
 
-import "weir/engine/kernel"
+import (
+	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/vector"
+	"weir/engine/kernel/weight"
+)
 
 // forward runs every row of b through the layers, storing keys and values, and
 // leaves the normalised hidden states of b.output in b.hidden.
-func (m *model) forward(c *kernel.CPU, kv *kernel.KV, b *batch) {
+func (m *model) forward(c *kernel.CPU, kv *attend.KV, b *batch) {
 	b.reserve(m)
 	m.embedTokens(b)
 	m.rotations(b)
@@ -35,7 +40,7 @@ func (m *model) rotations(b *batch) {
 
 // attend: x += O softmax(scale Q K^T) V, where Q, K, V are products of norm(x),
 // Q and K rotated by their positions, and K and V those of all earlier rows too.
-func (m *model) attend(c *kernel.CPU, kv *kernel.KV, a *attention, b *batch) {
+func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch) {
 	rows := len(b.tokens)
 	c.Products(b.x, rows, m.norm(a.norm), a.q.into(b.q, false), a.k.into(b.k, false), a.v.into(b.v, false))
 	if a.headNorm {
@@ -44,19 +49,21 @@ func (m *model) attend(c *kernel.CPU, kv *kernel.KV, a *attention, b *batch) {
 	}
 	if a.rope != noRope {
 		rope, by := &m.ropes[a.rope], &b.angles[a.rope]
-		c.Rope(b.q, rows, a.heads, a.headDim, by.cos, by.sin, rope.half, rope.style)
-		c.Rope(b.k, rows, a.kvHeads, a.headDim, by.cos, by.sin, rope.half, rope.style)
+		turn := vector.Rotation{Style: rope.style, Heads: a.heads, HeadDim: a.headDim, Half: rope.half, Cos: by.cos, Sin: by.sin}
+		c.Rope(b.q, rows, turn)
+		turn.Heads = a.kvHeads
+		c.Rope(b.k, rows, turn)
 	}
 	c.StoreKV(kv, a.slot, b.k, b.v, b.places)
-	c.Attention(b.att, b.q, kv, a.slot, a.heads, b.spans, a.scale)
-	c.Products(b.att, rows, kernel.Norm{}, a.o.into(b.x, true))
+	c.Attention(attend.Query{Out: b.att, Q: b.q, KV: kv, Layer: a.slot, Heads: a.heads, Spans: b.spans, Scale: a.scale})
+	c.Products(b.att, rows, weight.Norm{}, a.o.into(b.x, true))
 }
 
 // feedForward: x += Down(silu(Gate norm(x)) * Up norm(x)).
 func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch) {
 	rows := len(b.tokens)
 	c.Gated(b.gate, b.x, rows, m.norm(f.norm), f.gate.into(nil, false), f.up.into(nil, false))
-	c.Products(b.gate, rows, kernel.Norm{}, f.down.into(b.x, true))
+	c.Products(b.gate, rows, weight.Norm{}, f.down.into(b.x, true))
 }
 
 // hiddenStates: norm(x) of the rows that are wanted.
@@ -73,7 +80,7 @@ func (m *model) logits(c *kernel.CPU, dst, hidden []float32, rows int) {
 	c.MatMul(dst, m.output, hidden, rows, nil)
 }
 
-// norm is a norm of this model's with the given weight.
-func (m *model) norm(weight []float32) kernel.Norm {
-	return kernel.Norm{Weight: weight, Eps: m.eps}
+// norm is a norm of this model's with the given factors.
+func (m *model) norm(factors []float32) weight.Norm {
+	return weight.Norm{Weight: factors, Eps: m.eps}
 }

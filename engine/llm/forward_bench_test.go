@@ -7,6 +7,8 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/kvcache"
 )
 
@@ -30,14 +32,14 @@ func BenchmarkForward(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.release()
-	level, err := kernel.ParseLevel(os.Getenv("WEIR_BENCH_LEVEL"))
+	level, err := isa.Parse(os.Getenv("WEIR_BENCH_LEVEL"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	c := kernel.NewCPU((&Options{}).threads(), level)
 	defer c.Close()
 	const blockTokens = 16
-	kv, err := kernel.NewKV(kernel.KVShape{
+	kv, err := attend.NewKV(attend.KVShape{
 		Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: 1025,
 	})
 	if err != nil {
@@ -51,7 +53,7 @@ func BenchmarkForward(b *testing.B) {
 }
 
 // benchForward runs rows rows of each of n sequences from position start on.
-func benchForward(b *testing.B, m *model, c *kernel.CPU, kv *kernel.KV, n, rows, start int, logits bool) {
+func benchForward(b *testing.B, m *model, c *kernel.CPU, kv *attend.KV, n, rows, start int, logits bool) {
 	var batch batch
 	next := kvcache.BlockID(1)
 	for s := range n {

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 )
 
 func TestLoadRefusesWhatItCannotRun(t *testing.T) {
@@ -104,7 +105,7 @@ func TestProgressRunsToTheTotal(t *testing.T) {
 }
 
 func TestKVTypeMustFitTheHeads(t *testing.T) {
-	s := kernel.KVShape{Type: kernel.KVQ8, Layers: 1, KVHeads: 4, HeadDim: 8, BlockTokens: 16, Blocks: 2}
+	s := attend.KVShape{Type: attend.KVQ8, Layers: 1, KVHeads: 4, HeadDim: 8, BlockTokens: 16, Blocks: 2}
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "use f16") {
 		t.Errorf("q8_0 for heads of 8: %v", err)
 	}
@@ -134,7 +135,7 @@ func TestLoadRefusesWeightsThatAreNoNumbers(t *testing.T) {
 			"blk.1.attn_output.weight", "blk.0.ffn_gate.weight", "blk.1.ffn_up.weight", "blk.1.ffn_down.weight",
 		} {
 			for _, half := range []uint16{nan, inf} {
-				for _, level := range kernel.Levels() {
+				for _, level := range isa.Levels() {
 					t.Run(fmt.Sprintf("%v/%s/%x/%v", typ, name, half, level), func(t *testing.T) {
 						raw := tiny{arch: "llama", typ: typ, seed: 7}.build(t)
 						tensor, ok := parse(t, raw).Tensor(name)

@@ -12,6 +12,8 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/kvcache"
 )
 
@@ -36,12 +38,12 @@ func needFolder(t *testing.T, dir string) string {
 }
 
 // allLogits runs tokens through the model in chunks and returns [len][vocab].
-func allLogits(t *testing.T, m *model, level kernel.Level, tokens []int32, kvType kernel.KVType, blockTokens, chunk, threads int) []float32 {
+func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType attend.KVType, blockTokens, chunk, threads int) []float32 {
 	t.Helper()
 	c := kernel.NewCPU(threads, level)
 	defer c.Close()
 	n := (len(tokens) + blockTokens - 1) / blockTokens
-	kv, err := kernel.NewKV(kernel.KVShape{Type: kvType, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: n + 1})
+	kv, err := attend.NewKV(attend.KVShape{Type: kvType, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: n + 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +103,12 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit float64
-		kv    kernel.KVType
+		kv    attend.KVType
 	}{
-		{"llama3-F32", 1e-4, kernel.KVF32}, {"llama3-F16", 1e-3, kernel.KVF32}, {"llama3-BF16", 6e-3, kernel.KVF32},
-		{"llama3-Q8_0", 0.02, kernel.KVF16}, {"llama3-Q4_0", 0.02, kernel.KVF16},
-		{"llama3-Q4_K", 0.03, kernel.KVF16}, {"llama3-Q5_K", 0.03, kernel.KVF16}, {"llama3-Q6_K", 0.03, kernel.KVF16},
-		{"llama-untied-f16", 1e-3, kernel.KVF32}, {"qwen2-f16", 1e-3, kernel.KVF32}, {"qwen3-f16", 1e-3, kernel.KVF16},
+		{"llama3-F32", 1e-4, attend.KVF32}, {"llama3-F16", 1e-3, attend.KVF32}, {"llama3-BF16", 6e-3, attend.KVF32},
+		{"llama3-Q8_0", 0.02, attend.KVF16}, {"llama3-Q4_0", 0.02, attend.KVF16},
+		{"llama3-Q4_K", 0.03, attend.KVF16}, {"llama3-Q5_K", 0.03, attend.KVF16}, {"llama3-Q6_K", 0.03, attend.KVF16},
+		{"llama-untied-f16", 1e-3, attend.KVF32}, {"qwen2-f16", 1e-3, attend.KVF32}, {"qwen3-f16", 1e-3, attend.KVF16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, err := gguf.Open(filepath.Join(dir, c.name+".gguf"))
@@ -120,12 +122,12 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.vocab)
 			}
 			tokens := tokens
-			kvs := []kernel.KVType{kernel.KVF32, kernel.KVF16, kernel.KVQ8}
+			kvs := []attend.KVType{attend.KVF32, attend.KVF16, attend.KVQ8}
 			if testing.Short() {
-				kvs = []kernel.KVType{c.kv}
+				kvs = []attend.KVType{c.kv}
 				tokens, ref = tokens[:16], ref[:16*m.vocab]
 			}
-			for _, level := range kernel.Levels() {
+			for _, level := range isa.Levels() {
 				for _, kv := range kvs {
 					e := relativeL2(allLogits(t, m, level, tokens, kv, 16, 64, 2), ref)
 					t.Logf("%-17s %-8v kv %-5v relative L2 %.2e (limit %.0e)", c.name, level, kv, e, c.limit)
@@ -155,9 +157,9 @@ func TestArchitecturesMatchTheirReferences(t *testing.T) {
 			if len(ref) != len(tokens)*m.vocab {
 				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.vocab)
 			}
-			for _, level := range kernel.Levels() {
+			for _, level := range isa.Levels() {
 				for _, chunk := range []int{len(tokens), 7, 1} {
-					e := relativeL2(allLogits(t, m, level, tokens, kernel.KVF32, 16, chunk, 2), ref)
+					e := relativeL2(allLogits(t, m, level, tokens, attend.KVF32, 16, chunk, 2), ref)
 					t.Logf("%v, chunks of %d: relative L2 %.1e", level, chunk, e)
 					if e > 2e-6 {
 						t.Errorf("%v, chunks of %d: relative L2 %.2e", level, chunk, e)
@@ -212,8 +214,8 @@ func TestLogitsAreTheSameHoweverTheWorkIsCut(t *testing.T) {
 	}
 	for _, f := range families {
 		m := load(t, f.file(t))
-		for _, level := range kernel.Levels() {
-			for _, kv := range []kernel.KVType{kernel.KVF32, kernel.KVF16, kernel.KVQ8} {
+		for _, level := range isa.Levels() {
+			for _, kv := range []attend.KVType{attend.KVF32, attend.KVF16, attend.KVQ8} {
 				want := allLogits(t, m, level, tokens, kv, 16, len(tokens), 1)
 				for _, c := range cuts {
 					if got := allLogits(t, m, level, tokens, kv, c[0], c[1], c[2]); !slices.Equal(got, want) {

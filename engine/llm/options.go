@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
 	"weir/internal/cpu"
 	"weir/internal/inference"
@@ -16,8 +18,8 @@ type Options struct {
 	Pool        *pool.Pool    // compute threads shared with other engines, whose owner closes it; nil makes some of the engine's own
 	PoolWeight  int           // share of Pool's time among engines that want it; 0 is 1
 	Threads     int           // compute threads without Pool; 0 is one per core
-	Level       kernel.Level  // instruction set; AutoLevel is the best of the machine
-	KVType      kernel.KVType // of the cache
+	Level       isa.Level     // instruction set; isa.Auto is the best of the machine
+	KVType      attend.KVType // of the cache
 	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int           // blocks for the cache, null block included; overrides KVBytes
 	BlockTokens int           // tokens per block, a multiple of 16; 0 is 16
@@ -92,14 +94,14 @@ const maxLength = 1 << 27
 
 // budget is the size of the cache and the sequences it allows.
 type budget struct {
-	shape       kernel.KVShape
+	shape       attend.KVShape
 	maxModelLen int
 }
 
 // size turns options into a cache for a model of this shape and context, beside
 // weights of so many bytes. A sequence of MaxModelLen must fit: an explicit
 // length that does not is refused, an implied one is lowered.
-func (o *Options) size(s kernel.KVShape, context int, weightBytes int64) (budget, error) {
+func (o *Options) size(s attend.KVShape, context int, weightBytes int64) (budget, error) {
 	s.Type, s.BlockTokens = o.KVType, o.BlockTokens
 	if s.BlockTokens == 0 {
 		s.BlockTokens = 16
@@ -130,7 +132,7 @@ func (o *Options) size(s kernel.KVShape, context int, weightBytes int64) (budget
 }
 
 // cacheBytes is the memory of a cache of this shape.
-func cacheBytes(s kernel.KVShape) int64 { return int64(s.Blocks) * int64(s.BlockTokens*s.TokenBytes()) }
+func cacheBytes(s attend.KVShape) int64 { return int64(s.Blocks) * int64(s.BlockTokens*s.TokenBytes()) }
 
 // showBytes gives a number of bytes in GiB, or in MiB where that says more.
 func showBytes(n int64) string {
@@ -143,7 +145,7 @@ func showBytes(n int64) string {
 // blocks sizes the pool, null block included. By default every sequence of a
 // full batch can reach its full length, if half of the memory allows that the
 // weights leave.
-func (o *Options) blocks(s kernel.KVShape, length int, weightBytes int64) int {
+func (o *Options) blocks(s attend.KVShape, length int, weightBytes int64) int {
 	blockBytes := int64(s.TokenBytes() * s.BlockTokens)
 	switch {
 	case o.KVBlocks > 0:

@@ -1,6 +1,9 @@
 package llm
 
-import "weir/engine/kernel"
+import (
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/vector"
+)
 
 // plan is what a model computes, layer by layer, in numbers and without names.
 // The architecture's file makes it from the hyper-parameters, weights.go lists
@@ -53,7 +56,7 @@ const (
 
 // decoder is the plan that most families share, layers all alike with one
 // rotation: an architecture changes what it does otherwise.
-func (h *hparams) decoder(style kernel.RopeStyle) plan {
+func (h *hparams) decoder(style vector.RopeStyle) plan {
 	p := plan{layers: make([]layerPlan, h.depth), ropes: []rope{h.rope}}
 	p.ropes[0].style = style
 	for i := range p.layers {
@@ -67,9 +70,9 @@ func (h *hparams) decoder(style kernel.RopeStyle) plan {
 
 // kvShape is the KV store that the plan's layers take, without its type and size.
 // All slots are alike.
-func (p *plan) kvShape() kernel.KVShape {
+func (p *plan) kvShape() attend.KVShape {
 	a := &p.layers[0].attention
-	shape := kernel.KVShape{KVHeads: a.kvHeads, HeadDim: a.headDim}
+	shape := attend.KVShape{KVHeads: a.kvHeads, HeadDim: a.headDim}
 	for i := range p.layers {
 		shape.Layers = max(shape.Layers, p.layers[i].attention.slot+1)
 	}

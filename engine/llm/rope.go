@@ -3,12 +3,12 @@ package llm
 import (
 	"math"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
 )
 
 // rope holds the rotary frequencies after scaling.
 type rope struct {
-	style     kernel.RopeStyle
+	style     vector.RopeStyle
 	half      int // rotated pairs per head
 	base      float64
 	scaling   string  // "", "linear", "yarn"

@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
+	"weir/engine/kernel/weight"
 )
 
 // tiny is the shape of a random model for tests: no text sense, all the
@@ -135,11 +136,11 @@ func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {
 		}
 	case gguf.TypeF16:
 		for _, f := range v {
-			out = binary.LittleEndian.AppendUint16(out, kernel.F32ToF16(f))
+			out = binary.LittleEndian.AppendUint16(out, vector.F32ToF16(f))
 		}
 	case gguf.TypeQ8_0:
 		out = make([]byte, len(v)/32*34)
-		kernel.QuantizeQ8_0(out, v)
+		weight.QuantizeQ8_0(out, v)
 	default:
 		t.Fatalf("no encoder for %v", typ)
 	}

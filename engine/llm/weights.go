@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 
 	"weir/engine/gguf"
-	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
+	"weir/engine/kernel/weight"
 	"weir/internal/arena"
 	"weir/internal/cpu"
 	"weir/internal/inference"
@@ -17,23 +18,23 @@ import (
 
 // linear is a weight matrix and its bias, nil where the model has none.
 type linear struct {
-	w    *kernel.Matrix
+	w    *weight.Matrix
 	bias []float32
 }
 
 // into is the product with this matrix, written or added to dst.
-func (l *linear) into(dst []float32, add bool) kernel.Product {
-	return kernel.Product{Dst: dst, W: l.w, Bias: l.bias, Add: add}
+func (l *linear) into(dst []float32, add bool) weight.Product {
+	return weight.Product{Dst: dst, W: l.w, Bias: l.bias, Add: add}
 }
 
 // weights are a model's tensors. All memory lies in one arena outside the
 // garbage collector's sight; release frees it.
 type weights struct {
-	embed      *kernel.Matrix // [vocab][width]
+	embed      *weight.Matrix // [vocab][width]
 	layers     []layer
 	ropes      []rope // of the plan, prepared
 	outputNorm []float32
-	output     *kernel.Matrix // [vocab][width]; embed where the two are tied
+	output     *weight.Matrix // [vocab][width]; embed where the two are tied
 	divisors   []float32      // rope_freqs.weight or nil
 
 	arena *arena.Arena
@@ -80,7 +81,7 @@ type loader struct {
 type want struct {
 	tensor     *gguf.Tensor
 	rows, cols int
-	matrix     **kernel.Matrix // or
+	matrix     **weight.Matrix // or
 	vector     *[]float32
 	memory     []byte // in the arena
 }
@@ -120,7 +121,7 @@ func (l *loader) find(name string, p presence, dims ...int) *gguf.Tensor {
 }
 
 // matrix wants a [rows][cols] weight.
-func (l *loader) matrix(dst **kernel.Matrix, name string, p presence, rows, cols int) {
+func (l *loader) matrix(dst **weight.Matrix, name string, p presence, rows, cols int) {
 	if t := l.find(name, p, cols, rows); t != nil {
 		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, matrix: dst})
 	}
@@ -211,7 +212,7 @@ func (w *want) bytes() (int, error) {
 	if w.vector != nil {
 		return 4 * w.cols, nil
 	}
-	n, err := kernel.MatrixBytes(w.tensor.Type, w.rows, w.cols)
+	n, err := weight.MatrixBytes(w.tensor.Type, w.rows, w.cols)
 	if err != nil {
 		return 0, fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
@@ -301,13 +302,13 @@ func (w *want) reserve(a *arena.Arena) error {
 func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
 	if w.vector != nil {
 		defer advance(len(w.memory))
-		return l.readVector(w, kernel.Floats(w.memory))
+		return l.readVector(w, vector.Floats(w.memory))
 	}
-	p, err := kernel.NewPacker(w.tensor.Type, w.rows, w.cols, w.memory)
+	p, err := weight.NewPacker(w.tensor.Type, w.rows, w.cols, w.memory)
 	if err != nil {
 		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
-	rows := max(readChunk/p.RowBytes()/kernel.PackRows, 1) * kernel.PackRows
+	rows := max(readChunk/p.RowBytes()/weight.PackRows, 1) * weight.PackRows
 	*chunk = slices.Grow((*chunk)[:0], rows*p.RowBytes())
 	for r := 0; r < w.rows; r += rows {
 		part := (*chunk)[:min(rows, w.rows-r)*p.RowBytes()]
@@ -328,7 +329,7 @@ func (l *loader) readVector(w *want, dst []float32) error {
 	if err := l.f.ReadTensor(w.tensor, raw); err != nil {
 		return err
 	}
-	kernel.Decode(w.tensor.Type, dst, raw)
+	weight.Decode(w.tensor.Type, dst, raw)
 	for i, v := range dst {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return fmt.Errorf("%w: tensor %s holds %v at %d; the file is damaged", ErrModel, w.tensor.Name, v, i)

@@ -3,7 +3,7 @@ package sample
 import (
 	"math"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
 
@@ -13,11 +13,11 @@ import (
 func (s *Sampler) draw(logits []float32, top float32, w *Scratch, u float64) inference.TokenID {
 	t, filtered := s.p.Temperature, s.filters()
 	if filtered {
-		kernel.BlockWeights(w.Level, w.sums, logits, top, t)
+		vector.BlockWeights(w.Level, w.sums, logits, top, t)
 		s.filter(logits, w, top)
 	} else {
 		w.least = math.SmallestNonzeroFloat32
-		kernel.BlockExpSums(w.Level, w.sums, logits, top, t)
+		vector.BlockExpSums(w.Level, w.sums, logits, top, t)
 	}
 	b, point := w.pick(u)
 	if b < 0 {
@@ -25,7 +25,7 @@ func (s *Sampler) draw(logits []float32, top float32, w *Scratch, u float64) inf
 	}
 	part := block(logits, b)
 	if !filtered {
-		kernel.BlockWeights(w.Level, w.sums[b:], part, top, t)
+		vector.BlockWeights(w.Level, w.sums[b:], part, top, t)
 	}
 	last := 0
 	for i, weight := range part {
@@ -37,7 +37,7 @@ func (s *Sampler) draw(logits []float32, top float32, w *Scratch, u float64) inf
 			break
 		}
 	}
-	return inference.TokenID(b*kernel.ReduceBlock + last)
+	return inference.TokenID(b*vector.ReduceBlock + last)
 }
 
 // pick finds the block where the sums reach u of their total, and what of it

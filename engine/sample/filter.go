@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
 
@@ -44,7 +44,7 @@ func (s *Sampler) filter(x []float32, w *Scratch, top float32) {
 
 // sum brings w.sums and w.count up to date.
 func (w *Scratch) sum(x []float32) {
-	w.count = kernel.BlockSums(w.Level, w.sums, x, w.least).Count
+	w.count = vector.BlockSums(w.Level, w.sums, x, w.least).Count
 }
 
 // target is how far down a filter keeps: the best tokens, up to the one that
@@ -73,7 +73,7 @@ func (w *Scratch) keep(x []float32, goal target, guess float32) {
 		if !(t > lo && t <= hi) {
 			t = between(lo, hi)
 		}
-		part := kernel.BlockSums(w.Level, w.sums, x, t)
+		part := vector.BlockSums(w.Level, w.sums, x, t)
 		if sum := w.total(); goal.reached(part.Count, sum) {
 			lo, from = part.Lowest, part.Count
 		} else {
@@ -161,7 +161,7 @@ func (w *Scratch) kth(k int, top, temperature float32) float32 {
 		return 0
 	}
 	x, sum := [1]float32{w.highest(k)}, [1]float64{}
-	kernel.BlockWeights(w.Level, sum[:], x[:], top, temperature)
+	vector.BlockWeights(w.Level, sum[:], x[:], top, temperature)
 	return x[0]
 }
 

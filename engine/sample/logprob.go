@@ -3,7 +3,7 @@ package sample
 import (
 	"math"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
 
@@ -12,7 +12,7 @@ import (
 // id first; nil for n = 0. It is exact to 1e-5.
 func (w *Scratch) Logprob(logits []float32, id inference.TokenID, n int) (float32, []inference.TokenLogprob) {
 	top := w.top(logits)
-	kernel.BlockExpSums(w.Level, w.sums, logits, top, 1)
+	vector.BlockExpSums(w.Level, w.sums, logits, top, 1)
 	norm := float64(top) + math.Log(w.total())
 	lp := float32(float64(logits[id]) - norm)
 	if n <= 0 {

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
 
@@ -50,13 +51,13 @@ func someMasks(r *rand.Rand, vocabulary int) (allowed []inference.TokenID, words
 // A sampler with masks draws what one without them draws from a row that was
 // masked by definition.
 func TestMasksEqualTheDefinition(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range isa.Levels() {
 		r, w := rand.New(rand.NewPCG(31, 32)), &Scratch{Level: level}
 		completions, nothingLeft := 0, 0
 		for round := range 400 {
 			vocabulary := 2 + r.IntN(30)
 			if round%4 == 0 {
-				vocabulary = 2 + r.IntN(3*kernel.ReduceBlock)
+				vocabulary = 2 + r.IntN(3*vector.ReduceBlock)
 			}
 			p := someParams(r)
 			p.AllowedTokens, p.BadWords = someMasks(r, vocabulary)

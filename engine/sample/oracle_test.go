@@ -8,7 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
 
@@ -66,7 +67,7 @@ func defined(weights []float32, p Params) []inference.TokenID {
 func someRow(r *rand.Rand) []float32 {
 	n := 1 + r.IntN(40)
 	if r.IntN(2) == 0 {
-		n = 1 + r.IntN(12*kernel.ReduceBlock)
+		n = 1 + r.IntN(12*vector.ReduceBlock)
 	}
 	x, spread := make([]float32, n), math.Pow(10, 3*r.Float64()-2)
 	grain := []float64{0, 0, 0.01, 0.5, 5}[r.IntN(5)]
@@ -104,7 +105,7 @@ func someParams(r *rand.Rand) Params {
 // What the filters keep is what they keep by sorting everything, whatever the
 // row, and its weights and sums are untouched.
 func TestFiltersEqualSortingEverything(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range isa.Levels() {
 		r, w := rand.New(rand.NewPCG(21, 22)), &Scratch{Level: level}
 		for round := range 1500 {
 			logits, p := someRow(r), someParams(r)
@@ -112,7 +113,7 @@ func TestFiltersEqualSortingEverything(t *testing.T) {
 			if math.IsInf(float64(top), 0) {
 				continue
 			}
-			kernel.BlockWeights(level, w.sums, logits, top, p.Temperature)
+			vector.BlockWeights(level, w.sums, logits, top, p.Temperature)
 			weights := slices.Clone(logits)
 			New(p, nil).filter(logits, w, top)
 			var got []inference.TokenID
@@ -146,7 +147,7 @@ func brief(ids []inference.TokenID) string {
 // A draw by u takes the token at which the probabilities, computed in float64
 // and added up by id, reach u.
 func TestDrawsFollowTheProbabilities(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range isa.Levels() {
 		r, w := rand.New(rand.NewPCG(23, 24)), &Scratch{Level: level}
 		for round := range 600 {
 			logits, p := someRow(r), someParams(r)
@@ -158,7 +159,7 @@ func TestDrawsFollowTheProbabilities(t *testing.T) {
 				continue
 			}
 			weights := slices.Clone(logits)
-			kernel.BlockWeights(level, make([]float64, len(w.sums)), weights, top, p.Temperature)
+			vector.BlockWeights(level, make([]float64, len(w.sums)), weights, top, p.Temperature)
 			probs, total := make([]float64, len(logits)), 0.0
 			for _, id := range defined(weights, p) {
 				probs[id] = math.Exp((float64(logits[id]) - float64(top)) / float64(p.Temperature))
@@ -185,7 +186,7 @@ func TestDrawsFollowTheProbabilities(t *testing.T) {
 func TestDrawsPassChiSquare(t *testing.T) {
 	const draws = 60000
 	r := rand.New(rand.NewPCG(25, 26))
-	logits := make([]float32, 3*kernel.ReduceBlock+9)
+	logits := make([]float32, 3*vector.ReduceBlock+9)
 	for i := range logits {
 		logits[i] = float32(-8 + r.NormFloat64())
 	}
@@ -240,7 +241,7 @@ func TestDrawsPassChiSquare(t *testing.T) {
 }
 
 func TestLogprobsEqualTheDefinition(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	for _, level := range isa.Levels() {
 		r, w := rand.New(rand.NewPCG(27, 28)), &Scratch{Level: level}
 		for round := range 300 {
 			logits := someRow(r)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
 	"weir/internal/inference"
 )
 
@@ -225,7 +225,7 @@ func FuzzSample(f *testing.F) {
 		s := New(params(func(p *Params) {
 			p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP = temp, k, topP, minP, typical
 		}), nil)
-		for _, level := range kernel.Levels() {
+		for _, level := range isa.Levels() {
 			if id := s.Sample(slices.Clone(logits), &Scratch{Level: level}); int(id) < 0 || int(id) >= len(logits) {
 				t.Fatalf("token %d of %d", id, len(logits))
 			}

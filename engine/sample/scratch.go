@@ -3,7 +3,8 @@ package sample
 import (
 	"math"
 
-	"weir/engine/kernel"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
 
@@ -15,7 +16,7 @@ import (
 // blocks' sums; each of these is a pass or a few over the row. Only what lies
 // near a filter's boundary is looked at token by token.
 type Scratch struct {
-	Level kernel.Level // of the passes; AutoLevel is the best that the machine has
+	Level isa.Level // of the passes; isa.Auto is the best that the machine has
 
 	maxima []float32 // of the logits, by block
 	sums   []float64 // of the weights in the running, by block
@@ -37,15 +38,15 @@ type candidate struct {
 // top fits w to a row and finds its highest logit, passing over NaN; -Inf
 // where there is nothing else.
 func (w *Scratch) top(logits []float32) float32 {
-	if w.Level == kernel.AutoLevel {
-		w.Level = kernel.BestLevel()
+	if w.Level == isa.Auto {
+		w.Level = isa.Best()
 	}
-	if n := kernel.ReduceBlocks(len(logits)); n > cap(w.maxima) {
+	if n := vector.ReduceBlocks(len(logits)); n > cap(w.maxima) {
 		w.maxima, w.sorted, w.sums = make([]float32, n), make([]float32, n), make([]float64, n)
 	} else {
 		w.maxima, w.sorted, w.sums = w.maxima[:n], w.sorted[:n], w.sums[:n]
 	}
-	kernel.BlockMaxima(w.Level, w.maxima, logits)
+	vector.BlockMaxima(w.Level, w.maxima, logits)
 	top := float32(math.Inf(-1))
 	for _, m := range w.maxima {
 		top = max(top, m)
@@ -62,7 +63,7 @@ func (w *Scratch) first(logits []float32, top float32) inference.TokenID {
 		}
 		for i, l := range block(logits, b) {
 			if l == top {
-				return inference.TokenID(b*kernel.ReduceBlock + i)
+				return inference.TokenID(b*vector.ReduceBlock + i)
 			}
 		}
 	}
@@ -71,10 +72,10 @@ func (w *Scratch) first(logits []float32, top float32) inference.TokenID {
 
 // find lists the tokens with lo <= x[i] <= hi by rising id, in memory of w.
 func (w *Scratch) find(x []float32, lo, hi float32) []inference.TokenID {
-	if n := kernel.FindRoom(len(x)); len(w.ids) < n {
+	if n := vector.FindRoom(len(x)); len(w.ids) < n {
 		w.ids = make([]int32, n)
 	}
-	return w.ids[:kernel.Find(w.Level, w.ids, x, lo, hi)]
+	return w.ids[:vector.Find(w.Level, w.ids, x, lo, hi)]
 }
 
 // total is the weight of all that is in the running.
@@ -93,6 +94,6 @@ func (w *Scratch) Finite(logits []float32) bool {
 
 // block is block b of a row.
 func block(x []float32, b int) []float32 {
-	lo := b * kernel.ReduceBlock
-	return x[lo:min(lo+kernel.ReduceBlock, len(x))]
+	lo := b * vector.ReduceBlock
+	return x[lo:min(lo+vector.ReduceBlock, len(x))]
 }

@@ -25,9 +25,13 @@ var table = []folder{
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 
 	{path: "engine/llm", own: []string{"engine", "internal", "kvcache", "scheduler"}},
-	{path: "engine/sample", own: []string{"engine/kernel", "internal"}},
-	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}, third: []string{xsys}},
+	{path: "engine/sample", own: []string{"engine/kernel/isa", "engine/kernel/vector", "internal"}},
+	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}},
+	{path: "engine/kernel/weight", own: []string{"engine/gguf", "engine/kernel/isa", "engine/kernel/pool", "engine/kernel/vector", "internal/arena"}},
+	{path: "engine/kernel/attend", own: []string{"engine/kernel/isa", "engine/kernel/pool", "engine/kernel/vector", "internal/arena", "kvcache"}},
+	{path: "engine/kernel/vector", own: []string{"engine/kernel/isa"}},
 	{path: "engine/kernel/pool", own: []string{"internal/cpu"}},
+	{path: "engine/kernel/isa", third: []string{xsys}},
 	{path: "engine/gguf"},
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},

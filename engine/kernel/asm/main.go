@@ -23,17 +23,17 @@ type family struct {
 }
 
 var families = []family{
-	{"engine/kernel", "kernel", "super_product", superProducts},
-	{"engine/kernel", "kernel", "super_product_avx2", superProductsAVX2},
-	{"engine/kernel", "kernel", "block_product", blockProducts},
-	{"engine/kernel", "kernel", "block_product_avx2", blockProductsAVX2},
-	{"engine/kernel", "kernel", "float_product", floatProducts},
-	{"engine/kernel", "kernel", "float_product_avx2", floatProductsAVX2},
-	{"engine/kernel", "kernel", "quantize", quantizers},
-	{"engine/kernel", "kernel", "quantize_avx2", quantizersAVX2},
-	{"engine/kernel", "kernel", "vector", vectors},
-	{"engine/kernel", "kernel", "reduce", reductions},
-	{"engine/kernel", "kernel", "attention", attentions},
+	{"engine/kernel/weight", "weight", "super_product", superProducts},
+	{"engine/kernel/weight", "weight", "super_product_avx2", superProductsAVX2},
+	{"engine/kernel/weight", "weight", "block_product", blockProducts},
+	{"engine/kernel/weight", "weight", "block_product_avx2", blockProductsAVX2},
+	{"engine/kernel/weight", "weight", "float_product", floatProducts},
+	{"engine/kernel/weight", "weight", "float_product_avx2", floatProductsAVX2},
+	{"engine/kernel/weight", "weight", "quantize", quantizers},
+	{"engine/kernel/weight", "weight", "quantize_avx2", quantizersAVX2},
+	{"engine/kernel/vector", "vector", "vector", vectors},
+	{"engine/kernel/vector", "vector", "reduce", reductions},
+	{"engine/kernel/attend", "attend", "attention", attentions},
 	{"engine/kernel/pool", "pool", "pause", pauses},
 	{"internal/roofline", "roofline", "limit", rooflines},
 }

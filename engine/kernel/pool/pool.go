@@ -10,6 +10,10 @@ import (
 	"weir/internal/cpu"
 )
 
+// GrainMACs is the least work, in multiply-adds, that is worth a claim on the
+// pool's counter.
+const GrainMACs = 32 << 10
+
 // Job is work that splits into independent items. Do is called once for each
 // item in [0,items), by any worker; worker in [0,Workers) picks its scratch.
 type Job interface {

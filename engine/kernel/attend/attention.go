@@ -1,0 +1,201 @@
+package attend
+
+import (
+	"math"
+
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/pool"
+	"weir/kvcache"
+)
+
+const (
+	// segmentTokens is how many positions are weighed together. Segments begin
+	// at its multiples, whatever the batch, so that a row's result depends on
+	// its position alone; each is computed by itself and then merged in order.
+	// Sums of q8_0 codes over a segment fit 32 bits; see [weightCodes].
+	segmentTokens = 512
+
+	// scoreStride is the distance between lanes of scores, in floats: a little
+	// more than a segment, so that lanes do not compete for the same sets of
+	// the first-level cache.
+	scoreStride = segmentTokens + 16
+
+	// attendLanes is how many query vectors share one pass over keys and values,
+	// where there are as many rows: the scores of a segment stay in the
+	// second-level cache.
+	attendLanes = 32
+
+	// laneStep is how many query vectors a kernel works on at a time.
+	laneStep = 4
+)
+
+// Span is a run of query rows of one sequence: rows [Row, Row+Count) of the
+// batch stand at positions [Start, Start+Count), and Blocks covers positions
+// [0, Start+Count). Keys and values of these rows are stored before attention
+// runs.
+type Span struct {
+	Row    int
+	Count  int
+	Start  int
+	Blocks []kvcache.BlockID
+}
+
+// end is the number of positions that the span sees.
+func (s Span) end() int { return s.Start + s.Count }
+
+func (s Span) segments() int { return (s.end() + segmentTokens - 1) / segmentTokens }
+
+// Query asks for causal grouped-query attention over the paged store for every
+// row of every span: Out[r][h] = softmax(Q[r][h].K * Scale) V.
+type Query struct {
+	Out, Q []float32 // [rows][Heads*HeadDim]
+	KV     *KV
+	Layer  int
+	Heads  int // of queries, a multiple of the store's heads
+	Spans  []Span
+	Scale  float32
+}
+
+// Attention answers queries for one engine on its lane of a pool. It is not safe
+// for concurrent use, and allocates nothing after the first query of a size.
+type Attention struct {
+	lane  *pool.Lane
+	level isa.Level
+	job   attendJob
+	store storeJob
+}
+
+// New is attention at a level, which the machine must have.
+func New(lane *pool.Lane, level isa.Level) *Attention {
+	a := &Attention{lane: lane, level: level}
+	a.job.level, a.job.work = level, make([]attendWork, lane.Workers())
+	return a
+}
+
+// Attend answers a query. The work of a span grows with its own length only. A
+// row's sums run over segments of fixed positions in ascending order, whoever
+// computes them.
+func (a *Attention) Attend(q Query) {
+	j := &a.job
+	j.Query, j.group = q, q.Heads/q.KV.KVHeads
+	j.plan(q.Spans, a.lane.Workers())
+	for i := range j.work {
+		j.work[i].reserve(j.lanes, q.KV.HeadDim)
+	}
+	a.lane.Run(j, len(j.parts)*q.KV.KVHeads, 1)
+	if j.splits > 0 {
+		j.gather.attendJob = j
+		a.lane.Run(&j.gather, len(j.parts)*q.KV.KVHeads, 1)
+	}
+}
+
+type attendJob struct {
+	Query
+	level isa.Level
+	group int // query heads per key head
+
+	tiles   []Span       // runs of rows that share passes
+	parts   []attendPart // of tiles, in order
+	work    []attendWork // per worker
+	partial []float32    // results of segments of tiles that are split
+	splits  int          // segments in partial
+	lanes   int          // the most of a tile
+	gather  gatherJob
+}
+
+// attendPart is what one worker does for one key head: segments [from, to) of
+// a tile of rows. Where a tile has one part, saved is -1; where it is split its
+// segments' results are kept in partial from segment saved on.
+type attendPart struct {
+	tile     int
+	from, to int
+	saved    int
+}
+
+// plan cuts the spans into tiles and the tiles into parts. Long tiles are split
+// only where workers would idle.
+func (j *attendJob) plan(spans []Span, workers int) {
+	j.tiles, j.parts, j.splits, j.lanes = j.tiles[:0], j.parts[:0], 0, 0
+	rows, total := max(1, attendLanes/j.group), 0
+	for _, s := range spans {
+		for lo := 0; lo < s.Count; lo += rows {
+			t := Span{Row: s.Row + lo, Count: min(rows, s.Count-lo), Start: s.Start + lo, Blocks: s.Blocks}
+			j.tiles = append(j.tiles, t)
+			total += t.segments()
+			j.lanes = max(j.lanes, t.Count*j.group)
+		}
+	}
+	most := max(1, total*j.KV.KVHeads/(4*workers)) // segments of a part
+	if workers == 1 {
+		most = math.MaxInt
+	}
+	for i, t := range j.tiles {
+		n := t.segments()
+		if n <= most {
+			j.parts = append(j.parts, attendPart{tile: i, to: n, saved: -1})
+			continue
+		}
+		for lo := 0; lo < n; lo += most {
+			j.parts = append(j.parts, attendPart{tile: i, from: lo, to: min(lo+most, n), saved: j.splits + lo})
+		}
+		j.splits += n
+	}
+	if n := j.splits * j.KV.KVHeads * j.savedFloats(); n > len(j.partial) {
+		j.partial = make([]float32, max(n, 2*len(j.partial)))
+	}
+}
+
+// savedFloats is the size of one segment's result: per lane its top score, its
+// sum and its mixed values.
+func (j *attendJob) savedFloats() int { return j.lanes * (2 + j.KV.HeadDim) }
+
+// saved is the place of a segment's result in partial.
+func (j *attendJob) saved(segment, head int) []float32 {
+	n := j.savedFloats()
+	o := (segment*j.KV.KVHeads + head) * n
+	return j.partial[o : o+n]
+}
+
+// Do computes one part for one key head, with all query heads that share it.
+func (j *attendJob) Do(worker, item int) {
+	p, head := j.parts[item/j.KV.KVHeads], item%j.KV.KVHeads
+	w := &j.work[worker]
+	w.begin(j, j.tiles[p.tile], head)
+	for s := p.from; s < p.to; s++ {
+		w.segment(s)
+		if p.saved >= 0 {
+			w.save(j.saved(p.saved+s-p.from, head))
+		} else {
+			w.merge(s * segmentTokens)
+		}
+	}
+	if p.saved < 0 {
+		w.finish()
+	}
+}
+
+// gatherJob merges the segments of split tiles, in order.
+type gatherJob struct{ *attendJob }
+
+// Do merges one tile and key head; the item of the tile's first part does it.
+func (j *gatherJob) Do(worker, item int) {
+	p, head := j.parts[item/j.KV.KVHeads], item%j.KV.KVHeads
+	if p.saved < 0 || p.from > 0 {
+		return
+	}
+	w, t := &j.work[worker], j.tiles[p.tile]
+	w.aim(j.attendJob, t, head)
+	for s := range t.segments() {
+		w.restore(j.saved(p.saved+s, head))
+		w.merge(s * segmentTokens)
+	}
+	w.finish()
+}
+
+// vector returns the place of a lane's query head, in q or out: lanes are
+// rows by the query heads of the group of head.
+func (j *attendJob) vector(x []float32, t Span, head, lane int) []float32 {
+	d := j.KV.HeadDim
+	o := ((t.Row+lane/j.group)*j.Heads + head*j.group + lane%j.group) * d
+	return x[o : o+d]
+}

@@ -1,0 +1,45 @@
+package attend
+
+import (
+	"testing"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
+)
+
+// BenchmarkAttendKernels times the parts of one segment for four lanes, with
+// everything in the caches, per lane and tile.
+func BenchmarkAttendKernels(b *testing.B) {
+	const dim, tiles, lanes = 64, segmentTokens / tileTokens, laneStep
+	codes, halves := newKV(b, KVQ8, segmentTokens/2, 3, 1, dim), newKV(b, KVF16, segmentTokens/2, 3, 1, dim)
+	clear(codes.data)
+	clear(halves.data)
+	codesAt, halvesAt := make([]int, tiles), make([]int, tiles)
+	for i := range tiles {
+		codesAt[i], halvesAt[i] = i*codes.tileSize, i*halves.tileSize
+	}
+	w := &attendWork{}
+	w.reserve(lanes, dim)
+	for _, level := range isa.Levels() {
+		for _, k := range []struct {
+			name string
+			run  func()
+		}{
+			{"scoreQ8", func() { scoreQ8(level, w.scores, w.query, lanes, dim/blockValues, codes.data, codesAt) }},
+			{"scoreF16", func() { scoreF16(level, w.scores, w.query, lanes, dim, halves.data, halvesAt) }},
+			{"vector.Maximum", func() { vector.Maximum(level, w.scores[:lanes*segmentTokens]) }},
+			{"vector.ExpSum", func() { vector.ExpSum(level, w.scores[:lanes*segmentTokens], 0) }},
+			{"quantizeWeights", func() { quantizeWeights(level, &w.codes, w.scores, codes.data, codes.valueScalesAt(), codesAt) }},
+			{"mixQ8", func() { mixQ8(level, w.part, dim, &w.codes, codes.data, codes.valuesAt(), codesAt, 0, 0, nil) }},
+			{"mixF16", func() {
+				mixF16(level, w.part, w.scores, dim, halves.data, halves.valuesAt(), halvesAt, segmentTokens, nil)
+			}},
+		} {
+			b.Run(k.name+"/level="+level.String(), func(b *testing.B) {
+				for b.Loop() {
+					k.run()
+				}
+				b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N*tiles*lanes), "ns/tile")
+			})
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package attend
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/internal/arena"
+	"weir/kvcache"
+)
+
+// KVType is how keys and values are stored.
+type KVType uint8
+
+// KV types. F32 is for reference runs.
+const (
+	KVF16 KVType = iota
+	KVQ8
+	KVF32
+)
+
+// String gives the flag's spelling.
+func (t KVType) String() string {
+	switch t {
+	case KVF16:
+		return "f16"
+	case KVQ8:
+		return "q8_0"
+	case KVF32:
+		return "f32"
+	}
+	return fmt.Sprintf("KVType(%d)", uint8(t))
+}
+
+// ParseKVType reads a flag; "auto" and "" are f16.
+func ParseKVType(s string) (KVType, error) {
+	switch strings.ToLower(s) {
+	case "", "auto", "f16":
+		return KVF16, nil
+	case "q8_0":
+		return KVQ8, nil
+	case "f32":
+		return KVF32, nil
+	}
+	return 0, fmt.Errorf("kv cache type %q is not known; use auto, f16, q8_0 or f32", s)
+}
+
+// blockValues is how many values of a token share a scale in q8_0.
+const blockValues = 32
+
+// tileTokens is how many tokens of one head lie together: the lanes of a wide
+// register, each lane one token's score.
+const tileTokens = 16
+
+// ErrKVShape is wrapped by errors about stores that cannot be laid out.
+var ErrKVShape = errors.New("bad kv cache shape")
+
+// KVShape fixes the size of a KV store.
+type KVShape struct {
+	Type        KVType
+	Layers      int
+	KVHeads     int
+	HeadDim     int // of keys and of values
+	BlockTokens int // a multiple of 16
+	Blocks      int // ids in [0, Blocks); 0 is kvcache's null block
+}
+
+// tileBytes is the memory of sixteen tokens' keys and values of one head.
+func (s KVShape) tileBytes() int {
+	switch s.Type {
+	case KVQ8:
+		return 2 * tileTokens * (s.HeadDim + 2*s.HeadDim/blockValues)
+	case KVF32:
+		return 2 * tileTokens * s.HeadDim * 4
+	default:
+		return 2 * tileTokens * s.HeadDim * 2
+	}
+}
+
+// TokenBytes is the memory of one token: keys and values of all layers.
+func (s KVShape) TokenBytes() int { return s.Layers * s.KVHeads * s.tileBytes() / tileTokens }
+
+// Check says whether heads of this size can be stored in this type, in blocks
+// of this size.
+func (s KVShape) Check() error {
+	if s.Type == KVQ8 && s.HeadDim%blockValues != 0 {
+		return fmt.Errorf("%w: type %v stores blocks of %d values and the model's heads have %d; use f16", ErrKVShape, s.Type, blockValues, s.HeadDim)
+	}
+	if s.BlockTokens < tileTokens || s.BlockTokens%tileTokens != 0 {
+		return fmt.Errorf("%w: blocks of %d tokens; --block-size must be a multiple of %d", ErrKVShape, s.BlockTokens, tileTokens)
+	}
+	return nil
+}
+
+// KV holds the keys and values of every layer by block. Which block belongs
+// to whom is kvcache's business; here a block is a place, and all its layers lie
+// together: what a growing sequence touches for the first time then comes from
+// the system a page now and then, not one for each layer in the same step. Within a layer and a
+// block each head has its tiles of sixteen tokens, laid out as the attention
+// kernels read them (see [KV.tile]):
+//
+//	f32, f16  keys [headDim][16], values [16][headDim]
+//	q8_0      keys [headDim/4][16][4], values [headDim/32][4][32][4],
+//	          key scales [headDim/32][16], value scales [headDim/32][16]
+//
+// In keys the tokens are neighbours, so that one register holds a product's
+// terms of sixteen scores. Codes of q8_0 lie in groups of the four that
+// VPDPBUSD adds up: of keys four values of a token, of values four tokens. It
+// takes one unsigned operand: keys are kept plus 128, values meet weights, which
+// have no sign. Scales are float16, one for 32 values of a token. What lies at
+// tokens that were never stored is arbitrary and never enters a result.
+type KV struct {
+	KVShape
+
+	tileSize  int    // bytes
+	blockSize int    // bytes: the tiles of all heads of a block in a layer
+	data      []byte // [block][layer][head][tile]
+	arena     *arena.Arena
+}
+
+// NewKV reserves the store; pages that are never written cost nothing where
+// the system commits memory lazily.
+func NewKV(s KVShape) (*KV, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	kv := &KV{KVShape: s, tileSize: s.tileBytes()}
+	kv.blockSize = s.KVHeads * (s.BlockTokens / tileTokens) * kv.tileSize
+	size := s.Layers * s.Blocks * kv.blockSize
+	var err error
+	if kv.arena, err = arena.New(int64(size) + 64); err != nil {
+		return nil, fmt.Errorf("reserve kv cache of %d bytes: %w", size, err)
+	}
+	if kv.data, err = kv.arena.Alloc(size, 64); err != nil {
+		return nil, fmt.Errorf("reserve kv cache: %w", err)
+	}
+	return kv, nil
+}
+
+// Bytes is the reserved memory.
+func (kv *KV) Bytes() int { return len(kv.data) }
+
+// Close releases the memory; no use may follow.
+func (kv *KV) Close() error { return kv.arena.Release() }
+
+// block is the offset of a block's tiles of all heads.
+func (kv *KV) block(layer int, block kvcache.BlockID) int {
+	return (int(block)*kv.Layers + layer) * kv.blockSize
+}
+
+// tile is the offset of the tile that holds a token of a block.
+func (kv *KV) tile(layer int, block kvcache.BlockID, head, token int) int {
+	return kv.block(layer, block) + (head*(kv.BlockTokens/tileTokens)+token/tileTokens)*kv.tileSize
+}
+
+// Offsets of a tile's parts from its beginning, in bytes. Keys come first.
+func (kv *KV) valuesAt() int {
+	switch kv.Type {
+	case KVQ8:
+		return tileTokens * kv.HeadDim
+	case KVF32:
+		return tileTokens * kv.HeadDim * 4
+	default:
+		return tileTokens * kv.HeadDim * 2
+	}
+}
+
+func (kv *KV) keyScalesAt() int   { return 2 * tileTokens * kv.HeadDim }
+func (kv *KV) valueScalesAt() int { return 2*tileTokens*kv.HeadDim + kv.HeadDim }
+
+// CopyRows copies the first rows tokens of block src to dst in every layer;
+// what dst holds at later tokens is arbitrary after that.
+func (kv *KV) CopyRows(src, dst kvcache.BlockID, rows int) {
+	tiles := (rows + tileTokens - 1) / tileTokens
+	for l := range kv.Layers {
+		for h := range kv.KVHeads {
+			s, d, n := kv.tile(l, src, h, 0), kv.tile(l, dst, h, 0), tiles*kv.tileSize
+			copy(kv.data[d:d+n], kv.data[s:s+n])
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package attend
+
+import (
+	"math"
+	"unsafe"
+	"weir/engine/kernel/vector"
+)
+
+// attendWork is one worker's memory for a tile of query rows and one key head:
+// lanes are the tile's rows by the query heads of the group.
+type attendWork struct {
+	*attendJob
+	tile  Span
+	head  int
+	lanes int
+
+	query  []uint32    // packed for the kernels, see packFloats and packCodes
+	scores []float32   // [lanes][scoreStride]: scores of a segment, then weights
+	part   []float32   // [lanes][HeadDim]: a segment's mixed values
+	acc    []float32   // [lanes][HeadDim]: those of all segments so far
+	now    []softState // [lanes], of the segment
+	all    []softState // [lanes], of all segments so far
+	codes  weightCodes
+	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
+}
+
+// softState is a softmax in progress: the sum of exp(score-top).
+type softState struct{ top, sum float32 }
+
+// reserve makes room for tiles of up to lanes lanes. Kernels work on four
+// lanes at a time from any lane on, so there are some more than are used.
+func (w *attendWork) reserve(lanes, headDim int) {
+	lanes += 2*laneStep - 1
+	if n := lanes * (headDim + headDim/4); n > len(w.query) {
+		w.query = make([]uint32, n)
+		w.part = make([]float32, n)
+		w.acc = make([]float32, n)
+	}
+	if n := lanes * scoreStride; n > len(w.scores) {
+		w.scores = alignedFloats(n)
+		w.now = make([]softState, lanes)
+		w.all = make([]softState, lanes)
+	}
+}
+
+// alignedFloats allocates n floats from the start of a cache line on.
+func alignedFloats(n int) []float32 {
+	const line = 64
+	s := make([]float32, n+line/4)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(s))) % line / 4
+	return s[skip : int(skip)+n]
+}
+
+// aim points the worker at a tile, nothing merged so far.
+func (w *attendWork) aim(j *attendJob, t Span, head int) {
+	w.attendJob, w.tile, w.head, w.lanes = j, t, head, t.Count*j.group
+}
+
+// begin also packs the tile's queries.
+func (w *attendWork) begin(j *attendJob, t Span, head int) {
+	w.aim(j, t, head)
+	clear(w.query[:w.padded()*(j.KV.HeadDim+j.KV.HeadDim/4)])
+	for l := range w.lanes {
+		q := j.vector(j.Q, t, head, l)
+		if j.KV.Type == KVQ8 {
+			w.packCodes(q, l)
+		} else {
+			w.packFloats(q, l)
+		}
+	}
+}
+
+// padded is the number of lanes that kernels work on.
+func (w *attendWork) padded() int { return (w.lanes + laneStep - 1) &^ (laneStep - 1) }
+
+// packFloats lays queries out as [lanes/4][HeadDim][4].
+func (w *attendWork) packFloats(q []float32, lane int) {
+	to := w.query[lane/laneStep*laneStep*len(q)+lane%laneStep:]
+	for i, v := range q {
+		to[i*laneStep] = math.Float32bits(v * w.Scale)
+	}
+}
+
+// queryWords is the size of four lanes' packed codes of 32 values.
+const queryWords = (8 + 2) * laneStep
+
+// packCodes lays queries out as [lanes/4][HeadDim/32] times eight words of four
+// codes for each of four lanes, four scales and four terms that undo the 128
+// in keys' codes.
+func (w *attendWork) packCodes(q []float32, lane int) {
+	blocks := len(q) / blockValues
+	to := w.query[lane/laneStep*blocks*queryWords+lane%laneStep:]
+	var codes [blockValues]int8
+	for b := range blocks {
+		x := (*[blockValues]float32)(q[b*blockValues:])
+		scale := vector.AbsMax(w.level, x[:]) / 127
+		quantize(w.level, &codes, x, scale)
+		sum := int32(0)
+		for i := range blockValues / 4 {
+			word := uint32(0)
+			for k, c := range codes[4*i : 4*i+4] {
+				word |= uint32(uint8(c)) << (8 * k)
+				sum += int32(c)
+			}
+			to[b*queryWords+i*laneStep] = word
+		}
+		to[b*queryWords+8*laneStep] = math.Float32bits(scale * w.Scale)
+		to[b*queryWords+9*laneStep] = uint32(-128 * sum)
+	}
+}
+
+// visible is how many positions of the segment that begins at first a lane may
+// see; none or fewer where it stands before it.
+func (w *attendWork) visible(lane, first int) int {
+	return min(w.tile.Start+lane/w.group+1-first, segmentTokens)
+}
+
+// segment leaves a segment's states in now and its mixed values in part.
+func (w *attendWork) segment(s int) {
+	first := s * segmentTokens
+	n := min(w.tile.end()-first, segmentTokens)
+	places := w.locate(w.places[0][:0], first, n)
+	ahead := w.ahead(first+segmentTokens, len(places))
+	w.score(places)
+	for l := range w.lanes {
+		w.now[l] = w.weigh(w.scores[l*scoreStride:][:len(places)*tileTokens], w.visible(l, first))
+	}
+	if w.KV.Type == KVQ8 {
+		w.mixCodes(places, ahead)
+	} else {
+		w.mixFloats(places, ahead, first, n)
+	}
+}
+
+// locate finds the tiles of n positions from first on, an even number of them:
+// kernels take two at a time, and the last may come twice.
+func (w *attendWork) locate(places []int, first, n int) []int {
+	kv := w.KV
+	for pos := first; pos < first+n; pos += tileTokens {
+		o := kv.tile(w.Layer, w.tile.Blocks[pos/kv.BlockTokens], w.head, pos%kv.BlockTokens)
+		_ = kv.data[o : o+kv.tileSize]
+		places = append(places, o)
+	}
+	if len(places)%2 == 1 {
+		places = append(places, places[len(places)-1])
+	}
+	return places
+}
+
+// ahead finds n tiles from first on whose keys are asked for while the values
+// before them are mixed; none at the end.
+func (w *attendWork) ahead(first, n int) []int {
+	left := min(w.tile.end()-first, segmentTokens)
+	if left <= 0 {
+		return nil
+	}
+	places := w.locate(w.places[1][:0], first, left)
+	for len(places) < n {
+		places = append(places, places[0])
+	}
+	return places
+}
+
+func (w *attendWork) score(places []int) {
+	kv := w.KV
+	switch kv.Type {
+	case KVQ8:
+		scoreQ8(w.level, w.scores, w.query, w.padded(), kv.HeadDim/blockValues, kv.data, places)
+	case KVF32:
+		scoreF32(w.level, w.scores, w.query, w.padded(), kv.HeadDim, kv.data, places)
+	default:
+		scoreF16(w.level, w.scores, w.query, w.padded(), kv.HeadDim, kv.data, places)
+	}
+}
+
+// weigh turns the scores of the first n positions into weights that are not
+// yet normalised and the rest into zeros.
+func (w *attendWork) weigh(scores []float32, n int) softState {
+	n = max(n, 0)
+	clear(scores[n:])
+	if n == 0 {
+		return softState{}
+	}
+	top := vector.Maximum(w.level, scores[:n])
+	return softState{top, vector.ExpSum(w.level, scores[:n], top)}
+}
+
+// mixCodes adds up values in integers, four lanes and 32 values at a time. The
+// first lanes' pass asks for what is ahead.
+func (w *attendWork) mixCodes(places, ahead []int) {
+	kv := w.KV
+	for l := 0; l < w.lanes; l += laneStep {
+		for b := range kv.HeadDim / blockValues {
+			codes, scales := b*blockValues*tileTokens, b*2*tileTokens
+			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], kv.data, kv.valueScalesAt()+scales, places)
+			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, kv.data, kv.valuesAt()+codes, places,
+				codes, kv.keyScalesAt()+scales, ahead)
+		}
+		ahead = nil
+	}
+}
+
+// mixFloats adds up values position by position. Positions that some row must
+// not see are taken one by one, for the rows that do: a zero weight would not
+// keep out a value that is not finite.
+func (w *attendWork) mixFloats(places, ahead []int, first, n int) {
+	d := w.KV.HeadDim
+	clear(w.part[:(w.lanes+laneStep-1)*d])
+	shared := max(0, w.visible(0, first))
+	w.mix(0, 0, shared, places, ahead)
+	for pos := shared; pos < n; pos++ {
+		row := max(0, first+pos-w.tile.Start)
+		tile := places[pos/tileTokens] + pos%tileTokens*w.valueBytes()
+		w.mix(row*w.group, pos, 1, []int{tile}, nil)
+	}
+}
+
+// valueBytes is the distance between the values of neighbours in a tile.
+func (w *attendWork) valueBytes() int { return w.KV.valuesAt() / tileTokens }
+
+// mix adds n positions' values, weighed from position at on, to the lanes from
+// lane on.
+func (w *attendWork) mix(lane, at, n int, places, ahead []int) {
+	kv := w.KV
+	for l := lane; l < w.lanes; l += laneStep {
+		out, weights := w.part[l*kv.HeadDim:], w.scores[l*scoreStride+at:]
+		if kv.Type == KVF32 {
+			mixF32(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n, ahead)
+		} else {
+			mixF16(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n, ahead)
+		}
+		ahead = nil
+	}
+}
+
+// merge adds the segment that begins at first to the segments before it.
+func (w *attendWork) merge(first int) {
+	d := w.KV.HeadDim
+	for l := range w.lanes {
+		acc, part := w.acc[l*d:l*d+d], w.part[l*d:l*d+d]
+		all, now := &w.all[l], w.now[l]
+		switch {
+		case w.visible(l, first) <= 0:
+		case first == 0:
+			*all = now
+			copy(acc, part)
+		default:
+			top := max(all.top, now.top)
+			a, b := vector.Exp(all.top-top), vector.Exp(now.top-top)
+			*all = softState{top, all.sum*a + now.sum*b}
+			blend(w.level, acc, part, a, b)
+		}
+	}
+}
+
+// save keeps a segment's result for gatherJob, restore brings it back.
+func (w *attendWork) save(to []float32) {
+	for l := range w.lanes {
+		to[2*l], to[2*l+1] = w.now[l].top, w.now[l].sum
+	}
+	copy(to[2*w.lanes:], w.part[:w.lanes*w.KV.HeadDim])
+}
+
+func (w *attendWork) restore(from []float32) {
+	for l := range w.lanes {
+		w.now[l] = softState{from[2*l], from[2*l+1]}
+	}
+	copy(w.part, from[2*w.lanes:][:w.lanes*w.KV.HeadDim])
+}
+
+// finish normalises the result.
+func (w *attendWork) finish() {
+	d := w.KV.HeadDim
+	for l := range w.lanes {
+		out, inverse := w.vector(w.Out, w.tile, w.head, l), 1/w.all[l].sum
+		for i, v := range w.acc[l*d : l*d+d] {
+			out[i] = v * inverse
+		}
+	}
+}

@@ -1,0 +1,18 @@
+//go:build amd64 && !purego && !noasm
+
+package isa
+
+import "golang.org/x/sys/cpu"
+
+// Best is the fastest level that this machine can run.
+func Best() Level {
+	x := &cpu.X86
+	switch {
+	case !x.HasAVX2 || !x.HasFMA:
+		return Portable
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VBMI && x.HasAVX512VNNI:
+		return AVX512
+	default:
+		return AVX2
+	}
+}

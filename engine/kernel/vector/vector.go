@@ -1,0 +1,176 @@
+package vector
+
+import (
+	"math"
+	"weir/engine/kernel/isa"
+)
+
+// Functions over one row at a level. A result depends on the row and the level
+// alone: partial sums are laid out by the row's length. Levels differ in the
+// last bits.
+
+// Norm computes dst = x / sqrt(mean(x^2)+eps) * w; x and w are at least as
+// long as dst, which may be x.
+func Norm(level isa.Level, dst, x, w []float32, eps float32) {
+	x, w = x[:len(dst)], w[:len(dst)]
+	mean := float64(sumSquares(level, x)) / float64(len(x))
+	scaleBy(level, dst, x, w, float32(1/math.Sqrt(mean+float64(eps))))
+}
+
+// SwiGLU computes dst = silu(gate) * up, where silu(g) = g/(1+exp(-g)); dst
+// may be either. Below -89 silu is -0, at -Inf it is NaN.
+func SwiGLU(level isa.Level, dst, gate, up []float32) {
+	swiglu(level, dst, gate[:len(dst)], up[:len(dst)])
+}
+
+// RopeStyle says which elements of a head make a rotated pair.
+type RopeStyle uint8
+
+// Pairings: RopeNorm rotates (2i, 2i+1), RopeNeox (i, i+n/2) of the first n.
+const (
+	RopeNorm RopeStyle = iota
+	RopeNeox
+)
+
+// Rotation says how rows of heads are rotated: the first 2*Half elements of each
+// head, by the angles of the row's position.
+type Rotation struct {
+	Style    RopeStyle
+	Heads    int
+	HeadDim  int
+	Half     int       // pairs of a head
+	Cos, Sin []float32 // [rows][Half], already scaled by the model's magnitude
+}
+
+// Rope rotates row i of x, [rows][Heads*HeadDim], in place.
+func (r *Rotation) Rope(level isa.Level, x []float32, i int) {
+	width := r.Heads * r.HeadDim
+	x = x[i*width : (i+1)*width]
+	cos, sin := r.Cos[i*r.Half:(i+1)*r.Half], r.Sin[i*r.Half:(i+1)*r.Half]
+	if r.Style == RopeNorm {
+		ropeNorm(level, x, cos, sin, r.Heads, r.HeadDim)
+	} else {
+		ropeNeox(level, x, cos, sin, r.Heads, r.HeadDim)
+	}
+}
+
+// The same in plain Go, one function for each kernel of asm/vector.go.
+
+func sumSquaresPortable(x []float32) float32 {
+	var s0, s1, s2, s3, s4, s5, s6, s7 float32
+	for len(x) >= 8 {
+		s0 += x[0] * x[0]
+		s1 += x[1] * x[1]
+		s2 += x[2] * x[2]
+		s3 += x[3] * x[3]
+		s4 += x[4] * x[4]
+		s5 += x[5] * x[5]
+		s6 += x[6] * x[6]
+		s7 += x[7] * x[7]
+		x = x[8:]
+	}
+	for _, v := range x {
+		s0 += v * v
+	}
+	return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+}
+
+func scaleByPortable(dst, x, w []float32, f float32) {
+	for i := range dst {
+		dst[i] = x[i] * f * w[i]
+	}
+}
+
+// absMaxPortable compares as integers, where a NaN is above infinity and is
+// kept.
+func absMaxPortable(x []float32) float32 {
+	top := uint32(0)
+	for _, v := range x {
+		top = max(top, math.Float32bits(v)&^(1<<31))
+	}
+	return math.Float32frombits(top)
+}
+
+func maximumPortable(x []float32) float32 {
+	top := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > top {
+			top = v
+		}
+	}
+	return top
+}
+
+func swigluPortable(dst, gate, up []float32) {
+	for i := range dst {
+		g := gate[i]
+		dst[i] = g / (1 + Exp(-g)) * up[i]
+	}
+}
+
+func expSumPortable(x []float32, top float32) float32 {
+	sum := 0.0
+	for i, v := range x {
+		x[i] = Exp(v - top)
+		sum += float64(x[i])
+	}
+	return float32(sum)
+}
+
+func ropeNeoxPortable(x, cos, sin []float32, heads, headDim int) {
+	half := len(cos)
+	for h := range heads {
+		near := x[h*headDim:][:half]
+		far := x[h*headDim+half:][:half]
+		for i, c := range cos {
+			u, v := near[i], far[i]
+			near[i] = u*c - v*sin[i]
+			far[i] = u*sin[i] + v*c
+		}
+	}
+}
+
+func ropeNormPortable(x, cos, sin []float32, heads, headDim int) {
+	for h := range heads {
+		head := x[h*headDim:][:2*len(cos)]
+		for i, c := range cos {
+			u, v := head[2*i], head[2*i+1]
+			head[2*i] = u*c - v*sin[i]
+			head[2*i+1] = u*sin[i] + v*c
+		}
+	}
+}
+
+// Exp is e^x to a unit in the last place or two, for every x: with n the
+// integer nearest to x/ln2 and r = x - n*ln2 in [-0.35,0.35], exp(x) is
+// 2^n * (1 + r + r^2*q(r)), where q has the least largest relative error for
+// its degree, 3e-9. ln2 is subtracted in two parts, the first of few bits so
+// that n times it is exact. The kernels do the same.
+func Exp(x float32) float32 {
+	const (
+		nearest      = 3 << 22 // a sum with it has no room for a fraction
+		log2e        = math.Log2E
+		ln2hi, ln2lo = 0.693359375, -2.12194440e-4
+	)
+	switch { // a NaN passes both
+	case x > 89:
+		x = 89
+	case x < -104:
+		x = -104
+	}
+	t := x*log2e + nearest
+	n := t - nearest
+	x -= n * ln2hi
+	x -= n * ln2lo
+	q := float32(0x1.6a2256p-10)
+	q = q*x + 0x1.123b02p-07
+	q = q*x + 0x1.5558f8p-05
+	q = q*x + 0x1.55549p-03
+	q = q*x + 0x1.fffffcp-02
+	whole := int32(math.Float32bits(t)) - int32(math.Float32bits(nearest))
+	part := whole >> 1 // two steps, as 2^n may be beyond the exponents where the product is not
+	return (q*(x*x) + x + 1) * power(part) * power(whole-part)
+}
+
+// power is 2^n for n in [-126,127].
+func power(n int32) float32 { return math.Float32frombits(uint32(n+127) << 23) }

@@ -1,0 +1,96 @@
+//go:build amd64 && !purego && !noasm
+
+package vector
+
+import "weir/engine/kernel/isa"
+
+func sumSquares(level isa.Level, x []float32) float32 {
+	switch level {
+	case isa.AVX512:
+		return sumSquaresAVX512(x)
+	case isa.AVX2:
+		return sumSquaresAVX2(x)
+	default:
+		return sumSquaresPortable(x)
+	}
+}
+
+func scaleBy(level isa.Level, dst, x, w []float32, f float32) {
+	switch level {
+	case isa.AVX512:
+		scaleByAVX512(dst, x, w, f)
+	case isa.AVX2:
+		scaleByAVX2(dst, x, w, f)
+	default:
+		scaleByPortable(dst, x, w, f)
+	}
+}
+
+// AbsMax is the largest magnitude in x, 0 of none, NaN if one is NaN.
+func AbsMax(level isa.Level, x []float32) float32 {
+	switch level {
+	case isa.AVX512:
+		return absMaxAVX512(x)
+	case isa.AVX2:
+		return absMaxAVX2(x)
+	default:
+		return absMaxPortable(x)
+	}
+}
+
+// Maximum is the largest element, -Inf of none; a NaN may be passed over.
+func Maximum(level isa.Level, x []float32) float32 {
+	switch level {
+	case isa.AVX512:
+		return maximumAVX512(x)
+	case isa.AVX2:
+		return maximumAVX2(x)
+	default:
+		return maximumPortable(x)
+	}
+}
+
+func swiglu(level isa.Level, dst, gate, up []float32) {
+	switch level {
+	case isa.AVX512:
+		swigluAVX512(dst, gate, up)
+	case isa.AVX2:
+		swigluAVX2(dst, gate, up)
+	default:
+		swigluPortable(dst, gate, up)
+	}
+}
+
+// ExpSum replaces x by exp(x-top) and returns the sum, which is NaN if one is.
+func ExpSum(level isa.Level, x []float32, top float32) float32 {
+	switch level {
+	case isa.AVX512:
+		return expSumAVX512(x, top)
+	case isa.AVX2:
+		return expSumAVX2(x, top)
+	default:
+		return expSumPortable(x, top)
+	}
+}
+
+func ropeNeox(level isa.Level, x, cos, sin []float32, heads, headDim int) {
+	switch level {
+	case isa.AVX512:
+		ropeNeoxAVX512(x, cos, sin, heads, headDim)
+	case isa.AVX2:
+		ropeNeoxAVX2(x, cos, sin, heads, headDim)
+	default:
+		ropeNeoxPortable(x, cos, sin, heads, headDim)
+	}
+}
+
+func ropeNorm(level isa.Level, x, cos, sin []float32, heads, headDim int) {
+	switch level {
+	case isa.AVX512:
+		ropeNormAVX512(x, cos, sin, heads, headDim)
+	case isa.AVX2:
+		ropeNormAVX2(x, cos, sin, heads, headDim)
+	default:
+		ropeNormPortable(x, cos, sin, heads, headDim)
+	}
+}

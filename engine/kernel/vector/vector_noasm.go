@@ -1,0 +1,28 @@
+//go:build !amd64 || purego || noasm
+
+package vector
+
+import "weir/engine/kernel/isa"
+
+func sumSquares(_ isa.Level, x []float32) float32 { return sumSquaresPortable(x) }
+
+func scaleBy(_ isa.Level, dst, x, w []float32, f float32) { scaleByPortable(dst, x, w, f) }
+
+// AbsMax is the largest magnitude in x, 0 of none, NaN if one is NaN.
+func AbsMax(_ isa.Level, x []float32) float32 { return absMaxPortable(x) }
+
+// Maximum is the largest element, -Inf of none; a NaN may be passed over.
+func Maximum(_ isa.Level, x []float32) float32 { return maximumPortable(x) }
+
+func swiglu(_ isa.Level, dst, gate, up []float32) { swigluPortable(dst, gate, up) }
+
+// ExpSum replaces x by exp(x-top) and returns the sum, which is NaN if one is.
+func ExpSum(_ isa.Level, x []float32, top float32) float32 { return expSumPortable(x, top) }
+
+func ropeNeox(_ isa.Level, x, cos, sin []float32, heads, headDim int) {
+	ropeNeoxPortable(x, cos, sin, heads, headDim)
+}
+
+func ropeNorm(_ isa.Level, x, cos, sin []float32, heads, headDim int) {
+	ropeNormPortable(x, cos, sin, heads, headDim)
+}

@@ -1,0 +1,281 @@
+package vector
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"weir/engine/kernel/isa"
+)
+
+func randoms(r *rand.Rand, n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(r.NormFloat64())
+	}
+	return out
+}
+
+// widths are lengths at, below and beyond every register's and unrolled loop's.
+func widths() []int {
+	all := []int{2048, 8192 + 3}
+	for n := 1; n <= 70; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+// overLevels runs f at each level of the machine for each width, with n random
+// floats in front of a guard that f must not touch.
+func overLevels(t *testing.T, f func(t *testing.T, level isa.Level, r *rand.Rand, n int)) {
+	for _, level := range isa.Levels() {
+		t.Run(level.String(), func(t *testing.T) {
+			for _, n := range widths() {
+				f(t, level, rand.New(rand.NewPCG(9, uint64(n))), n)
+			}
+		})
+	}
+}
+
+const guard = 12345
+
+// guarded is n random floats of a larger array, whose rest is guard.
+func guarded(r *rand.Rand, n int) []float32 {
+	x := randoms(r, n+20)
+	for i := n; i < len(x); i++ {
+		x[i] = guard
+	}
+	return x[:n]
+}
+
+func checkGuard(t *testing.T, x []float32) {
+	t.Helper()
+	rest := x[len(x):cap(x)]
+	if i := slices.IndexFunc(rest, func(f float32) bool { return f != guard }); i >= 0 {
+		t.Fatalf("%d elements: element %d was written", len(x), len(x)+i)
+	}
+}
+
+// closeTo fails unless got is within a relative error of want.
+func closeTo(t *testing.T, what string, got float32, want, limit float64) {
+	t.Helper()
+	if d := math.Abs(float64(got) - want); d > limit*math.Abs(want) || math.IsNaN(d) {
+		t.Fatalf("%s: %g, want %g, relative error %.3g", what, got, want, d/math.Abs(want))
+	}
+}
+
+func TestNormEqualsTheDefinition(t *testing.T) {
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		x, w, dst := guarded(r, n), guarded(r, n), guarded(r, n)
+		sum := 0.0
+		for _, v := range x {
+			sum += float64(v) * float64(v)
+		}
+		scale := 1 / math.Sqrt(sum/float64(n)+1e-5)
+		Norm(level, dst, x, w, 1e-5)
+		checkGuard(t, dst)
+		for i := range dst {
+			closeTo(t, fmt.Sprint(n, " elements, ", i), dst[i], float64(x[i])*scale*float64(w[i]), 4e-7)
+		}
+		Norm(level, x, x, w, 1e-5)
+		if !slices.Equal(x, dst) {
+			t.Fatalf("%d elements: in place gives other bits", n)
+		}
+	})
+}
+
+func TestSwiGLUEqualsTheDefinition(t *testing.T) {
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		gate, up := guarded(r, n), guarded(r, n)
+		for i := range gate {
+			gate[i] *= float32(1 + i%20)
+		}
+		dst := guarded(r, n)
+		SwiGLU(level, dst, gate, up)
+		checkGuard(t, dst)
+		for i := range dst {
+			g := float64(gate[i])
+			closeTo(t, fmt.Sprint("silu of ", g), dst[i], g/(1+math.Exp(-g))*float64(up[i]), 4e-7)
+		}
+		SwiGLU(level, gate, gate, up)
+		if !slices.Equal(gate, dst) {
+			t.Fatalf("%d elements: in place gives other bits", n)
+		}
+	})
+}
+
+func TestSwigluAtTheLimits(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, level := range isa.Levels() {
+		gate := []float32{0, 1e-30, -1e-30, 87, -87, 200, -200, 3e38, -3e38, inf, nan, 1, 1}
+		up := []float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, nan, inf}
+		want := []float32{0, 5e-31, -5e-31, 87, float32(-87 * math.Exp(-87)), 200, 0, 3e38, 0, inf, nan, nan, inf}
+		got := make([]float32, len(gate))
+		SwiGLU(level, got, gate, up)
+		for i := range got {
+			switch {
+			case want[i] != want[i]:
+				if got[i] == got[i] {
+					t.Errorf("%v: silu(%g)*%g = %g, want NaN", level, gate[i], up[i], got[i])
+				}
+			case got[i] != want[i] && !(math.Abs(float64(got[i]-want[i])) <= 1e-6*math.Abs(float64(want[i]))):
+				t.Errorf("%v: silu(%g)*%g = %g, want %g", level, gate[i], up[i], got[i], want[i])
+			}
+		}
+	}
+}
+
+// Every level's exponential over its whole range, the edges of underflow and
+// overflow included.
+func TestExpIsExactToTwoUlp(t *testing.T) {
+	for _, level := range isa.Levels() {
+		worst := 0.0
+		x := make([]float32, 1<<12)
+		for lo := -105.0; lo < 90; lo += 0.5 {
+			for i := range x {
+				x[i] = float32(lo + 0.5*float64(i)/float64(len(x)))
+			}
+			y := slices.Clone(x)
+			ExpSum(level, y, 0)
+			for i, got := range y {
+				want := math.Exp(float64(x[i]))
+				switch {
+				case want > math.MaxFloat32:
+					if want > 1.000001*math.MaxFloat32 && !math.IsInf(float64(got), 1) {
+						t.Fatalf("%v: Exp(%g) = %g, want +Inf", level, x[i], got)
+					}
+				case want < 0x1p-126: // to a denormal's step
+					if math.Abs(float64(got)-want) > 0x1p-149 {
+						t.Fatalf("%v: Exp(%g) = %g, want %g", level, x[i], got, want)
+					}
+				default:
+					worst = max(worst, math.Abs(float64(got)/want-1))
+				}
+			}
+		}
+		if worst > 2e-7 {
+			t.Errorf("%v: relative error of Exp up to %.3g", level, worst)
+		}
+		edge := []float32{float32(math.Inf(-1)), float32(math.Inf(1)), float32(math.NaN()), -1e30, 1e30, 0}
+		ExpSum(level, edge, 0)
+		if edge[0] != 0 || !math.IsInf(float64(edge[1]), 1) || edge[2] == edge[2] || edge[3] != 0 || !math.IsInf(float64(edge[4]), 1) || edge[5] != 1 {
+			t.Errorf("%v: Exp of -Inf, Inf, NaN, -1e30, 1e30, 0 is %v", level, edge)
+		}
+	}
+}
+
+func softmaxOf(level isa.Level, s []float32) float32 { return ExpSum(level, s, Maximum(level, s)) }
+
+func TestSoftmaxEqualsTheDefinition(t *testing.T) {
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		s := guarded(r, n)
+		for i := range s {
+			s[i] = s[i]*4 - 50 // all below 0, as the lanes beyond the end are not
+		}
+		x := slices.Clone(s)
+		top := float64(slices.Max(s))
+		sum := softmaxOf(level, s)
+		checkGuard(t, s)
+		want := 0.0
+		for i := range x {
+			e := math.Exp(float64(x[i]) - top)
+			want += e
+			closeTo(t, fmt.Sprint("weight of ", x[i]), s[i], e, 3e-7+1e-7*math.Abs(float64(x[i])-top))
+		}
+		closeTo(t, fmt.Sprint("sum of ", n), sum, want, 3e-6)
+	})
+	for _, level := range isa.Levels() {
+		if sum := softmaxOf(level, []float32{1, float32(math.NaN()), 2}); sum == sum {
+			t.Errorf("%v: a NaN among the scores: sum %v", level, sum)
+		}
+		if sum := softmaxOf(level, nil); sum != 0 {
+			t.Errorf("%v: sum of nothing: %v", level, sum)
+		}
+	}
+}
+
+func TestAbsMaxFindsTheLargest(t *testing.T) {
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		x := guarded(r, n)
+		top := float32(0)
+		for _, v := range x {
+			top = max(top, v, -v)
+		}
+		if got := AbsMax(level, x); got != top {
+			t.Fatalf("%d elements: AbsMax %g, want %g", n, got, top)
+		}
+		x[n/2] = -99 // found wherever it stands
+		if got := AbsMax(level, x); got != 99 {
+			t.Fatalf("%d elements: AbsMax %g, want 99", n, got)
+		}
+		x[n-1] = float32(math.NaN())
+		if got := AbsMax(level, x); got == got {
+			t.Fatalf("%d elements with a NaN: AbsMax %g", n, got)
+		}
+	})
+}
+
+func TestRopeEqualsTheDefinition(t *testing.T) {
+	const heads = 3
+	for _, level := range isa.Levels() {
+		for _, style := range []RopeStyle{RopeNorm, RopeNeox} {
+			for half := 1; half <= 70; half++ {
+				for _, headDim := range []int{2 * half, 2*half + 5} {
+					r := rand.New(rand.NewPCG(uint64(half), uint64(headDim)))
+					x, cos, sin := guarded(r, heads*headDim), guarded(r, half), guarded(r, half)
+					want := make([]float64, len(x))
+					for i := range x {
+						want[i] = float64(x[i])
+					}
+					for h := range heads {
+						for i := range half {
+							a, b := h*headDim+i, h*headDim+half+i
+							if style == RopeNorm {
+								a, b = h*headDim+2*i, h*headDim+2*i+1
+							}
+							u, v, c, s := want[a], want[b], float64(cos[i]), float64(sin[i])
+							want[a], want[b] = u*c-v*s, u*s+v*c
+						}
+					}
+					rotation := Rotation{Style: style, Heads: heads, HeadDim: headDim, Half: half, Cos: cos, Sin: sin}
+					rotation.Rope(level, x, 0)
+					checkGuard(t, x)
+					for i := range x {
+						if d := math.Abs(float64(x[i]) - want[i]); d > 1e-6 {
+							t.Fatalf("%v, style %d, %d pairs of %d: element %d is %g, want %g", level, style, half, headDim, i, x[i], want[i])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkRow(b *testing.B) {
+	const n = 2048
+	r := rand.New(rand.NewPCG(12, 12))
+	x, y, w := randoms(r, n), randoms(r, n), randoms(r, n)
+	neox := Rotation{Style: RopeNeox, Heads: n / 64, HeadDim: 64, Half: 32, Cos: y, Sin: w}
+	pairs := neox
+	pairs.Style = RopeNorm
+	for _, level := range isa.Levels() {
+		for _, op := range []struct {
+			name string
+			f    func()
+		}{
+			{"norm", func() { Norm(level, w, x, y, 1e-6) }},
+			{"swiglu", func() { SwiGLU(level, w, x, y) }},
+			{"softmax", func() { copy(w, x); softmaxOf(level, w) }},
+			{"absmax", func() { AbsMax(level, x) }},
+			{"neox", func() { neox.Rope(level, x, 0) }},
+			{"ropenorm", func() { pairs.Rope(level, x, 0) }},
+		} {
+			b.Run(fmt.Sprintf("op=%s/level=%v", op.name, level), func(b *testing.B) {
+				for b.Loop() {
+					op.f()
+				}
+			})
+		}
+	}
+}

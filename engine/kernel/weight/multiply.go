@@ -1,0 +1,271 @@
+package weight
+
+import (
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/pool"
+	"weir/engine/kernel/vector"
+)
+
+// Norm is a root-mean-square norm that is applied to activations on their way
+// into a product; the zero Norm is none.
+type Norm struct {
+	Weight []float32
+	Eps    float32
+}
+
+// Product is one of several matrix products of the same activations:
+// Dst[i][o] = sum_c x[i][c]*W[o][c] + Bias[o], Dst being [rows][W.Rows]; Bias may
+// be nil. With Add the result is added to Dst.
+type Product struct {
+	Dst  []float32
+	W    *Matrix
+	Bias []float32
+	Add  bool
+}
+
+// Multiplier computes products for one engine on its lane of a pool. It is not
+// safe for concurrent use, and allocates nothing after the first call of a size.
+type Multiplier struct {
+	lane    *pool.Lane
+	level   isa.Level
+	scratch [][]float32 // per worker, grown to the widest use
+
+	input   inputJob
+	product productJob
+}
+
+// NewMultiplier is a multiplier at a level, which the machine must have.
+func NewMultiplier(lane *pool.Lane, level isa.Level) *Multiplier {
+	return &Multiplier{lane: lane, level: level, scratch: make([][]float32, lane.Workers())}
+}
+
+// reserve makes every worker's scratch at least n floats.
+func (u *Multiplier) reserve(n int) {
+	for i := range u.scratch {
+		if len(u.scratch[i]) < n {
+			u.scratch[i] = make([]float32, max(n, 2*len(u.scratch[i])))
+		}
+	}
+}
+
+// Products computes up to three products of the rows of x, [rows][Cols], in one
+// round of the pool. Activations of quantised weights are rounded to int8 once
+// for all of them. Each output's sum runs in the same order whatever rows is.
+func (u *Multiplier) Products(x []float32, rows int, norm Norm, products ...Product) {
+	if rows == 0 {
+		return
+	}
+	j := &u.product
+	j.products = append(j.products[:0], products...)
+	u.multiply(x, rows, norm)
+}
+
+// Gated computes dst = silu(x gate^T) * (x up^T), dst being [rows][gate.W.Rows];
+// gate and up have the same shape, see [SideBySide], and their Dst is not used.
+func (u *Multiplier) Gated(dst, x []float32, rows int, norm Norm, gate, up Product) {
+	if rows == 0 {
+		return
+	}
+	gate.Dst, up.Dst = dst, nil
+	j := &u.product
+	j.products = append(j.products[:0], gate)
+	j.up = up
+	u.multiply(x, rows, norm)
+	j.up = Product{}
+}
+
+// input is a step's activations as products want them.
+type input struct {
+	x    []float32
+	norm Norm
+	rows int
+	cols int
+	cut  cut
+	want [kinds]bool
+
+	panels [kinds][]float32 // dwords of several types
+}
+
+// inputJob prepares one row.
+type inputJob struct {
+	owner *Multiplier
+	input
+}
+
+func (j *inputJob) Do(worker, row int) {
+	x := j.x[row*j.cols : (row+1)*j.cols]
+	scratch := j.owner.scratch[worker]
+	if j.norm.Weight != nil {
+		vector.Norm(j.owner.level, scratch[:j.cols], x, j.norm.Weight, j.norm.Eps)
+		x = scratch[:j.cols]
+	}
+	p := j.cut.locate(row)
+	first, m := j.cut.panel(p)
+	for k := range kinds {
+		if j.want[k] {
+			panel := j.panels[k][first*k.words(j.cols):]
+			fillPanel(j.owner.level, k, panel, m, row-first, x, scratch[j.cols:])
+		}
+	}
+}
+
+// panel returns the panel that begins with row first, as m wants it.
+func (j *inputJob) panel(m *Matrix, first int) []byte {
+	k := m.format.kind
+	return vector.Bytes(j.panels[k][first*k.words(m.Cols):])
+}
+
+// prepare brings the rows of x into the forms that the products want.
+func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
+	j, p := &u.input, &u.product
+	j.owner, j.x, j.norm, j.rows, j.cols, j.cut = u, x, norm, rows, p.products[0].W.Cols, cutRows(u.level, rows)
+	j.want = [kinds]bool{}
+	for i := range p.products {
+		j.ask(p.products[i].W)
+	}
+	if p.up.W != nil {
+		j.ask(p.up.W)
+	}
+	u.reserve(max(3*j.cols, panelRows*tileLanes))
+	u.lane.Run(j, rows, pool.GrainMACs/(4*j.cols)+1)
+}
+
+// ask makes room for the panels that m wants.
+func (j *inputJob) ask(m *Matrix) {
+	k := m.format.kind
+	j.want[k] = true
+	if n := j.rows * k.words(j.cols); len(j.panels[k]) < n {
+		j.panels[k] = make([]float32, n+n/4)
+	}
+}
+
+// groupBytes is how much of a matrix a worker multiplies with all panels before
+// it goes on: it stays in the second-level cache meanwhile.
+const groupBytes = 256 << 10
+
+// productJob multiplies groups of tiles by all panels.
+type productJob struct {
+	owner    *Multiplier
+	products []Product
+	up       Product // the second matrix of a gated product
+	group    []int   // tiles per item, by product
+	items    []int   // items before the product
+	fast     []*productFuncs
+	fastUp   *productFuncs
+}
+
+// multiply runs u.product over the rows of x.
+func (u *Multiplier) multiply(x []float32, rows int, norm Norm) {
+	u.prepare(x, rows, norm)
+	j := &u.product
+	j.owner = u
+	j.group, j.items, j.fast = j.group[:0], j.items[:0], j.fast[:0]
+	total := 0
+	for i := range j.products {
+		n, size := j.split(&j.products[i], rows)
+		j.items = append(j.items, total)
+		j.group = append(j.group, size)
+		j.fast = append(j.fast, productsFor(u.level, j.products[i].W.Type))
+		total += (n + size - 1) / size
+	}
+	if j.up.W != nil {
+		j.fastUp = productsFor(u.level, j.up.W.Type)
+		u.reserve(panelRows * j.group[0] * tileLanes)
+	}
+	u.lane.Run(j, total, 1)
+}
+
+// split says how many tiles a product has and how many an item takes: few
+// enough to share the work evenly and to stay in cache, many enough to be worth
+// a claim.
+func (j *productJob) split(p *Product, rows int) (n, size int) {
+	m := p.W
+	n = m.tiles()
+	one, macs := len(m.data)/n, m.Cols*rows*tileLanes
+	even := n / (8 * j.owner.lane.Workers())
+	size = max(1, pool.GrainMACs/macs, min(even, groupBytes/one))
+	return n, size + size%2 // pairs of tiles stay together
+}
+
+// SideBySide reports whether two matrices can be walked side by side, as Gated
+// walks them.
+func SideBySide(a, b *Matrix) bool {
+	return a.Rows == b.Rows && a.Cols == b.Cols && a.Rows%tileLanes == 0
+}
+
+func (j *productJob) Do(worker, item int) {
+	i := len(j.items) - 1
+	for j.items[i] > item {
+		i--
+	}
+	p := &j.products[i]
+	lo := (item - j.items[i]) * j.group[i]
+	hi := min(lo+j.group[i], p.W.tiles())
+	if j.up.W != nil {
+		j.gated(worker, p, lo, hi)
+	} else {
+		j.tiled(worker, p, j.fast[i], lo, hi)
+	}
+}
+
+// tiled multiplies tiles lo to hi.
+func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi int) {
+	in, m := &j.owner.input, p.W
+	full := min(hi, m.Rows/tileLanes)
+	for n := range in.cut.panels {
+		first, rows := in.cut.panel(n)
+		m.span(fast, p.Dst[first*m.Rows+lo*tileLanes:], m.Rows, lo, full, in.panel(m, first), rows, in.cut.panels > 1, p.Bias, p.Add)
+		if full < hi {
+			j.ragged(p, fast, full, first, rows, j.owner.scratch[worker][:panelRows*tileLanes])
+		}
+	}
+}
+
+// span multiplies full tiles lo to hi by a panel, which is one of several or
+// the only one; dst begins with tile lo's outputs, bias with tile 0's.
+func (m *Matrix) span(fast *productFuncs, dst []float32, stride, lo, hi int, panel []byte, rows int, more bool, bias []float32, add bool) {
+	step := fast.tiles(rows, more)
+	for t := lo; t < hi; {
+		n := min(step, hi-t)
+		var b []float32
+		if bias != nil {
+			b = bias[t*tileLanes:]
+		}
+		tileProduct(fast, n, m.Type, m.format, dst[(t-lo)*tileLanes:], stride, m.tile(t), panel, rows, m.Cols/m.format.values, b, add)
+		t += n
+	}
+}
+
+// ragged multiplies the last tile of a matrix whose rows do not fill it.
+func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int, sums []float32) {
+	m := p.W
+	m.span(fast, sums, tileLanes, t, t+1, j.owner.input.panel(m, first), rows, false, nil, false)
+	for r := range rows {
+		for o := t * tileLanes; o < m.Rows; o++ {
+			v := sums[r*tileLanes+o%tileLanes]
+			if p.Bias != nil {
+				v += p.Bias[o]
+			}
+			dst := &p.Dst[(first+r)*m.Rows+o]
+			if p.Add {
+				v += *dst
+			}
+			*dst = v
+		}
+	}
+}
+
+// gated multiplies tiles lo to hi of gate and up and joins them.
+func (j *productJob) gated(worker int, p *Product, lo, hi int) {
+	in, up, width := &j.owner.input, &j.up, (hi-lo)*tileLanes
+	ups := j.owner.scratch[worker]
+	for n := range in.cut.panels {
+		first, rows := in.cut.panel(n)
+		p.W.span(j.fast[0], p.Dst[first*p.W.Rows+lo*tileLanes:], p.W.Rows, lo, hi, in.panel(p.W, first), rows, in.cut.panels > 1, p.Bias, false)
+		up.W.span(j.fastUp, ups, width, lo, hi, in.panel(up.W, first), rows, in.cut.panels > 1, up.Bias, false)
+		for r := range rows {
+			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
+			vector.SwiGLU(j.owner.level, gate, gate, ups[r*width:(r+1)*width])
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package weight
+
+import (
+	"encoding/binary"
+	"math"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
+)
+
+// A panel holds some activation rows side by side, so that a product
+// reads one stream. Rows of a step are cut into panels of nearly equal size; a
+// row's values and its products do not depend on the cut. With m rows a panel
+// is a sequence of blocks:
+//
+//	kindSuper  int8 [64][m][4], int32 [16][m], int16 [4][m][2], float32 [m]
+//	kindBlock  int8 [8][m][4], int32 [m], float32 [m]
+//	kindFloat  float32 [m]
+//
+// where int8 are k-quads of quantised values; the int32 are -32 (kindSuper, for
+// each 16 values) or -128 (kindBlock) times their sum, which takes the offset
+// off unsigned weights; the int16 are sums of each 32 values, for minima; and
+// the float32 are scales.
+//
+// Up to panelRows rows are one panel; more are cut into panels of 4 to pairRows,
+// which meet two tiles at a time. With AVX2, which has half the registers of
+// half the width, panels have at most narrowRows.
+const (
+	panelRows  = 8
+	pairRows   = 6
+	narrowRows = 4
+)
+
+// Bytes of one row's block in a panel.
+const (
+	superPanelBytes = 256 + 64 + 16 + 4
+	blockPanelBytes = 32 + 4 + 4
+	floatPanelBytes = 4
+)
+
+// rowBytes is what one row of cols values takes in panels of this kind.
+func (k kind) rowBytes(cols int) int {
+	switch k {
+	case kindSuper:
+		return cols / superBlockValues * superPanelBytes
+	case kindBlock:
+		return cols / blockValues * blockPanelBytes
+	default:
+		return cols * floatPanelBytes
+	}
+}
+
+// cut divides rows into panels: the first extra have size+1 rows, the others
+// size.
+type cut struct {
+	panels, size, extra int
+}
+
+func cutRows(level isa.Level, rows int) cut {
+	n := 1
+	switch {
+	case level == isa.AVX2:
+		n = (rows + narrowRows - 1) / narrowRows
+	case rows > panelRows:
+		n = (rows + pairRows - 1) / pairRows
+	}
+	return cut{panels: n, size: rows / n, extra: rows % n}
+}
+
+// panel returns the first row and the number of rows of panel p.
+func (c cut) panel(p int) (first, rows int) {
+	if p < c.extra {
+		return p * (c.size + 1), c.size + 1
+	}
+	return p*c.size + c.extra, c.size
+}
+
+// locate returns the panel that row r is in.
+func (c cut) locate(r int) int {
+	if wide := c.extra * (c.size + 1); r >= wide {
+		return c.extra + (r-wide)/c.size
+	}
+	return r / (c.size + 1)
+}
+
+// words is how many dwords of a panel a row's block takes; its dword i lies at
+// index i*m+lane.
+func (k kind) words(cols int) int { return k.rowBytes(cols) / 4 }
+
+// fillPanel writes x as row lane of m to a panel. scratch holds at least
+// words(len(x)) floats.
+func fillPanel(level isa.Level, k kind, panel []float32, m, lane int, x, scratch []float32) {
+	row := x
+	if k != kindFloat {
+		if row = scratch[:k.words(len(x))]; m == 1 {
+			row = panel[:len(row)]
+		}
+		quantizeRow(level, k, row, x)
+	}
+	if m > 1 || k == kindFloat {
+		placeRow(level, panel[lane:], m, row)
+	}
+}
+
+// quantizeRow writes what a panel of this row alone holds. dst is memory for
+// dwords of several types, seen as floats.
+func quantizeRow(level isa.Level, k kind, dst, x []float32) {
+	if quantizeRowFast(level, k, dst, x) {
+		return
+	}
+	size, one := superBlockValues, quantizeSuper
+	if k == kindBlock {
+		size, one = blockValues, quantizeBlock
+	}
+	for ; len(x) > 0; x = x[size:] {
+		one(vector.Bytes(dst[:k.words(size)]), x[:size])
+		dst = dst[k.words(size):]
+	}
+}
+
+// placeRow copies the words of row to every m-th word of panel.
+func placeRow(level isa.Level, panel []float32, m int, row []float32) {
+	if placeRowFast(level, panel, m, row) {
+		return
+	}
+	for i, v := range row {
+		panel[i*m] = v
+	}
+}
+
+func quantizeSuper(dst []byte, x []float32) {
+	scale, inverse := int8Scale(x)
+	for i := range 16 {
+		sum := int32(0)
+		for j, v := range x[16*i : 16*i+16] {
+			q := roundInt8(v * inverse)
+			dst[16*i+j] = byte(q)
+			sum += q
+		}
+		putQuad(dst, 256+4*i, uint32(-32*sum))
+		if at := 320 + i/2*2; i%2 == 0 {
+			binary.LittleEndian.PutUint16(dst[at:], uint16(sum))
+		} else {
+			sum += int32(int16(binary.LittleEndian.Uint16(dst[at:])))
+			binary.LittleEndian.PutUint16(dst[at:], uint16(sum))
+		}
+	}
+	putQuad(dst, 336, math.Float32bits(scale))
+}
+
+// quantizeBlock takes as scale the one that fits the rounded values best, by
+// least squares: a block is short enough for that to matter.
+func quantizeBlock(dst []byte, x []float32) {
+	scale, inverse := int8Scale(x)
+	var sum, square int32
+	fit := float32(0)
+	for i, v := range x {
+		q := roundInt8(v * inverse)
+		dst[i] = byte(q)
+		sum += q
+		square += q * q
+		fit += v * float32(q)
+	}
+	putQuad(dst, 32, uint32(-128*sum))
+	if square > 0 {
+		scale = fit / float32(square)
+	}
+	putQuad(dst, 36, math.Float32bits(scale))
+}
+
+func roundInt8(v float32) int32 { return int32(math.RoundToEven(float64(v))) }
+
+// int8Scale is the scale that maps x to [-127,127], and its inverse; both are 0
+// where all values are. A value that is not finite makes a scale that is not:
+// it has to show in the result.
+func int8Scale(x []float32) (scale, inverse float32) {
+	top := float32(0)
+	for _, v := range x {
+		top = max(top, float32(math.Abs(float64(v))))
+	}
+	if top == 0 {
+		return 0, 0
+	}
+	return top / 127, 127 / top
+}

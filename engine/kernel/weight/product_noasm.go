@@ -1,0 +1,14 @@
+//go:build !amd64 || purego || noasm
+
+package weight
+
+import (
+	"weir/engine/gguf"
+	"weir/engine/kernel/isa"
+)
+
+func productsFor(isa.Level, gguf.Type) *productFuncs { return nil }
+
+func quantizeRowFast(isa.Level, kind, []float32, []float32) bool { return false }
+
+func placeRowFast(isa.Level, []float32, int, []float32) bool { return false }

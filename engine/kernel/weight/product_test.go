@@ -1,0 +1,491 @@
+package weight
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/pool"
+	"weir/engine/kernel/vector"
+	"weir/internal/arena"
+)
+
+// factorsAt says where a block's float16 factors are, by type.
+var factorsAt = map[gguf.Type][]int{
+	gguf.TypeQ4K: {0, 2}, gguf.TypeQ5K: {0, 2}, gguf.TypeQ6K: {208},
+	gguf.TypeQ8_0: {0}, gguf.TypeQ4_0: {0}, gguf.TypeQ5_0: {0}, gguf.TypeIQ4NL: {0},
+	gguf.TypeQ2K: {80, 82}, gguf.TypeQ3K: {108}, gguf.TypeIQ4XS: {0}, gguf.TypeQ4_1: {0, 2}, gguf.TypeQ5_1: {0, 2},
+	gguf.TypeF16: {0}, gguf.TypeMXFP4: nil, gguf.TypeF32: nil, gguf.TypeBF16: nil,
+}
+
+func tiledTypes() []gguf.Type {
+	all := make([]gguf.Type, 0, len(formats))
+	for t := range formats {
+		all = append(all, t)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// randomRows makes rows of random blocks as a file has them, with factors near
+// one hundredth.
+func randomRows(rng *rand.Rand, t gguf.Type, rows, cols int) []byte {
+	f := formats[t]
+	src := make([]byte, rows*cols/f.values*f.rowBytes)
+	for i := range src {
+		src[i] = byte(rng.Uint32())
+	}
+	tameFactors(rng, t, src)
+	return src
+}
+
+// tameFactors gives rows of blocks factors near one hundredth.
+func tameFactors(rng *rand.Rand, t gguf.Type, src []byte) {
+	for b := 0; b < len(src); b += formats[t].rowBytes {
+		if t == gguf.TypeF32 {
+			putQuad(src, b, math.Float32bits(rng.Float32()-0.5))
+		}
+		if t == gguf.TypeBF16 {
+			binary.LittleEndian.PutUint16(src[b:], uint16(math.Float32bits(rng.Float32()-0.5)>>16))
+		}
+		if t == gguf.TypeMXFP4 {
+			src[b] = byte(118 + rng.IntN(8))
+		}
+		for _, at := range factorsAt[t] {
+			binary.LittleEndian.PutUint16(src[b+at:], vector.F32ToF16(0.02*(rng.Float32()-0.5)))
+		}
+	}
+}
+
+// multiplier is a Multiplier with a pool of its own, which Close ends.
+type multiplier struct {
+	*Multiplier
+	pool *pool.Pool
+}
+
+func newMultiplier(threads int, level isa.Level) *multiplier {
+	if level == isa.Auto {
+		level = isa.Best()
+	}
+	p := pool.New(threads)
+	return &multiplier{NewMultiplier(p.Lane(1), level), p}
+}
+
+func (m *multiplier) Close() { m.pool.Close() }
+
+// MatMul is a product alone.
+func (m *multiplier) MatMul(dst []float32, w *Matrix, x []float32, rows int, bias []float32) {
+	m.Products(x, rows, Norm{}, Product{Dst: dst, W: w, Bias: bias})
+}
+
+func randomFloats(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// TestEveryTypeHasProducts: a layout, and products at every level above the
+// portable one, for all that a file may hold.
+func TestEveryTypeHasProducts(t *testing.T) {
+	for _, level := range isa.Levels() {
+		for _, typ := range gguf.SupportedTypes() {
+			if formats[typ] == nil || level > isa.Portable && productsFor(level, typ) == nil {
+				t.Errorf("%v has none at level %v", typ, level)
+			}
+		}
+	}
+}
+
+// TestTilesKeepEveryBit packs rows and takes them out again.
+func TestTilesKeepEveryBit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, typ := range tiledTypes() {
+		f := formats[typ]
+		for range 50 {
+			src := randomRows(rng, typ, tileLanes, f.values)
+			tile, block := make([]byte, f.tileBytes), make([]byte, f.rowBytes)
+			f.pack(tile, src, f.rowBytes)
+			for lane := range tileLanes {
+				unpackBlock(typ, block, tile, lane)
+				if want := src[lane*f.rowBytes : (lane+1)*f.rowBytes]; !bytes.Equal(block, want) {
+					t.Fatalf("%v lane %d: packed and unpacked\n%x, want\n%x", typ, lane, block, want)
+				}
+			}
+		}
+	}
+}
+
+// rounded is what a product sees of an activation row: int8 with a scale for
+// each of its format's blocks.
+func rounded(f *format, x []float32) []float64 {
+	y := make([]float64, len(x))
+	for lo := 0; lo < len(x); lo += f.values {
+		if f.kind == kindFloat {
+			y[lo] = float64(x[lo])
+			continue
+		}
+		words := make([]float32, f.kind.words(f.values))
+		quantizeRow(isa.Portable, f.kind, words, x[lo:lo+f.values])
+		for i := range f.values {
+			y[lo+i] = float64(int8(vector.Bytes(words)[i])) * float64(words[len(words)-1])
+		}
+	}
+	return y
+}
+
+// TestProductsMatchTheReference compares every level's products with sums in
+// float64 over decoded weights and the same rounded activations.
+func TestProductsMatchTheReference(t *testing.T) {
+	for _, level := range isa.Levels() {
+		for _, typ := range tiledTypes() {
+			t.Run(fmt.Sprintf("%v/%v", level, typ), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(3, uint64(typ)))
+				f := formats[typ]
+				c := newMultiplier(2, level)
+				defer c.Close()
+				for _, shape := range [][3]int{{16, 1, 1}, {1, 2, 3}, {33, 3, 2}, {40, 1, 8}, {17, 5, 9}, {160, 2, 21}} {
+					rows, blocks, n := shape[0], shape[1], shape[2]
+					if f.kind == kindFloat {
+						blocks *= 37
+					}
+					checkProduct(t, c, rng, typ, rows, blocks*f.values, n)
+				}
+			})
+		}
+	}
+}
+
+func checkProduct(t *testing.T, c *multiplier, rng *rand.Rand, typ gguf.Type, rows, cols, n int) {
+	t.Helper()
+	m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareProduct(t, c, m, randomFloats(rng, n*cols), randomFloats(rng, rows), randomFloats(rng, n*rows))
+}
+
+// compareProduct compares a product of the rows of x, added to before, with the
+// sums.
+func compareProduct(t *testing.T, c *multiplier, m *Matrix, x, bias, before []float32) {
+	t.Helper()
+	rows, cols := m.Rows, m.Cols
+	n := len(x) / cols
+	got := slices.Clone(before)
+	c.Products(x, n, Norm{}, Product{Dst: got, W: m, Bias: bias, Add: true})
+	w, seen := make([]float32, cols), rounded(m.format, x)
+	for o := range rows {
+		m.DecodeRow(w, o)
+		for r := range n {
+			sum, size := float64(bias[o])+float64(before[r*rows+o]), 1.0
+			for i, v := range seen[r*cols : (r+1)*cols] {
+				sum += v * float64(w[i])
+				size += math.Abs(v * float64(w[i]))
+			}
+			if off := math.Abs(float64(got[r*rows+o]) - sum); !(off <= 2e-6*size) {
+				t.Fatalf("%d x %d by %d rows: output %d of row %d is %v, want %v", rows, cols, n, o, r, got[r*rows+o], sum)
+			}
+		}
+	}
+}
+
+// TestProductsHoldAtTheExtremes multiplies codes and scales that are all the same
+// bits with activations of the largest magnitude: no partial sum may overflow.
+func TestProductsHoldAtTheExtremes(t *testing.T) {
+	for _, level := range isa.Levels() {
+		c := newMultiplier(1, level)
+		for _, typ := range tiledTypes() {
+			f := formats[typ]
+			if f.kind == kindFloat {
+				continue
+			}
+			rows, cols, n := tileLanes, 2*f.values, 9
+			for _, fill := range []byte{0x00, 0x0f, 0x20, 0x7f, 0x80, 0x88, 0xf0, 0xff} {
+				src := bytes.Repeat([]byte{fill}, rows*2*f.rowBytes)
+				tameFactors(rand.New(rand.NewPCG(11, uint64(fill))), typ, src)
+				m, err := NewMatrix(typ, rows, cols, src)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := make([]float32, n*cols)
+				for i := range x {
+					x[i] = [3]float32{1, -1, float32(1 - i&2)}[i/cols%3]
+				}
+				t.Run(fmt.Sprintf("%v/%v/%#02x", level, typ, fill), func(t *testing.T) {
+					compareProduct(t, c, m, x, make([]float32, rows), make([]float32, n*rows))
+				})
+			}
+		}
+		c.Close()
+	}
+}
+
+// TestEveryExponentOfMXFP4 multiplies rows whose scales are the powers of two from
+// the smallest, which are subnormal, to where 127 times one leaves float32.
+func TestEveryExponentOfMXFP4(t *testing.T) {
+	const rows = 249
+	src := make([]byte, rows*mxfp4Bytes)
+	for e := range rows {
+		src[e*mxfp4Bytes], src[e*mxfp4Bytes+1] = byte(e), 1
+	}
+	m, err := NewMatrix(gguf.TypeMXFP4, rows, blockValues, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, got := make([]float32, blockValues), make([]float32, rows)
+	x[0] = 1
+	for _, level := range isa.Levels() {
+		c := newMultiplier(1, level)
+		c.MatMul(got, m, x, 1, nil)
+		for e, v := range got {
+			if want := math.Ldexp(1, e-128); !(math.Abs(float64(v)/want-1) <= 1e-6) {
+				t.Errorf("%v: a scale of 2^(%d-128) gives %g, want %g", level, e, v, want)
+			}
+		}
+		c.Close()
+	}
+}
+
+// TestProductsDoNotDependOnTheBatch computes rows together and one by one, with
+// other numbers of workers, and compares bits.
+func TestProductsDoNotDependOnTheBatch(t *testing.T) {
+	for _, level := range isa.Levels() {
+		one, three := newMultiplier(1, level), newMultiplier(3, level)
+		for _, typ := range tiledTypes() {
+			rng := rand.New(rand.NewPCG(5, uint64(typ)))
+			rows, cols, n := 70, 2*formats[typ].values, 27
+			m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, weight := randomFloats(rng, n*cols), randomFloats(rng, cols)
+			norm := Norm{Weight: weight, Eps: 1e-5}
+			together, alone := make([]float32, n*rows), make([]float32, n*rows)
+			three.Products(x, n, norm, Product{Dst: together, W: m})
+			for r := range n {
+				one.Products(x[r*cols:(r+1)*cols], 1, norm, Product{Dst: alone[r*rows : (r+1)*rows], W: m})
+			}
+			for i := range alone {
+				if math.Float32bits(alone[i]) != math.Float32bits(together[i]) {
+					t.Fatalf("%v %v: output %d of row %d is %v alone and %v among %d rows", level, typ, i%rows, i/rows, alone[i], together[i], n)
+				}
+			}
+		}
+		one.Close()
+		three.Close()
+	}
+}
+
+// TestGatedIsTwoProductsAndSwiGLU compares the fused form with its parts.
+func TestGatedIsTwoProductsAndSwiGLU(t *testing.T) {
+	for _, level := range isa.Levels() {
+		c := newMultiplier(2, level)
+		for _, rows := range []int{16, 48} {
+			rng := rand.New(rand.NewPCG(7, uint64(rows)))
+			cols, n := 512, 11
+			gate, err := NewMatrix(gguf.TypeQ4K, rows, cols, randomRows(rng, gguf.TypeQ4K, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			up, err := NewMatrix(gguf.TypeQ6K, rows, cols, randomRows(rng, gguf.TypeQ6K, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, bias := randomFloats(rng, n*cols), randomFloats(rng, rows)
+			g, u, got := make([]float32, n*rows), make([]float32, n*rows), make([]float32, n*rows)
+			c.Products(x, n, Norm{}, Product{Dst: g, W: gate, Bias: bias}, Product{Dst: u, W: up})
+			vector.SwiGLU(level, g, g, u)
+			c.Gated(got, x, n, Norm{}, Product{W: gate, Bias: bias}, Product{W: up})
+			for i := range got {
+				if math.Float32bits(got[i]) != math.Float32bits(g[i]) {
+					t.Fatalf("%v, %d rows: output %d is %v fused, %v in parts", level, rows, i, got[i], g[i])
+				}
+			}
+		}
+		c.Close()
+	}
+}
+
+func TestPackerWantsWholeGroupsInOrder(t *testing.T) {
+	n, err := MatrixBytes(gguf.TypeQ8_0, 20, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPacker(gguf.TypeQ8_0, 20, 32, make([]byte, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Add(make([]byte, 4*q80Bytes)); err == nil {
+		t.Error("4 of 20 rows were taken, a group is 16")
+	}
+	if err := p.Add(make([]byte, 16*q80Bytes)); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Matrix(); err == nil {
+		t.Error("a matrix without its last rows was handed out")
+	}
+	if err := p.Add(make([]byte, 5*q80Bytes)); err == nil {
+		t.Error("21 of 20 rows were taken")
+	}
+	if err := p.Add(make([]byte, 4*q80Bytes)); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Matrix(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestQuantizedRowsAreTheSameAtEveryLevel: codes and sums bit for bit, scales
+// within a rounding or two; also for zeros and for one large value among small.
+func TestQuantizedRowsAreTheSameAtEveryLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	for _, k := range []kind{kindSuper, kindBlock} {
+		x := randomFloats(rng, 5*superBlockValues)
+		clear(x[256:600])
+		x[700] = 1e20
+		want, got := make([]float32, k.words(len(x))), make([]float32, k.words(len(x)))
+		quantizeRow(isa.Portable, k, want, x)
+		per := k.words(superBlockValues)
+		if k == kindBlock {
+			per = k.words(blockValues)
+		}
+		for _, level := range isa.Levels() {
+			quantizeRow(level, k, got, x)
+			for i := range want {
+				same := math.Float32bits(want[i]) == math.Float32bits(got[i])
+				if i%per == per-1 {
+					same = math.Abs(float64(want[i]-got[i])) <= 1e-6*math.Abs(float64(want[i]))
+				}
+				if !same {
+					t.Fatalf("%v kind %d: dword %d is %08x, want %08x", level, k, i, math.Float32bits(got[i]), math.Float32bits(want[i]))
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkProducts multiplies on one worker, by level, type and rows: Gop/s
+// counts two operations for each multiply-add, GB/s the weights read.
+func BenchmarkProducts(b *testing.B) {
+	for _, level := range isa.Levels()[1:] {
+		c := newMultiplier(1, level)
+		defer c.Close()
+		for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ5K, gguf.TypeQ6K, gguf.TypeQ8_0, gguf.TypeQ4_0,
+			gguf.TypeQ2K, gguf.TypeQ3K, gguf.TypeQ4_1, gguf.TypeQ5_1, gguf.TypeIQ4XS, gguf.TypeMXFP4, gguf.TypeF16} {
+			for _, n := range []int{1, 4, 8, 16, 64, 512} {
+				b.Run(fmt.Sprintf("%v/%v/%d", level, typ, n), func(b *testing.B) { benchProduct(b, c, typ, 2048, 2048, n) })
+			}
+		}
+	}
+}
+
+// BenchmarkStreamedProducts multiplies matrices larger than any cache on two
+// workers: what few rows cost where weights come from memory.
+func BenchmarkStreamedProducts(b *testing.B) {
+	c := newMultiplier(2, isa.Auto)
+	defer c.Close()
+	for _, typ := range []gguf.Type{gguf.TypeQ4K, gguf.TypeQ6K, gguf.TypeQ8_0} {
+		for _, n := range []int{1, 2, 4, 8, 16, 32} {
+			b.Run(fmt.Sprintf("%v/%d", typ, n), func(b *testing.B) { benchProduct(b, c, typ, 1<<16, 2048, n) })
+		}
+	}
+}
+
+func benchProduct(b *testing.B, c *multiplier, typ gguf.Type, rows, cols, n int) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	m := arenaMatrix(b, typ, rows, cols, randomRows(rng, typ, rows, cols))
+	x, dst := randomFloats(rng, n*cols), make([]float32, n*rows)
+	for b.Loop() {
+		c.MatMul(dst, m, x, n, nil)
+	}
+	seconds := b.Elapsed().Seconds() / float64(b.N)
+	b.ReportMetric(2*float64(rows*cols*n)/seconds/1e9, "Gop/s")
+	b.ReportMetric(float64(len(m.data))/seconds/1e9, "GB/s")
+}
+
+// TestProductsAllocateNothing: after the first call of a size, whatever the
+// shape.
+func TestProductsAllocateNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, level := range isa.Levels() {
+		c := newMultiplier(2, level)
+		for _, typ := range tiledTypes() {
+			rows, cols, n := 41, 512, 9
+			even, err := NewMatrix(typ, 48, cols, randomRows(rng, typ, 48, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, weight, row := randomFloats(rng, n*cols), randomFloats(rng, cols), make([]float32, cols)
+			dst, other := make([]float32, n*48), make([]float32, n*rows)
+			if allocs := testing.AllocsPerRun(20, func() {
+				c.Products(x, n, Norm{Weight: weight}, Product{Dst: dst, W: m}, Product{Dst: other, W: m, Add: true})
+				c.Gated(dst, x, n, Norm{}, Product{W: even}, Product{W: even})
+				m.DecodeRow(row, 40)
+			}); allocs != 0 {
+				t.Errorf("%v %v: %v allocations", level, typ, allocs)
+			}
+		}
+		c.Close()
+	}
+}
+
+// arenaMatrix lays a matrix out in memory like that of a loaded model.
+func arenaMatrix(b *testing.B, typ gguf.Type, rows, cols int, src []byte) *Matrix {
+	b.Helper()
+	n, err := MatrixBytes(typ, rows, cols)
+	if err != nil {
+		b.Fatal(err)
+	}
+	memory, err := arena.New(int64(n) + 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = memory.Release() })
+	data, err := memory.Alloc(n, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := NewPacker(typ, rows, cols, data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Add(src); err != nil {
+		b.Fatal(err)
+	}
+	m, err := p.Matrix()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
+
+func TestNewMatrixRefusesWhatDoesNotFit(t *testing.T) {
+	for _, c := range []struct {
+		typ        gguf.Type
+		rows, cols int
+		size       int
+		want       error
+	}{
+		{gguf.TypeQ8_0, 2, 33, 0, ErrShape},
+		{gguf.TypeF32, 0, 4, 0, ErrShape},
+		{gguf.TypeF32, 2, 4, 31, ErrShape},
+		{gguf.TypeF32, 1 << 40, 1 << 40, 0, ErrShape},
+		{gguf.Type(99), 1, 1, 1, gguf.ErrUnsupportedType},
+	} {
+		if _, err := NewMatrix(c.typ, c.rows, c.cols, make([]byte, c.size)); !errors.Is(err, c.want) {
+			t.Errorf("%v %dx%d: %v, want %v", c.typ, c.rows, c.cols, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package weight
+
+import (
+	"encoding/binary"
+
+	"weir/engine/gguf"
+)
+
+// tileLanes is how many weight rows lie interleaved in a tile: the lanes of a
+// 512-bit register of 32-bit sums.
+const tileLanes = 16
+
+// kind says how activations are laid out for a product: see panel.go.
+type kind uint8
+
+const (
+	kindSuper kind = iota // int8 with one scale for 256 values
+	kindBlock             // int8 with one scale for 32 values
+	kindFloat
+	kinds
+)
+
+// format describes how the rows of one weight type are interleaved. Of each
+// block of a row's values, tileLanes rows lie together: first the codes, four
+// consecutive columns (a k-quad) of each row in turn, then the scales. The
+// file's bits are kept; six-bit scales take eight.
+type format struct {
+	kind      kind
+	values    int // of one row, in a block
+	rowBytes  int // a row's block in the file
+	tileBytes int // a tile's block
+
+	// pack interleaves tileLanes row blocks, stride bytes apart in src;
+	// unpackBlock is its inverse.
+	pack func(tile, src []byte, stride int)
+}
+
+// formats has every type that a file may hold.
+var formats = map[gguf.Type]*format{
+	gguf.TypeQ2K:   {kindSuper, superBlockValues, q2kBytes, q2kTileBytes, packQ2K},
+	gguf.TypeQ3K:   {kindSuper, superBlockValues, q3kBytes, q3kTileBytes, packQ3K},
+	gguf.TypeQ4K:   {kindSuper, superBlockValues, q4kBytes, q4kTileBytes, packQ4K},
+	gguf.TypeQ5K:   {kindSuper, superBlockValues, q5kBytes, q5kTileBytes, packQ5K},
+	gguf.TypeQ6K:   {kindSuper, superBlockValues, q6kBytes, q6kTileBytes, packQ6K},
+	gguf.TypeIQ4XS: {kindSuper, superBlockValues, iq4xsBytes, iq4xsTileBytes, packIQ4XS},
+	gguf.TypeQ8_0:  {kindBlock, blockValues, q80Bytes, tileLanes * q80Bytes, packQ80},
+	gguf.TypeQ4_0:  {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
+	gguf.TypeQ4_1:  {kindBlock, blockValues, q41Bytes, tileLanes * q41Bytes, packQ41},
+	gguf.TypeQ5_0:  {kindBlock, blockValues, q50Bytes, tileLanes * q50Bytes, packQ50},
+	gguf.TypeQ5_1:  {kindBlock, blockValues, q51Bytes, tileLanes * q51Bytes, packQ51},
+	gguf.TypeIQ4NL: {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
+	gguf.TypeMXFP4: {kindBlock, blockValues, mxfp4Bytes, mxfp4TileBytes, packMXFP4},
+	gguf.TypeF32:   {kindFloat, 1, 4, tileLanes * 4, packF32},
+	gguf.TypeF16:   {kindFloat, 1, 2, tileLanes * 2, packF16},
+	gguf.TypeBF16:  {kindFloat, 1, 2, tileLanes * 2, packF16},
+}
+
+// unpackBlock restores the file's block of one lane from a tile's block. (A
+// switch, since what passes through function values escapes to the heap.)
+func unpackBlock(t gguf.Type, block, tile []byte, lane int) {
+	switch t {
+	case gguf.TypeQ2K:
+		unpackQ2K(block, tile, lane)
+	case gguf.TypeQ3K:
+		unpackQ3K(block, tile, lane)
+	case gguf.TypeQ4K:
+		unpackQ4K(block, tile, lane)
+	case gguf.TypeQ5K:
+		unpackQ5K(block, tile, lane)
+	case gguf.TypeQ6K:
+		unpackQ6K(block, tile, lane)
+	case gguf.TypeIQ4XS:
+		unpackIQ4XS(block, tile, lane)
+	case gguf.TypeQ8_0:
+		unpackQ80(block, tile, lane)
+	case gguf.TypeQ4_0, gguf.TypeIQ4NL:
+		unpackQ40(block, tile, lane)
+	case gguf.TypeQ4_1:
+		unpackQ41(block, tile, lane)
+	case gguf.TypeQ5_0:
+		unpackQ50(block, tile, lane)
+	case gguf.TypeQ5_1:
+		unpackQ51(block, tile, lane)
+	case gguf.TypeMXFP4:
+		unpackMXFP4(block, tile, lane)
+	case gguf.TypeF32:
+		unpackF32(block, tile, lane)
+	default: // F16 and BF16
+		unpackF16(block, tile, lane)
+	}
+}
+
+// expandBlock writes the codes of a tile's block, as [k-quad][lane][4] unsigned
+// bytes, for the portable products.
+func expandBlock(t gguf.Type, codes, tile []byte) {
+	switch t {
+	case gguf.TypeQ2K:
+		expandQ2K(codes, tile)
+	case gguf.TypeQ3K:
+		expandQ3K(codes, tile)
+	case gguf.TypeQ4K:
+		expandQ4K(codes, tile)
+	case gguf.TypeQ5K:
+		expandQ5K(codes, tile)
+	case gguf.TypeQ6K:
+		expandQ6K(codes, tile)
+	case gguf.TypeIQ4XS:
+		expandIQ4XS(codes, tile)
+	case gguf.TypeQ8_0:
+		expandQ80(codes, tile)
+	case gguf.TypeQ4_0, gguf.TypeQ4_1:
+		expandQ40(codes, tile)
+	case gguf.TypeQ5_0, gguf.TypeQ5_1:
+		expandQ50(codes, tile)
+	case gguf.TypeMXFP4:
+		expandMXFP4(codes, tile)
+	default: // IQ4_NL; floats have no codes
+		expandIQ4NL(codes, tile)
+	}
+}
+
+// quad returns four bytes of b at offset i.
+func quad(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
+
+func putQuad(b []byte, i int, v uint32) { binary.LittleEndian.PutUint32(b[i:], v) }
+
+// lanes copies the two bytes at offset from of each of tileLanes row blocks to
+// the 32 bytes of dst.
+func lanes(dst, src []byte, stride, from int) {
+	for r := range tileLanes {
+		copy(dst[2*r:2*r+2], src[r*stride+from:])
+	}
+}
+
+// interleave copies n k-quads, from bytes into each row block, so that the
+// rows' quads are neighbours, flipping the bits of mask.
+func interleave(dst, src []byte, stride, from, n int, mask uint32) {
+	for r := range tileLanes {
+		row := src[r*stride+from:][:4*n]
+		for q := range n {
+			putQuad(dst, 64*q+4*r, quad(row, 4*q)^mask)
+		}
+	}
+}
+
+// collect is interleave's inverse for one lane.
+func collect(dst, tile []byte, lane, n int, mask uint32) {
+	for q := range n {
+		putQuad(dst, 4*q, quad(tile, 64*q+4*lane)^mask)
+	}
+}
+
+const (
+	low4  = 0x0f0f0f0f
+	low2  = 0x03030303
+	low1  = 0x01010101
+	flip8 = 0x80808080
+)
+
+// packQ80: 8 k-quads of codes plus 128, then the scales.
+func packQ80(tile, src []byte, stride int) {
+	interleave(tile, src, stride, 2, 8, flip8)
+	lanes(tile[512:], src, stride, 0)
+}
+
+func unpackQ80(block, tile []byte, lane int) {
+	copy(block[:2], tile[512+2*lane:])
+	collect(block[2:], tile, lane, 8, flip8)
+}
+
+func expandQ80(codes, tile []byte) { copy(codes[:512], tile) }
+
+// packQ40: 4 k-quads of pairs of nibbles, then the scales. The low nibbles are
+// k-quads 0 to 3, the high ones 4 to 7, as in the file.
+func packQ40(tile, src []byte, stride int) {
+	interleave(tile, src, stride, 2, 4, 0)
+	lanes(tile[256:], src, stride, 0)
+}
+
+func unpackQ40(block, tile []byte, lane int) {
+	copy(block[:2], tile[256+2*lane:])
+	collect(block[2:], tile, lane, 4, 0)
+}
+
+func expandQ40(codes, tile []byte) {
+	for i := 0; i < 256; i += 4 {
+		v := quad(tile, i)
+		putQuad(codes, i, v&low4)
+		putQuad(codes, 256+i, v>>4&low4)
+	}
+}
+
+func expandIQ4NL(codes, tile []byte) { expandTable(codes, tile, &nonlinear4, 128) }
+
+// expandTable writes what a tile's nibbles stand for, plus offset.
+func expandTable(codes, tile []byte, values *[16]float32, offset int) {
+	var table [16]byte
+	for c, v := range values {
+		table[c] = byte(int(v) + offset)
+	}
+	expandQ40(codes, tile)
+	for i, c := range codes[:512] {
+		codes[i] = table[c&15]
+	}
+}
+
+// packQ50: as packQ40, with the fifth bits between codes and scales: bit q of a
+// byte belongs to k-quad q. In the file the four bytes behind the scale hold
+// one bit per value, in order.
+func packQ50(tile, src []byte, stride int) {
+	interleave(tile, src, stride, 6, 4, 0)
+	for r := range tileLanes {
+		putQuad(tile, 256+4*r, spread(quad(src, r*stride+2)))
+	}
+	lanes(tile[320:], src, stride, 0)
+}
+
+func unpackQ50(block, tile []byte, lane int) {
+	copy(block[:2], tile[320+2*lane:])
+	putQuad(block, 2, gather(quad(tile, 256+4*lane)))
+	collect(block[6:], tile, lane, 4, 0)
+}
+
+func expandQ50(codes, tile []byte) {
+	expandQ40(codes, tile)
+	for q := range 8 {
+		for r := range tileLanes {
+			i := 64*q + 4*r
+			putQuad(codes, i, quad(codes, i)|(quad(tile, 256+4*r)>>(q&7)&low1)<<4)
+		}
+	}
+}
+
+// spread moves bit 4q+b of v to bit q of byte b; gather moves it back.
+func spread(v uint32) (s uint32) {
+	for q := range 8 {
+		for b := range 4 {
+			s |= v >> (4*q + b) & 1 << (8*b + q)
+		}
+	}
+	return s
+}
+
+func gather(s uint32) (v uint32) {
+	for q := range 8 {
+		for b := range 4 {
+			v |= s >> (8*b + q) & 1 << (4*q + b)
+		}
+	}
+	return v
+}
+
+func packF32(tile, src []byte, stride int) { interleave(tile, src, stride, 0, 1, 0) }
+
+func unpackF32(block, tile []byte, lane int) { collect(block, tile, lane, 1, 0) }
+
+func packF16(tile, src []byte, stride int) { lanes(tile, src, stride, 0) }
+
+func unpackF16(block, tile []byte, lane int) { copy(block[:2], tile[2*lane:]) }
