@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"slices"
+
 	"weir/api"
 )
 
@@ -101,7 +103,7 @@ func (p *prompt) truncate(keep int, m *Model) {
 	if keep == 0 || len(p.ids) <= keep {
 		return
 	}
-	p.ids = p.ids[len(p.ids)-keep:]
+	p.ids = slices.Clone(p.ids[len(p.ids)-keep:]) // the rest is let go of
 	p.text = m.Tokenizer.Decode(p.ids, false)
 }
 

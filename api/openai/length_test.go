@@ -152,6 +152,9 @@ func TestPromptsAreTruncatedAtTheirBeginning(t *testing.T) {
 		if len(q.Prompt) != tc.tokens {
 			t.Errorf("%s: %d tokens stay, want %d", tail(tc.body), len(q.Prompt), tc.tokens)
 		}
+		if cap(q.Prompt) > 2*tc.tokens && len(q.Prompt) < strings.Count(tc.body, "x") {
+			t.Errorf("%s: what was cut away is kept, %d tokens", tail(tc.body), cap(q.Prompt))
+		}
 		if tc.last != "" && b.tok.Decode(q.Prompt, false) != tc.last {
 			t.Errorf("%s: %q stays, want %q", tail(tc.body), b.tok.Decode(q.Prompt, false), tc.last)
 		}
