@@ -334,3 +334,111 @@ func TestTakenPortSaysTheWayOut(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+func TestSecondListenerSaysDraining(t *testing.T) {
+	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = patience })
+	if status, body := s.get(s.metrics + "/ready"); status != http.StatusOK {
+		t.Errorf("before: %d %s", status, body)
+	}
+	r := s.post("/v1/chat/completions", longAnswer+"600}")
+	body := bufio.NewReader(r.Body)
+	if _, err := body.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.end() }()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		status, text := s.get(s.metrics + "/ready")
+		if status == http.StatusServiceUnavailable && strings.Contains(text, "draining") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("while draining: %d %s", status, text)
+		}
+	}
+	if rest, err := io.ReadAll(body); err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
+		t.Errorf("the stream was cut: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestForeignNamesAndPagesAreRefused(t *testing.T) {
+	s := start(t, func(c *configs.Config) { c.HTTP.Access.Hosts = []string{"weir.example"} })
+	for _, url := range []string{s.api + "/v1/models", s.metrics + "/metrics", s.metrics + "/debug/pprof/heap"} {
+		for host, want := range map[string]int{"": 200, "localhost": 200, "weir.example": 200, "evil.example": 403} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != want {
+				t.Errorf("%s as %q: %d, want %d", url, host, res.StatusCode, want)
+			}
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.api+"/v1/chat/completions", strings.NewReader(hello+"}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Origin", "https://evil.example")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); res.StatusCode != 403 || !strings.Contains(string(text), "--allowed-origins") {
+		t.Errorf("a foreign page: %d %s", res.StatusCode, text)
+	}
+}
+
+// The key is given as a flag, where a profile's cmdline would show it.
+func TestKeyIsNeverShown(t *testing.T) {
+	const key = "a-long-secret-key"
+	p := startProcess(t, 512, "--api-key", key, "--log-level", "debug", "--api-metrics")
+	paths := []string{"/", "/metrics", "/health", "/ready", "/version", "/debug/engine", "/debug/vars", "/debug/pprof/", "/debug/pprof/cmdline"}
+	for _, profile := range []string{"allocs", "heap", "goroutine", "threadcreate", "block", "mutex"} {
+		paths = append(paths, "/debug/pprof/"+profile+"?debug=1", "/debug/pprof/"+profile+"?debug=2")
+	}
+	for _, path := range paths {
+		if _, text := p.get(p.metrics + path); strings.Contains(text, key) {
+			t.Errorf("%s shows the key", path)
+		}
+	}
+	for _, path := range []string{"/v1/models", "/metrics", "/debug/pprof/cmdline", "/?key=" + key} {
+		if _, text := p.get(p.api + path); strings.Contains(text, key) {
+			t.Errorf("the API's %s shows the key", path)
+		}
+	}
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	log := p.out.String() + p.errs.String()
+	if strings.Contains(log, key) {
+		t.Error("the log shows the key")
+	}
+	for _, want := range []string{`"request refused"`, `"code":"invalid_api_key"`, `"requests refused","by_code":{"invalid_api_key":4}`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
+		}
+	}
+}
+
+func TestDescriptorsAreSharedOut(t *testing.T) {
+	for _, tc := range []struct{ limit, asked, connections, admin int }{
+		{1 << 20, 16384, 16384, 32}, {4096, 16384, 3840, 32}, {1024, 16384, 768, 32}, {1024, 100, 100, 32},
+		{256, 16384, 192, 8}, {96, 16384, 64, 4}, {40, 16384, 8, 4}, {20, 16384, 1, 4},
+	} {
+		f := files{asked: tc.asked}.within(tc.limit)
+		if f.connections != tc.connections || f.admin != tc.admin {
+			t.Errorf("%d files, %d asked: %d connections, %d for the second listener", tc.limit, tc.asked, f.connections, f.admin)
+		}
+	}
+}
