@@ -24,6 +24,7 @@ const (
 	// sending: in all, and without a byte.
 	lingerTime  = 10 * time.Second
 	lingerPause = time.Second
+	dropBytes   = 32 << 10 // read at once meanwhile
 )
 
 // longAgo is a read deadline that ends a running Read at once.
@@ -300,7 +301,7 @@ func (c *conn) drop() {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	buf := make([]byte, readAheadBytes)
+	buf := make([]byte, dropBytes)
 	end := time.Now().Add(c.lingerTime)
 	for left := c.lingerBytes; left > 0; {
 		next := time.Now().Add(lingerPause)

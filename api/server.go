@@ -2,9 +2,12 @@
 // a shutdown. What is served on it is a Handler; api/openai is the first.
 //
 // fasthttp tells a handler nothing about a client that hangs up, ends no
-// stream at shutdown and lets one panic take the process down. This package
-// closes these three gaps: connections are wrapped (Watch), a Handler drains
-// its own requests, and every call into it is recovered.
+// stream at shutdown, lets one panic take the process down, sets memory aside
+// for bodies that are only promised, and ends when it cannot accept. This
+// package closes these gaps: connections are wrapped (Watch), a Handler drains
+// its own requests, every call into it is recovered, the head of a request
+// decides before its body is read (Handler.Takes), bodies share one budget,
+// and the listener outlasts shortages and bounds connections.
 package api
 
 import (
@@ -122,6 +125,7 @@ type Server struct {
 // New returns a server that does not listen yet.
 func New(c Config, h Handler) *Server {
 	s := &Server{config: c, handler: h, bodies: &budget{total: c.BodyMemoryBytes}}
+	fasthttp.SetBodySizePoolLimit(pooledBodyBytes, pooledBodyBytes)
 	s.http = &fasthttp.Server{
 		Handler:                      s.handle,
 		HeaderReceived:               s.headerReceived,
@@ -143,6 +147,10 @@ func New(c Config, h Handler) *Server {
 	}
 	return s
 }
+
+// pooledBodyBytes is the largest buffer of a body that a resting connection
+// keeps for its next answer.
+const pooledBodyBytes = 64 << 10
 
 // silent drops fasthttp's own log: broken peers are no news, and its lines
 // may carry request data.

@@ -364,17 +364,29 @@ var smuggling = []struct{ name, request string }{
 	{"chunk too long for its size", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n"},
 	{"extension with bare line end", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0;\nx\r\n\r\n"},
 	{"folded header", "POST / HTTP/1.1\r\nHost: x\r\nX: a\r\n Content-Length: 44\r\nContent-Length:\r\n 0\r\n\r\n"},
+	{"coding folded", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n"},
+	{"coding with space before colon", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\nContent-Length: 44\r\n\r\n0\r\n\r\n"},
+	{"length in a trailer", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 44\r\n\r\n"},
+	{"chunk size too large", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff0\r\n\r\n"},
+	{"chunk size empty", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\r\n0\r\n\r\n"},
+	{"chunk without its end", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na0\r\n\r\n"},
+	{"length too short for a refused body", "POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"},
+	{"refused chunks", "POST /refused HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+	{"refused with expectation", "POST /refused HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"},
+	{"too large", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8388609\r\n\r\n"},
 	{"null in header", "POST / HTTP/1.1\r\nHost: x\r\nX: a\x00b\r\nContent-Length: 0\r\n\r\n"},
 }
 
 func TestSmugglingCorpus(t *testing.T) {
 	var mu sync.Mutex
 	served := map[string]int{}
-	addr, _ := serve(t, DefaultConfig(), &handlerFunc{handle: func(ctx *fasthttp.RequestCtx) {
+	h := &handlerFunc{handle: func(ctx *fasthttp.RequestCtx) {
 		mu.Lock()
 		served[string(ctx.Path())]++
 		mu.Unlock()
-	}})
+	}}
+	h.takes = func(head *fasthttp.RequestHeader) bool { return string(head.RequestURI()) != "/refused" }
+	addr, _ := serve(t, DefaultConfig(), h)
 	for i, tc := range smuggling {
 		t.Run(tc.name, func(t *testing.T) {
 			c := dial(t, addr)
