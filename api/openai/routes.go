@@ -71,7 +71,7 @@ func (s *Server) readHead(h *fasthttp.RequestHeader) head {
 	tenant, known := s.keys.tenant(h.Peek("Authorization"))
 	hd := head{route: rt, rest: rest}
 	switch method := methodName(h); {
-	case !known && !(found && rt.open):
+	case !known && (!found || !rt.open):
 		hd.fault = invalidKey()
 	case !found:
 		hd.fault = s.noRoute(path)
