@@ -67,7 +67,7 @@ func (x *exec) item(v, key Value) (Value, error) {
 	if v.isUndefined() {
 		return Value{}, errors.New(v.undefinedMessage())
 	}
-	if err := x.touch(key); err != nil {
+	if err := x.key(key); err != nil {
 		return Value{}, err
 	}
 	if item, ok := x.stored(v, key); ok {
@@ -132,7 +132,9 @@ func (x *exec) character(v Value, i int64) (Value, bool) {
 		_, n := utf8.DecodeLastRuneInString(v.str)
 		return v.slice(len(v.str)-n, len(v.str)), true
 	}
-	x.steps -= len(v.str) / 64
+	if x.scan(2*len(v.str)) != nil { // the next step says so
+		return Value{}, false
+	}
 	if i = wrap(i, runeCount(v.str)); i < 0 {
 		return Value{}, false
 	}
@@ -257,6 +259,9 @@ func (x *exec) cutText(v, from, to, step Value) (Value, error) {
 // pick takes single characters out of a string of n.
 func (x *exec) pick(v Value, n int, b bounds) (Value, error) {
 	if err := x.alloc(8 * n); err != nil {
+		return Value{}, err
+	}
+	if err := x.characters(b.count); err != nil {
 		return Value{}, err
 	}
 	offsets := make([]int, 0, n+1)

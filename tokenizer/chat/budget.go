@@ -1,12 +1,16 @@
 package chat
 
-import "fmt"
+import (
+	"fmt"
+	"math/big"
+)
 
 // budget is what one render may still spend. It is checked wherever a
 // template, not the program text, decides how much work there is.
 type budget struct {
 	o      Options
 	steps  int // left
+	bytes  int // looked at since the last whole step for them
 	memory int // bytes left of all strings and lists made
 	depth  int // nesting now
 }
@@ -28,15 +32,78 @@ func (b *budget) step(n int) error {
 	return nil
 }
 
-// scan pays for looking at n bytes.
-func (b *budget) scan(n int) error { return b.step(n / 64) }
+// bytesPerStep are searched, compared or copied in less time than a step of
+// plain evaluation takes.
+const bytesPerStep = 64
 
-// touch pays for a filter, test or method that looks at a whole string.
+// scan pays for looking at n bytes, at the speed of memory. What is left of a
+// step counts the next time.
+func (b *budget) scan(n int) error {
+	b.bytes += n
+	n, b.bytes = b.bytes/bytesPerStep, b.bytes%bytesPerStep
+	return b.step(n)
+}
+
+// characters pays for deciding something about each character of n bytes.
+func (b *budget) characters(n int) error { return b.scan(8 * n) }
+
+// touch pays for a filter, test or method that looks at a whole string, or
+// calculates with a long integer.
 func (b *budget) touch(v Value) error {
-	if v.kind != kindString {
+	switch v.kind {
+	case kindString:
+		return b.scan(len(v.str))
+	case kindInt:
+		return b.digits(v)
+	}
+	return nil
+}
+
+// digits pays for work on an integer that grows as multiplication does: so do
+// division and the conversion to and from text.
+func (b *budget) digits(v Value) error {
+	n, ok := v.ref.(*big.Int)
+	if !ok {
 		return nil
 	}
-	return b.scan(len(v.str))
+	words := n.BitLen() / 64
+	return b.step(1 + words/2 + words*words/64)
+}
+
+// key pays for finding the hash of a key. Small dicts find that of each of
+// their own keys anew, unless all are text.
+func (b *budget) key(v Value) error {
+	if v.kind == kindInt && v.ref != nil {
+		for range maxSearched + 1 {
+			if err := b.digits(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if v.kind != kindTuple {
+		return b.touch(v)
+	}
+	for _, item := range v.items()[:min(len(v.items()), maxKeyItems)] {
+		if item.kind == kindString { // tuples quote it
+			if err := b.text(0, 2*len(item.str)); err != nil {
+				return err
+			}
+			if err := b.characters((maxSearched + 1) * len(item.str)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := b.enter(); err != nil {
+			return err
+		}
+		err := b.key(item)
+		b.leave()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // text pays for n bytes appended to a string that has size bytes.

@@ -91,6 +91,9 @@ func (x *exec) equalDicts(a, b *dict) (bool, error) {
 		return false, nil
 	}
 	for _, e := range a.entries {
+		if err := x.key(e.key); err != nil {
+			return false, err
+		}
 		other, ok, err := b.lookup(e.key)
 		if err != nil || !ok {
 			return false, err
@@ -163,8 +166,14 @@ func (x *exec) contains(container, v Value) (bool, error) {
 		if !v.isString() {
 			return false, errors.New("'in <string>' requires string as left operand, not " + v.typeName())
 		}
-		return strings.Contains(container.str, v.str), x.scan(len(container.str))
+		if err := x.scan(2 * len(container.str)); err != nil {
+			return false, err
+		}
+		return strings.Contains(container.str, v.str), nil
 	case kindDict:
+		if err := x.key(v); err != nil {
+			return false, err
+		}
 		_, found, err := container.dict().lookup(v)
 		return found, err
 	}

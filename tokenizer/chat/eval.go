@@ -39,6 +39,9 @@ func (e *dictExpr) eval(x *exec) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
+		if err := x.key(key); err != nil {
+			return Value{}, err
+		}
 		if err := d.put(key, value); err != nil {
 			return Value{}, err
 		}
@@ -187,6 +190,9 @@ func (e *concatExpr) eval(x *exec) (Value, error) {
 func (e *signExpr) eval(x *exec) (Value, error) {
 	v, err := x.eval(e.operand)
 	if err != nil {
+		return Value{}, err
+	}
+	if err := x.touch(v); err != nil {
 		return Value{}, err
 	}
 	return sign(v, e.minus)

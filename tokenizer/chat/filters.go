@@ -101,6 +101,9 @@ func filterAttr(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
+	if err := x.scan(4 * len(name.str)); err != nil { // it may go into a message
+		return Value{}, err
+	}
 	own, ok, err := x.own(v, name.str)
 	if err != nil || ok {
 		return own, err
@@ -116,7 +119,7 @@ func filterTrim(x *exec, v Value, a args) (Value, error) {
 	if v, err = x.softStr(v); err != nil {
 		return Value{}, err
 	}
-	return trimSet(v, p[0], true, true)
+	return x.trimSet(v, p[0], true, true)
 }
 
 func filterReplace(x *exec, v Value, a args) (Value, error) {
@@ -167,6 +170,10 @@ var htmlEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'
 
 // escape appends text with HTML's special characters replaced.
 func (w *builder) escape(v Value) {
+	if err := w.b.characters(len(v.str)); err != nil {
+		w.fail(err)
+		return
+	}
 	for run, client := range v.runs() {
 		w.write(htmlEscaper.Replace(run), client)
 	}
@@ -202,6 +209,10 @@ func filterIndent(x *exec, v Value, a args) (Value, error) {
 // indent writes the lines of v, all but the first with an indention; blank
 // ones only if asked to.
 func (w *builder) indent(v, indention Value, blank bool) {
+	if err := w.b.characters(2 * len(v.str)); err != nil { // the end of each line is looked for twice
+		w.fail(err)
+		return
+	}
 	for from := 0; ; {
 		end, next := lineEnd(v.str, from)
 		w.writeText(v.slice(from, end))
@@ -264,6 +275,9 @@ func filterTruncate(x *exec, v Value, a args) (Value, error) {
 }
 
 func wordCount(x *exec, v Value) (Value, error) {
+	if err := x.characters(len(v.str)); err != nil {
+		return Value{}, err
+	}
 	n, inside := 0, false
 	for _, r := range v.str {
 		word := isNamePart(r) && !unicode.IsMark(r) || unicode.IsNumber(r)
@@ -326,6 +340,10 @@ func (x *exec) urlQuery(w *builder, v Value, next iteration) (Value, error) {
 }
 
 func (w *builder) urlQuote(v Value, safe, space string) {
+	if err := w.b.characters(3 * len(v.str)); err != nil {
+		w.fail(err)
+		return
+	}
 	for i := range len(v.str) {
 		c := v.str[i]
 		client := v.clientAt(i)

@@ -93,6 +93,9 @@ func (f *formatter) byte() byte {
 }
 
 func (f *formatter) convert() error {
+	if err := f.x.step(2); err != nil {
+		return err
+	}
 	c := conversion{precision: -1}
 	if f.byte() == '(' {
 		end := strings.IndexByte(f.format.str[f.pos:], ')')
@@ -102,10 +105,11 @@ func (f *formatter) convert() error {
 		c.key, c.hasKey = f.format.str[f.pos+1:f.pos+end], true
 		f.pos += end + 1
 	}
+	from := f.pos
 	for f.byte() != 0 && strings.IndexByte("-+ #0", f.byte()) >= 0 {
-		c.flags += string(f.byte())
 		f.pos++
 	}
+	c.flags = f.format.str[from:f.pos]
 	var err error
 	if c.width, err = f.number(); err != nil {
 		return err
@@ -171,6 +175,9 @@ func (f *formatter) write(c conversion, client bool) error {
 		return errors.New("incomplete format")
 	}
 	v, err := f.next(c)
+	if err == nil {
+		err = f.x.touch(v)
+	}
 	if err != nil {
 		return err
 	}

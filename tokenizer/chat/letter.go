@@ -19,6 +19,9 @@ const (
 // recase changes the case of every character; pick is asked with the character
 // before (-1 at the beginning) which case the next one gets.
 func (x *exec) recase(v Value, pick func(prev rune) letterCase) (Value, error) {
+	if err := x.characters(2 * len(v.str)); err != nil {
+		return Value{}, err
+	}
 	w := newBuilder(x.budget)
 	w.safe = v.safe
 	offset, prev := 0, rune(-1)
@@ -81,7 +84,7 @@ func isCased(r rune) bool { return unicode.IsUpper(r) || unicode.IsLower(r) || u
 
 func toLower(x *exec, v Value) (Value, error) {
 	if isASCII(v.str) && strings.IndexFunc(v.str, unicode.IsUpper) < 0 {
-		return v, x.scan(len(v.str))
+		return v, x.characters(len(v.str))
 	}
 	return x.recase(v, func(rune) letterCase { return lowerCase })
 }

@@ -129,6 +129,9 @@ func (x *exec) toDict(v Value) (*dict, error) {
 		if len(pair) != 2 {
 			return nil, fmt.Errorf("dictionary update sequence element has length %d; 2 is required", len(pair))
 		}
+		if err := x.key(pair[0]); err != nil {
+			return nil, err
+		}
 		if err := d.put(pair[0], pair[1]); err != nil {
 			return nil, err
 		}
@@ -187,6 +190,9 @@ func strftimeNow(x *exec, a args) (Value, error) {
 	}
 	format, err := p[0].text("format")
 	if err != nil {
+		return Value{}, err
+	}
+	if err := x.characters(4 * len(format.str)); err != nil {
 		return Value{}, err
 	}
 	w := newBuilder(x.budget)

@@ -70,6 +70,28 @@ func TestBombsAreLimited(t *testing.T) {
 	}
 }
 
+// TestSplittingPaysFirst: the parts of a text are paid for as they are found,
+// not when all of them have been noted.
+func TestSplittingPaysFirst(t *testing.T) {
+	for _, split := range []string{"s.split()", "s.rsplit()", "s.split(' ')", "s.rsplit(' ')", "s.splitlines()"} {
+		template, err := Parse(`{% set s = "a \n" * 8000000 %}{{ `+split+` | length }}`, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = template.Render(Input{Messages: Messages(Message{"user", "hi"})})
+		runtime.ReadMemStats(&after)
+		var e *Error
+		if !errors.As(err, &e) || e.Reason != Limit {
+			t.Errorf("%s: got error %v, want a limit", split, err)
+		}
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 450<<20 {
+			t.Errorf("%s: allocated %d MiB", split, grown>>20)
+		}
+	}
+}
+
 func TestDeepTemplatesAreRefused(t *testing.T) {
 	for name, src := range map[string]string{
 		"parentheses": "{{ " + strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000) + " }}",

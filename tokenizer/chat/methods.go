@@ -65,9 +65,12 @@ func dictMethods() map[string]filter {
 	return methods
 }
 
-func dictGet(_ *exec, v Value, a args) (Value, error) {
+func dictGet(x *exec, v Value, a args) (Value, error) {
 	p, err := a.bind("get", 1, "key", "default")
 	if err != nil {
+		return Value{}, err
+	}
+	if err := x.key(p[0]); err != nil {
 		return Value{}, err
 	}
 	item, ok, err := v.dict().lookup(p[0])
@@ -131,7 +134,7 @@ func textStrip(name string, left, right bool) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		return trimSet(v, p[0], left, right)
+		return x.trimSet(v, p[0], left, right)
 	}
 }
 
@@ -188,6 +191,12 @@ func textAffix(name string, has func(s, affix string) bool) filter {
 		for _, affix := range affixes {
 			if !affix.isString() {
 				return Value{}, fmt.Errorf("%s first arg must be str or a tuple of str, not %s", name, affix.typeName())
+			}
+			if err := x.touch(affix); err != nil {
+				return Value{}, err
+			}
+			if err := x.step(1); err != nil {
+				return Value{}, err
 			}
 			if has(s.str, affix.str) {
 				return boolean(true), nil
@@ -400,6 +409,9 @@ func textZeroFill(x *exec, v Value, a args) (Value, error) {
 // textAll makes a method that holds when all characters, and at least one, do.
 func textAll(f func(rune) bool) filter {
 	return plain("is...", func(x *exec, v Value) (Value, error) {
+		if err := x.characters(len(v.str)); err != nil {
+			return Value{}, err
+		}
 		all := strings.IndexFunc(v.str, func(r rune) bool { return !f(r) }) < 0
 		return boolean(all && v.str != ""), nil
 	})
@@ -422,21 +434,24 @@ func isDigitRune(r rune) bool {
 
 func textIsCase(want func(rune) bool) filter {
 	return plain("is...", func(x *exec, v Value) (Value, error) {
-		return boolean(allCased(v.str, want)), nil
+		return boolean(allCased(v.str, want)), x.characters(len(v.str))
 	})
 }
 
-func textIsIdentifier(_ *exec, v Value) (Value, error) {
+func textIsIdentifier(x *exec, v Value) (Value, error) {
 	first, _ := utf8.DecodeRuneInString(v.str)
 	ok := first == '_' || unicode.IsLetter(first)
-	return boolean(ok && strings.IndexFunc(v.str, func(r rune) bool { return !isNamePart(r) }) < 0), nil
+	return boolean(ok && strings.IndexFunc(v.str, func(r rune) bool { return !isNamePart(r) }) < 0), x.characters(len(v.str))
 }
 
-func textIsPrintable(_ *exec, v Value) (Value, error) {
-	return boolean(strings.IndexFunc(v.str, func(r rune) bool { return !unicode.IsPrint(r) }) < 0), nil
+func textIsPrintable(x *exec, v Value) (Value, error) {
+	return boolean(strings.IndexFunc(v.str, func(r rune) bool { return !unicode.IsPrint(r) }) < 0), x.characters(len(v.str))
 }
 
-func textIsTitle(_ *exec, v Value) (Value, error) {
+func textIsTitle(x *exec, v Value) (Value, error) {
+	if err := x.characters(2 * len(v.str)); err != nil {
+		return Value{}, err
+	}
 	found, prev := false, false
 	for _, r := range v.str {
 		upper := unicode.IsUpper(r) || unicode.IsTitle(r)

@@ -44,6 +44,9 @@ func filterInt(x *exec, v Value, a args) (Value, error) {
 			return n.from(v), nil
 		}
 	case v.isString():
+		if err := x.number(v.str); err != nil {
+			return Value{}, err
+		}
 		if n, ok := parseInteger(v.str, base); ok {
 			return n.from(v), nil
 		}
@@ -88,6 +91,15 @@ func parseInteger(s string, base int) (Value, bool) {
 	return bigInteger(n), true
 }
 
+// number pays for reading s as a number.
+func (b *budget) number(s string) error {
+	n := min(len(s), maxDigits)
+	if err := b.step(n * n / (1 << 14)); err != nil {
+		return err
+	}
+	return b.characters(2 * len(s))
+}
+
 // withoutUnderscores drops single underscores between digits.
 func withoutUnderscores(s string) (string, bool) {
 	if s == "" || s[0] == '_' || s[0] == '+' || s[0] == '-' || s[len(s)-1] == '_' || strings.Contains(s, "__") {
@@ -112,7 +124,7 @@ func parseFloat(s string) (float64, bool) {
 	return f, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-func filterFloat(_ *exec, v Value, a args) (Value, error) {
+func filterFloat(x *exec, v Value, a args) (Value, error) {
 	p, err := a.bind("float", 0, "default")
 	if err != nil {
 		return Value{}, err
@@ -123,6 +135,9 @@ func filterFloat(_ *exec, v Value, a args) (Value, error) {
 	case v.isNumber():
 		return float(v.float64()).from(v), nil
 	case v.isString():
+		if err := x.number(v.str); err != nil {
+			return Value{}, err
+		}
 		if f, ok := parseFloat(v.str); ok {
 			return float(f).from(v), nil
 		}

@@ -16,6 +16,9 @@ func (x *exec) binary(op string, a, b Value) (Value, error) {
 		}
 	}
 	if a.isNumber() && b.isNumber() {
+		if err := x.arithmetic(op, a, b); err != nil {
+			return Value{}, err
+		}
 		v, err := number(op, a, b)
 		return v.from(a, b), err
 	}
@@ -30,6 +33,24 @@ func (x *exec) binary(op string, a, b Value) (Value, error) {
 		}
 	}
 	return Value{}, unsupportedOperand(op, a, b)
+}
+
+// arithmetic pays for an operation on long integers.
+func (b *budget) arithmetic(op string, v, w Value) error {
+	if v.ref == nil && w.ref == nil && op != "**" {
+		return nil
+	}
+	if op == "**" && v.isIntegral() && w.isIntegral() {
+		words := maxBits / 64
+		if n, ok := w.small(); ok && n >= 0 && n < maxBits {
+			words = min(words, v.big().BitLen()*int(n)/64)
+		}
+		return b.step(words + words*words/32)
+	}
+	if err := b.digits(v); err != nil {
+		return err
+	}
+	return b.digits(w)
 }
 
 func unsupportedOperand(op string, a, b Value) error {

@@ -63,7 +63,7 @@ func (w *builder) repr(v Value) {
 	case kindBool:
 		w.write(boolName(v), v.client)
 	case kindInt:
-		w.write(formatInteger(v), v.client)
+		w.integer(v)
 	case kindFloat:
 		w.write(formatFloat(v.float64()), v.client)
 	case kindString:
@@ -84,6 +84,14 @@ func boolName(v Value) string {
 		return "True"
 	}
 	return "False"
+}
+
+func (w *builder) integer(v Value) {
+	if err := w.b.digits(v); err != nil {
+		w.fail(err)
+		return
+	}
+	w.write(formatInteger(v), v.client)
 }
 
 func formatInteger(v Value) string {
@@ -203,6 +211,10 @@ func (w *builder) reprText(v Value) {
 }
 
 func (w *builder) reprRun(s string, quote byte, client bool) {
+	if err := w.b.characters(2 * len(s)); err != nil {
+		w.fail(err)
+		return
+	}
 	start := 0
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])

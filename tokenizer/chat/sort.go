@@ -133,6 +133,9 @@ func filterUnique(x *exec, v Value, a args) (Value, error) {
 		if err != nil {
 			return Value{}, false, err
 		}
+		if err := x.key(k); err != nil {
+			return Value{}, false, err
+		}
 		h, err := k.hash()
 		if err != nil || seen[h] {
 			return Value{}, false, err

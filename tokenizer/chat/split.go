@@ -2,17 +2,25 @@ package chat
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // trimSet cuts characters of a set off the ends; the absent or None set is
 // white space.
-func trimSet(v, set Value, left, right bool) (Value, error) {
+func (x *exec) trimSet(v, set Value, left, right bool) (Value, error) {
 	inSet := isSpace
 	switch {
 	case set.isString():
-		inSet = func(r rune) bool { return strings.ContainsRune(set.str, r) }
+		if err := x.characters(4 * len(set.str)); err != nil {
+			return Value{}, err
+		}
+		members := make(map[rune]bool, min(len(set.str), 64))
+		for _, r := range set.str {
+			members[r] = true
+		}
+		inSet = func(r rune) bool { return members[r] }
 	case isGiven(set):
 		return Value{}, errors.New("strip arg must be None or str, not " + set.typeName())
 	}
@@ -23,108 +31,121 @@ func trimSet(v, set Value, left, right bool) (Value, error) {
 	if left {
 		from = to - len(strings.TrimLeftFunc(v.str[:to], inSet))
 	}
-	return v.slice(from, to), nil
+	return v.slice(from, to), x.characters(2 * (len(v.str) - (to - from)))
+}
+
+// pieces are the parts of a string that is being split, as offsets: begin and
+// end of each, or the other way around where they are found from the right.
+// Each is paid for as it is found.
+type pieces struct {
+	b   *budget
+	at  []int
+	err error
+}
+
+// pieceBytes is what a part takes: its value, its offsets and their growth.
+const pieceBytes = valueBytes + 4*8
+
+func (p *pieces) add(from, to int) {
+	if p.err == nil {
+		p.err = p.b.alloc(pieceBytes)
+	}
+	if p.err == nil {
+		p.at = append(p.at, from, to)
+	}
 }
 
 // splitText is str.split and, from the right, str.rsplit.
 func (x *exec) splitText(v, separator Value, limit int, right bool) (Value, error) {
-	var cuts []int // begin and end of each part
+	p := &pieces{b: x.budget}
 	switch {
 	case !isGiven(separator):
-		cuts = splitSpace(v.str, limit, right)
+		if err := x.characters(len(v.str)); err != nil {
+			return Value{}, err
+		}
+		p.splitSpace(v.str, limit, right)
 	case !separator.isString():
 		return Value{}, errors.New("must be str or None, not " + separator.typeName())
 	case separator.str == "":
 		return Value{}, errors.New("empty separator")
 	case right:
-		cuts = splitRight(v.str, separator.str, limit)
+		p.splitRight(v.str, separator.str, limit)
 	default:
-		cuts = splitLeft(v.str, separator.str, limit)
+		p.splitLeft(v.str, separator.str, limit)
 	}
-	return x.parts(v, cuts)
+	return p.of(v)
 }
 
-// parts cuts v at pairs of offsets.
-func (x *exec) parts(v Value, cuts []int) (Value, error) {
-	if err := x.scan(len(v.str)); err != nil {
+// of cuts v into the parts.
+func (p *pieces) of(v Value) (Value, error) {
+	if p.err != nil {
+		return Value{}, p.err
+	}
+	if err := p.b.scan(len(v.str)); err != nil {
 		return Value{}, err
 	}
-	if err := x.list(len(cuts) / 2); err != nil {
-		return Value{}, err
-	}
-	out := make([]Value, len(cuts)/2)
+	out := make([]Value, len(p.at)/2)
 	for i := range out {
-		out[i] = v.slice(cuts[2*i], cuts[2*i+1])
+		out[i] = v.slice(p.at[2*i], p.at[2*i+1])
 	}
 	return listOf(out), nil
 }
 
-func splitLeft(s, separator string, limit int) []int {
-	var cuts []int
+func (p *pieces) splitLeft(s, separator string, limit int) {
 	from := 0
-	for limit != 0 {
+	for ; limit != 0 && p.err == nil; limit-- {
 		i := strings.Index(s[from:], separator)
 		if i < 0 {
 			break
 		}
-		cuts = append(cuts, from, from+i)
+		p.add(from, from+i)
 		from += i + len(separator)
-		limit--
 	}
-	return append(cuts, from, len(s))
+	p.add(from, len(s))
 }
 
-func splitRight(s, separator string, limit int) []int {
-	var cuts []int
+func (p *pieces) splitRight(s, separator string, limit int) {
 	to := len(s)
-	for limit != 0 {
+	for ; limit != 0 && p.err == nil; limit-- {
 		i := strings.LastIndex(s[:to], separator)
 		if i < 0 {
 			break
 		}
-		cuts = append(cuts, to, i+len(separator))
+		p.add(to, i+len(separator))
 		to = i
-		limit--
 	}
-	return reversed(append(cuts, to, 0))
+	p.add(to, 0)
+	p.reverse()
 }
 
-// reversed turns cuts that were found from the right around.
-func reversed(cuts []int) []int {
-	for i, j := 0, len(cuts)-1; i < j; i, j = i+1, j-1 {
-		cuts[i], cuts[j] = cuts[j], cuts[i]
-	}
-	return cuts
-}
+// reverse turns parts that were found from the right around.
+func (p *pieces) reverse() { slices.Reverse(p.at) }
 
-func splitSpace(s string, limit int, right bool) []int {
+func (p *pieces) splitSpace(s string, limit int, right bool) {
 	if right {
-		return splitSpaceRight(s, limit)
+		p.splitSpaceRight(s, limit)
+		return
 	}
-	var cuts []int
-	for from := 0; ; limit-- {
+	for from := 0; p.err == nil; limit-- {
 		from = len(s) - len(strings.TrimLeftFunc(s[from:], isSpace))
 		if from == len(s) {
-			return cuts
-		}
-		if limit == 0 {
-			return append(cuts, from, len(s))
+			return
 		}
 		n := strings.IndexFunc(s[from:], isSpace)
-		if n < 0 {
-			return append(cuts, from, len(s))
+		if limit == 0 || n < 0 {
+			p.add(from, len(s))
+			return
 		}
-		cuts = append(cuts, from, from+n)
+		p.add(from, from+n)
 		from += n
 	}
 }
 
-func splitSpaceRight(s string, limit int) []int {
-	var cuts []int
-	for to := len(s); ; limit-- {
+func (p *pieces) splitSpaceRight(s string, limit int) {
+	for to := len(s); p.err == nil; limit-- {
 		to = len(strings.TrimRightFunc(s[:to], isSpace))
 		if to == 0 {
-			return reversed(cuts)
+			break
 		}
 		from := 0
 		if limit != 0 {
@@ -133,23 +154,27 @@ func splitSpaceRight(s string, limit int) []int {
 				from = i + n
 			}
 		}
-		cuts = append(cuts, to, from)
+		p.add(to, from)
 		to = from
 	}
+	p.reverse()
 }
 
 // splitLines is str.splitlines.
 func (x *exec) splitLines(v Value, keepEnds bool) (Value, error) {
-	var cuts []int
-	for from := 0; from < len(v.str); {
+	if err := x.characters(len(v.str)); err != nil {
+		return Value{}, err
+	}
+	p := &pieces{b: x.budget}
+	for from := 0; from < len(v.str) && p.err == nil; {
 		end, next := lineEnd(v.str, from)
 		if keepEnds {
 			end = next
 		}
-		cuts = append(cuts, from, end)
+		p.add(from, end)
 		from = next
 	}
-	return x.parts(v, cuts)
+	return p.of(v)
 }
 
 // lineEnd gives where the line that begins at from ends, and the next begins.
@@ -190,7 +215,7 @@ func (x *exec) replaceText(v, old, by Value, limit int) (Value, error) {
 			}
 		}
 		limit--
-		if w.err != nil {
+		if w.fail(x.step(1)); w.err != nil {
 			break
 		}
 	}

@@ -75,6 +75,9 @@ func closingBrace(s string) int {
 
 // field appends name!conversion:spec.
 func (f *braces) field(s string, depth int) error {
+	if err := f.x.step(2); err != nil {
+		return err
+	}
 	name, spec, _ := strings.Cut(s, ":")
 	name, conversion, _ := strings.Cut(name, "!")
 	v, err := f.lookup(name)
@@ -184,6 +187,9 @@ func (f *braces) root(name string) (Value, error) {
 func (x *exec) spelled(v Value, spec string, client bool) (Value, error) {
 	if spec == "" {
 		return x.softStr(v)
+	}
+	if err := x.touch(v); err != nil {
+		return Value{}, err
 	}
 	s, err := parseSpec(spec)
 	if err != nil {
@@ -319,8 +325,14 @@ func grouped(s string) string {
 	for end < len(s) && isDigit(s[end]) {
 		end++
 	}
-	for i := end - 3; i > start; i -= 3 {
-		s = s[:i] + "," + s[i:]
+	var b strings.Builder
+	b.WriteString(s[:start])
+	for i := start; i < end; i++ {
+		if i > start && (end-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte(s[i])
 	}
-	return s
+	b.WriteString(s[end:])
+	return b.String()
 }

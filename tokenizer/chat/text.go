@@ -2,27 +2,30 @@ package chat
 
 import (
 	"iter"
-	"slices"
 	"sort"
 	"unicode/utf8"
 )
 
 // Strings carry who wrote each byte. Most are uniform: Value.client says it
 // all and ref is nil. A mixed string has marks: the byte offsets, ascending and
-// inside the text, at which the writer changes.
-type marks struct{ flips []int }
+// inside the text, at which the writer changes. Parts of a string share its
+// flips, which are base too high for them.
+type marks struct {
+	flips []int
+	base  int
+}
 
-func (v Value) flips() []int {
+func (v Value) flips() (flips []int, base int) {
 	if m, ok := v.ref.(*marks); ok {
-		return m.flips
+		return m.flips, m.base
 	}
-	return nil
+	return nil, 0
 }
 
 // clientAt reports who wrote byte i.
 func (v Value) clientAt(i int) bool {
-	flips := v.flips()
-	before := sort.SearchInts(flips, i+1)
+	flips, base := v.flips()
+	before := sort.SearchInts(flips, base+i+1)
 	return v.client != (before%2 == 1)
 }
 
@@ -32,18 +35,14 @@ func (v Value) slice(i, j int) Value {
 		return Value{kind: kindString, safe: v.safe}
 	}
 	cut := Value{kind: kindString, safe: v.safe, client: v.client, str: v.str[i:j]}
-	flips := v.flips()
+	flips, base := v.flips()
 	if flips == nil {
 		return cut
 	}
-	lo, hi := sort.SearchInts(flips, i+1), sort.SearchInts(flips, j)
+	lo, hi := sort.SearchInts(flips, base+i+1), sort.SearchInts(flips, base+j)
 	cut.client = v.client != (lo%2 == 1)
 	if lo < hi {
-		inner := slices.Clone(flips[lo:hi])
-		for k := range inner {
-			inner[k] -= i
-		}
-		cut.ref = &marks{inner}
+		cut.ref = &marks{flips[lo:hi], base + i}
 	}
 	return cut
 }
@@ -52,7 +51,9 @@ func (v Value) slice(i, j int) Value {
 func (v Value) runs() iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		start, client := 0, v.client
-		for _, end := range v.flips() {
+		flips, base := v.flips()
+		for _, end := range flips {
+			end -= base
 			if !yield(v.str[start:end], client) {
 				return
 			}
@@ -74,6 +75,9 @@ type builder struct {
 	safe   bool // the result is a Markup
 	err    error
 }
+
+// markBytes is the size of a flip.
+const markBytes = 8
 
 func newBuilder(b *budget) *builder { return &builder{b: b} }
 
@@ -99,6 +103,9 @@ func (w *builder) mark(client bool) {
 	case len(w.buf) == 0:
 		w.first = client
 	case client != w.client:
+		if err := w.b.alloc(markBytes); err != nil {
+			w.fail(err)
+		}
 		w.flips = append(w.flips, len(w.buf))
 	}
 	w.client = client
@@ -136,7 +143,7 @@ func (w *builder) value() (Value, error) {
 	}
 	v := Value{kind: kindString, str: string(w.buf), client: w.first, safe: w.safe}
 	if w.flips != nil {
-		v.ref = &marks{w.flips}
+		v.ref = &marks{flips: w.flips}
 	}
 	return v, nil
 }

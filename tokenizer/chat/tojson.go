@@ -73,7 +73,7 @@ func (e *jsonEncoder) value(v Value) {
 	case kindBool:
 		e.w.write(strings.ToLower(boolName(v)), v.client)
 	case kindInt:
-		e.w.write(formatInteger(v), v.client)
+		e.w.integer(v)
 	case kindFloat:
 		e.w.write(jsonFloat(v.float64()), v.client)
 	case kindString:
@@ -201,6 +201,10 @@ func (e *jsonEncoder) text(v Value) {
 }
 
 func (e *jsonEncoder) run(s string, client bool) {
+	if err := e.w.b.characters(2 * len(s)); err != nil {
+		e.w.fail(err)
+		return
+	}
 	start := 0
 	for i := 0; i < len(s); {
 		if c := s[i]; c >= ' ' && c != '"' && c != '\\' && c < 0x7f {
