@@ -24,17 +24,17 @@ import (
 
 // Config bounds what a client can make the server hold.
 type Config struct {
-	ReadTimeout     time.Duration `yaml:"read_timeout"`      // a whole request, header and body
-	IdleTimeout     time.Duration `yaml:"idle_timeout"`      // a kept-alive connection between requests
-	WriteTimeout    time.Duration `yaml:"write_timeout"`     // one write, not one response: streams may run for hours
-	MaxHeaderBytes  int           `yaml:"max_header_bytes"`  // request line and header fields
-	MaxRequestBytes int           `yaml:"max_request_bytes"` // request body
-	BodyMemoryBytes int64         `yaml:"body_memory_bytes"` // request bodies in memory, over all connections; further ones get 503
-	MaxConnections  int           `yaml:"max_connections"`   // further ones get 503
-	CloseTimeout    time.Duration `yaml:"close_timeout"`     // what Shutdown adds to its context, to end what a drain left
+	ReadTimeout     time.Duration // a whole request, header and body
+	IdleTimeout     time.Duration // a kept-alive connection between requests
+	WriteTimeout    time.Duration // one write, not one response: streams may run for hours
+	MaxHeaderBytes  int           // request line and header fields
+	MaxRequestBytes int           // request body
+	BodyMemoryBytes int64         // request bodies in memory, over all connections; further ones get 503
+	MaxConnections  int           // further ones get 503
+	CloseTimeout    time.Duration // what Shutdown adds to its context, to end what a drain left
 
-	Access Access `yaml:"-"`
-	Hooks  Hooks  `yaml:"-"`
+	Access Access
+	Hooks  Hooks
 }
 
 // Hooks tell of connections that never become requests. They must not block.

@@ -89,7 +89,7 @@ func drafted(t *testing.T, seed uint64, drafts int) (outputs string, w *world) {
 		for range 1 + rng.IntN(16) {
 			r.Prompt = append(r.Prompt, int32(rng.IntN(2)))
 		}
-		if err := w.sched.Check(len(r.Prompt), r.MaxTokens, r.N); err != nil {
+		if err := w.sched.Check(&r); err != nil {
 			continue
 		}
 		if _, err := w.submit("r"+strconv.Itoa(i), r); err != nil {

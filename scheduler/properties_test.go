@@ -525,7 +525,7 @@ func TestProgressTheorem(t *testing.T) {
 func TestCheckIsSafeForConcurrentUse(t *testing.T) {
 	w := newWorld(t, Config{MaxModelLen: 64}, kvcache.Config{Blocks: 32, BlockTokens: 4})
 	done := make(chan error)
-	go func() { done <- w.sched.Check(10, 10, 1) }()
+	go func() { done <- w.sched.Check(&Request{Prompt: make([]int32, 10), MaxTokens: 10}) }()
 	for range 10 {
 		if _, err := w.submit("a"+strconv.Itoa(len(w.order)), Request{Prompt: []int32{1}, MaxTokens: 3, Domain: w.pool.Domain("a")}); err != nil {
 			t.Fatal(err)
@@ -552,7 +552,7 @@ func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
 			for range 1 + rng.IntN(20) {
 				r.Prompt = append(r.Prompt, int32(rng.IntN(50000)))
 			}
-			if err := w.sched.Check(len(r.Prompt), r.MaxTokens, 1); err != nil {
+			if err := w.sched.checkSize(len(r.Prompt), r.MaxTokens, 1); err != nil {
 				continue
 			}
 			if worst := r.N * w.sched.blocksFor(finalRows(len(r.Prompt), r.MaxTokens)+1); worst > w.sched.usable {

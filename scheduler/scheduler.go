@@ -296,17 +296,19 @@ func (c Config) complete(usable int) (Config, error) {
 	return c, nil
 }
 
-// Check refuses, in constant time, what can never be served: with
-// inference.ErrInvalid, ErrContextLength or ErrNeverFits, the latter two as
-// *inference.LimitError. It reads only what New set: call it from anywhere.
-func (s *Scheduler) Check(promptTokens, maxTokens, n int) error {
+// Check refuses, in constant time, what has no meaning and what can never be
+// served: with inference.ErrInvalid, ErrContextLength or ErrNeverFits, the latter
+// two as *inference.LimitError. It reads only what New set: call it from anywhere.
+func (s *Scheduler) Check(r *Request) error {
+	if err := r.consistent(); err != nil {
+		return err
+	}
+	return s.checkSize(len(r.Prompt), r.MaxTokens, max(r.N, 1))
+}
+
+// checkSize refuses what is too long for the model or too large for the pool.
+func (s *Scheduler) checkSize(promptTokens, maxTokens, n int) error {
 	switch {
-	case promptTokens < 1:
-		return fmt.Errorf("%w: the prompt is empty", inference.ErrInvalid)
-	case maxTokens < 0:
-		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, maxTokens)
-	case n < 1:
-		return fmt.Errorf("%w: n is %d, want 1 or more", inference.ErrInvalid, n)
 	case n > s.cfg.MaxSeqs:
 		return &inference.LimitError{
 			Err: inference.ErrNeverFits, What: "choices (n)", Need: n, Limit: s.cfg.MaxSeqs,
@@ -337,14 +339,17 @@ func finalRows(promptTokens, outputTokens int) int { return promptTokens + max(o
 
 func (s *Scheduler) blocksFor(rows int) int { return (rows + s.blockTokens - 1) / s.blockTokens }
 
+// Room refuses, with inference.ErrQueueFull as *inference.LimitError, so many
+// waiting choices and prompt tokens in all. It reads only what New set, as Check.
+func (s *Scheduler) Room(choices, tokens int) error { return s.queue.Room(choices, tokens) }
+
 // Submit queues a request, or refuses it: what Check says, or as
 // *inference.LimitError inference.ErrQueueFull or ErrTenantQueueFull.
 func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
-	r.N = max(r.N, 1)
-	err := s.Check(len(r.Prompt), r.MaxTokens, r.N)
-	if err == nil {
-		err = r.consistent()
+	if r.N == 0 {
+		r.N = 1
 	}
+	err := s.Check(&r)
 	if err == nil && r.Deadline != 0 && r.Deadline <= now {
 		err = ErrExpired
 	}
@@ -367,9 +372,15 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	return q.id, nil
 }
 
-// consistent refuses combinations that have no meaning.
+// consistent refuses values and combinations that have no meaning.
 func (r *Request) consistent() error {
 	switch {
+	case len(r.Prompt) < 1:
+		return fmt.Errorf("%w: the prompt is empty", inference.ErrInvalid)
+	case r.MaxTokens < 0:
+		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, r.MaxTokens)
+	case r.N < 0:
+		return fmt.Errorf("%w: n is %d, want 1 or more", inference.ErrInvalid, r.N)
 	case r.Logits > LogitsNone:
 		return fmt.Errorf("%w: logit kind %d", inference.ErrInvalid, r.Logits)
 	case r.Logits == LogitsLast && r.MaxTokens == 0:

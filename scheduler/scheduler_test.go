@@ -60,24 +60,28 @@ func TestCheckRefusesWhatCanNeverBeServed(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
 		prompt, max, n int
+		logits         LogitKind
 		want           error
 	}{
-		{"fits", 10, 10, 1, nil},
-		{"fits to the last row", 32, 1, 1, nil},
-		{"last token needs no row", 20, 13, 1, nil},
-		{"one row too many", 20, 14, 1, inference.ErrNeverFits},
-		{"prompt larger than the pool", 33, 1, 1, inference.ErrNeverFits},
-		{"choices share turns", 20, 13, 4, nil},
-		{"too many choices", 1, 1, 5, inference.ErrNeverFits},
-		{"above the context", 30, 11, 1, inference.ErrContextLength},
-		{"overflow", 30, math.MaxInt, 1, inference.ErrContextLength},
-		{"empty prompt", 0, 1, 1, inference.ErrInvalid},
-		{"negative output", 1, -1, 1, inference.ErrInvalid},
-		{"no choices", 1, 1, 0, inference.ErrInvalid},
-		{"no output", 8, 0, 1, nil},
+		{"fits", 10, 10, 1, LogitsLast, nil},
+		{"fits to the last row", 32, 1, 1, LogitsLast, nil},
+		{"last token needs no row", 20, 13, 1, LogitsLast, nil},
+		{"one row too many", 20, 14, 1, LogitsLast, inference.ErrNeverFits},
+		{"prompt larger than the pool", 33, 1, 1, LogitsLast, inference.ErrNeverFits},
+		{"choices share turns", 20, 13, 4, LogitsLast, nil},
+		{"too many choices", 1, 1, 5, LogitsLast, inference.ErrNeverFits},
+		{"above the context", 30, 11, 1, LogitsLast, inference.ErrContextLength},
+		{"overflow", 30, math.MaxInt, 1, LogitsLast, inference.ErrContextLength},
+		{"empty prompt", 0, 1, 1, LogitsLast, inference.ErrInvalid},
+		{"negative output", 1, -1, 1, LogitsLast, inference.ErrInvalid},
+		{"negative choices", 1, 1, -1, LogitsLast, inference.ErrInvalid},
+		{"nothing asked", 8, 0, 1, LogitsLast, inference.ErrInvalid},
+		{"no output", 8, 0, 1, LogitsAll, nil},
+		{"pooled", 8, 0, 1, LogitsNone, nil},
+		{"pooled tokens", 8, 1, 1, LogitsNone, inference.ErrInvalid},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if err := w.sched.Check(tc.prompt, tc.max, tc.n); !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
+			if err := w.sched.Check(&Request{Prompt: make([]int32, tc.prompt), MaxTokens: tc.max, N: tc.n, Logits: tc.logits}); !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})

@@ -2,13 +2,14 @@ package scheduler
 
 // Stats is the scheduler's state and what it has done so far.
 type Stats struct {
-	Running       int // sequences in the running batch
-	Resuming      int // preempted sequences that wait to run again
-	Waiting       int // requests in the queue
-	WaitingTokens int // prompt tokens of these
-	Live          int // requests that have not ended, waiting ones included
-	KVBlocks      int // usable blocks of the pool
-	KVBlocksUsed  int // referenced by live sequences
+	Running        int // sequences in the running batch
+	Resuming       int // preempted sequences that wait to run again
+	Waiting        int // requests in the queue
+	WaitingChoices int // choices of these
+	WaitingTokens  int // prompt tokens of these
+	Live           int // requests that have not ended, waiting ones included
+	KVBlocks       int // usable blocks of the pool
+	KVBlocksUsed   int // referenced by live sequences
 	Counters
 }
 
@@ -46,7 +47,7 @@ func (c *Counters) Ended() uint64 {
 func (s *Scheduler) Stats() Stats {
 	p := s.pool.Stats()
 	s.stats.Running, s.stats.Resuming = len(s.running), len(s.resuming)
-	s.stats.Waiting, s.stats.WaitingTokens = s.queue.Len(), s.queue.Tokens()
+	s.stats.Waiting, s.stats.WaitingChoices, s.stats.WaitingTokens = s.queue.Len(), s.queue.Choices(), s.queue.Tokens()
 	s.stats.Live = len(s.requests.slots) - len(s.requests.free)
 	s.stats.KVBlocks, s.stats.KVBlocksUsed = p.Blocks, p.Referenced
 	return s.stats

@@ -300,6 +300,12 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.vocabulary.bos, t.vocabulary.
 // EOS is the token that ends a text.
 func (t *Tokenizer) EOS() (int32, bool) { return t.vocabulary.eos, t.vocabulary.eos != none }
 
+// Endpoints are the texts of BOS and EOS, which chat templates may write; empty
+// where the vocabulary has none.
+func (t *Tokenizer) Endpoints() (bos, eos string) {
+	return t.TokenText(t.vocabulary.bos), t.TokenText(t.vocabulary.eos)
+}
+
 // AddsBOS tells whether AddSpecial puts BOS before a text.
 func (t *Tokenizer) AddsBOS() bool { return t.vocabulary.addBOS }
 

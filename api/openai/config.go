@@ -10,24 +10,24 @@ import (
 
 // Config is what an operator sets.
 type Config struct {
-	APIKeys []string `yaml:"api_keys"` // empty: no key asked
-	Strict  bool     `yaml:"strict"`   // refuse what is otherwise ignored and named in x-weir-warnings
+	APIKeys []string // empty: no key asked
+	Strict  bool     // refuse what is otherwise ignored and named in x-weir-warnings
 
-	Heartbeat        Heartbeat     `yaml:"heartbeat"`          // what a quiet stream sends
-	HeartbeatEvery   time.Duration `yaml:"heartbeat_every"`    // after this long without a byte
-	ProgressEvery    time.Duration `yaml:"progress_every"`     // how often a stream that asked for progress looks for news
-	MaxChoices       int           `yaml:"max_choices"`        // prompts x n of one request
-	MaxMessages      int           `yaml:"max_messages"`       // messages of one chat
-	MaxStopTokens    int           `yaml:"max_stop_tokens"`    // stop_token_ids of one request
-	MaxTokenizeBytes int           `yaml:"max_tokenize_bytes"` // body of /tokenize and /apply-template
-	ParseSpecial     bool          `yaml:"parse_special"`      // control tokens in the text of a completion are parsed unless the request says not
-	CompressMinBytes int           `yaml:"compress_min_bytes"` // smaller responses go as they are
-	AbortTimeout     time.Duration `yaml:"abort_timeout"`      // at shutdown, what cancelled requests get to say goodbye
+	Heartbeat        Heartbeat     // what a quiet stream sends
+	HeartbeatEvery   time.Duration // after this long without a byte
+	ProgressEvery    time.Duration // how often a stream that asked for progress looks for news
+	MaxChoices       int           // prompts x n of one request
+	MaxMessages      int           // messages of one chat
+	MaxStopTokens    int           // stop_token_ids of one request
+	MaxTokenizeBytes int           // body of /tokenize and /apply-template
+	ParseSpecial     bool          // control tokens in the text of a completion are parsed unless the request says not
+	CompressMinBytes int           // smaller responses go as they are
+	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to say goodbye
 
-	Version string             `yaml:"-"` // of the program, for /version
-	Counter *tokenizer.Counter `yaml:"-"` // counts for OpenAI-family model names in /tokenize; nil: none
-	Hooks   Hooks              `yaml:"-"`
-	Metrics http.Handler       `yaml:"-"` // GET /metrics, with the key; nil: not served
+	Version string             // of the program, for /version
+	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
+	Hooks   Hooks
+	Metrics http.Handler // GET /metrics, with the key; nil: not served
 }
 
 // Heartbeat is how a stream shows that it lives while nothing is generated.

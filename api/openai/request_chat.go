@@ -75,7 +75,7 @@ func readTemplateVariables(o *object, fault **api.Error) chat.Value {
 // render applies the model's template.
 func (p *chatPrompt) render(m *Model) ([]tokenizer.Span, *api.Error) {
 	in := p.input
-	in.BOSToken, in.EOSToken = m.endpoints()
+	in.BOSToken, in.EOSToken = m.Tokenizer.Endpoints()
 	spans, err := m.Template.Render(in)
 	if err == nil {
 		return spans, nil
@@ -89,17 +89,6 @@ func (p *chatPrompt) render(m *Model) ([]tokenizer.Span, *api.Error) {
 		param = "chat_template_kwargs"
 	}
 	return nil, badRequest("template_error", param, "%v", te)
-}
-
-// endpoints are the texts of the model's beginning and end tokens.
-func (m *Model) endpoints() (bos, eos string) {
-	if id, ok := m.Tokenizer.BOS(); ok {
-		bos = m.Tokenizer.TokenText(id)
-	}
-	if id, ok := m.Tokenizer.EOS(); ok {
-		eos = m.Tokenizer.TokenText(id)
-	}
-	return bos, eos
 }
 
 func noTemplate(m *Model) *api.Error {

@@ -19,9 +19,6 @@ import (
 	"weir/configs"
 )
 
-// engineSections are the settings that a measured engine has.
-var engineSections = []string{"model", "engine", "scheduler"}
-
 // subject is what the verbs that measure the engine in this process share: a
 // model, how to run it, and where the result goes.
 type subject struct {

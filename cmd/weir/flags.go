@@ -14,8 +14,8 @@ import (
 
 // sections of the configuration, as sets of flags.
 var (
-	everySection  = []string{"server", "http", "api", "model", "engine", "scheduler", "log"}
-	engineSection = []string{"engine", "scheduler"}
+	everySection   = []string{"server", "http", "api", "model", "engine", "scheduler", "log"}
+	engineSections = []string{"model", "engine", "scheduler"} // of what runs a model without serving it
 )
 
 // options are the configuration flags of one verb.

@@ -31,7 +31,7 @@ func newInspect() *cobra.Command {
 			"model that is built in.",
 		Args: atMost(1),
 	}
-	opts := addOptions(cmd, engineSection)
+	opts := addOptions(cmd, engineSections)
 	asJSON := cmd.Flags().Bool("json", false, "print one JSON object")
 	tensors := cmd.Flags().Bool("tensors", false, "list every tensor")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

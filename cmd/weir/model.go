@@ -183,15 +183,3 @@ func readTemplate(f *gguf.File) (*chat.Template, error) {
 	}
 	return t, nil
 }
-
-// endpoints are the texts of the model's beginning and end tokens, which
-// templates may write.
-func (m *model) endpoints() (bos, eos string) {
-	if id, ok := m.tokenizer.BOS(); ok {
-		bos = m.tokenizer.TokenText(id)
-	}
-	if id, ok := m.tokenizer.EOS(); ok {
-		eos = m.tokenizer.TokenText(id)
-	}
-	return bos, eos
-}

@@ -38,7 +38,7 @@ func newRun() *cobra.Command {
 		Example: "  weir run model.gguf\n  echo 'What is TTFT?' | weir run",
 		Args:    atMost(1),
 	}
-	opts := addOptions(cmd, engineSection)
+	opts := addOptions(cmd, engineSections)
 	var o runOptions
 	cmd.Flags().Float32Var(&o.temperature, "temperature", 0, "0 always takes the likeliest token")
 	cmd.Flags().Float32Var(&o.topP, "top-p", 1, "sample from the likeliest tokens of this total probability")

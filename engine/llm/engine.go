@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/engine/gguf"
@@ -31,13 +33,13 @@ type Engine struct {
 
 	mu       sync.Mutex
 	inbox    []command
-	arrivals int // choices of submits in the inbox
-	tokens   int // their prompt tokens
+	arrivals waiting // submits in the inbox
 	closing  bool
 	abort    bool  // cancel what still runs
 	dead     error // a fault that nothing mended
 	stats    Stats
 
+	calls   atomic.Uint64 // of several requests; names their groups
 	wake    chan struct{} // capacity 1: the inbox has news
 	stopped chan struct{} // closed when the loop has ended
 
@@ -112,9 +114,6 @@ func (e *Engine) open(f *gguf.File, progress func(done, total int64)) error {
 	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
-	if e.opts.Scheduler.MaxWaiting == 0 {
-		e.opts.Scheduler.MaxWaiting = defaultMaxWaiting
-	}
 	if err := e.openScheduler(); err != nil {
 		return err
 	}
@@ -172,8 +171,8 @@ func (e *Engine) Load() inference.Load {
 	defer e.mu.Unlock()
 	s := &e.stats
 	return inference.Load{
-		Running: s.Scheduler.Running, Waiting: s.Scheduler.Waiting + e.arrivals,
-		WaitingTokens: s.Scheduler.WaitingTokens + e.tokens,
+		Running: s.Scheduler.Running, Waiting: s.Scheduler.Waiting + e.arrivals.requests,
+		WaitingTokens: s.Scheduler.WaitingTokens + e.arrivals.tokens,
 		KVBlocks:      s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced,
 		Ready: !e.closing && e.dead == nil,
 	}
@@ -208,103 +207,121 @@ func (e *Engine) Submit(r *inference.Request) (*inference.Stream, error) {
 func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
 	work := make([]command, len(rs))
 	streams := make([]*inference.Stream, len(rs))
-	choices, tokens := 0, 0
+	arriving := waiting{}
+	group := e.group(len(rs))
 	for i, r := range rs {
-		if err := e.validate(r); err != nil {
-			return nil, err
-		}
 		if err := e.check(r); err != nil {
 			return nil, err
 		}
 		j := newJob(r, e.cache.Domain(r.Tenant), e.opts.EndTokens)
+		j.group = group
 		j.hash(e.info.BlockTokens)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
 			e.post(command{job: j, choice: choice, at: time.Now()})
 		})
 		work[i], streams[i] = command{job: j, submit: true}, j.stream
-		choices += r.N
-		tokens += len(r.Prompt)
+		arriving.add(r)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.admit(choices, tokens); err != nil {
+	if err := e.admit(arriving); err != nil {
 		return nil, err
 	}
 	e.inbox = append(e.inbox, work...)
-	e.arrivals += choices
-	e.tokens += tokens
+	e.arrivals.requests += arriving.requests
+	e.arrivals.choices += arriving.choices
+	e.arrivals.tokens += arriving.tokens
 	e.signal()
 	return streams, nil
 }
 
-// check asks the scheduler whether a request can ever be served.
-func (e *Engine) check(r *inference.Request) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.sched.Check(len(r.Prompt), r.MaxTokens, r.N)
+// waiting counts requests that wait.
+type waiting struct {
+	requests, choices, tokens int
 }
 
-// admit checks the queue's bounds for a call of so many choices, with mu held.
-// The counts are those of the last step plus what waits in the inbox, so the
-// bound is never exceeded.
-func (e *Engine) admit(choices, promptTokens int) error {
+func (w *waiting) add(r *inference.Request) {
+	w.requests++
+	w.choices += r.N
+	w.tokens += len(r.Prompt)
+}
+
+// group names a call of several requests, which take turns with others as one.
+func (e *Engine) group(requests int) string {
+	if requests < 2 {
+		return ""
+	}
+	return strconv.FormatUint(e.calls.Add(1), 10)
+}
+
+// admit checks the bounds of the whole queue for the requests of a call, with mu
+// held: the inbox counts as a part of it, so that neither grows beyond them. One
+// request may always wait alone. What else the queue bounds it checks itself.
+func (e *Engine) admit(arriving waiting) error {
 	if e.dead != nil {
 		return e.dead
 	}
 	if e.closing {
 		return fmt.Errorf("%w: it is shutting down", inference.ErrUnavailable)
 	}
-	cfg := &e.opts.Scheduler
-	if n := e.stats.Scheduler.Waiting + e.arrivals + choices; n > cfg.MaxWaiting {
-		return &inference.LimitError{Err: inference.ErrQueueFull, What: "waiting requests", Need: n, Limit: cfg.MaxWaiting, Remedy: "try again later"}
+	s := &e.stats.Scheduler
+	if s.Waiting+e.arrivals.requests == 0 && arriving.requests == 1 {
+		return nil
 	}
-	if n := e.stats.Scheduler.WaitingTokens + e.tokens + promptTokens; cfg.MaxWaitingTokens > 0 && n > cfg.MaxWaitingTokens && n > promptTokens {
-		return &inference.LimitError{Err: inference.ErrQueueFull, What: "waiting prompt tokens", Need: n, Limit: cfg.MaxWaitingTokens, Remedy: "try again later"}
-	}
-	return nil
+	return e.sched.Room(s.WaitingChoices+e.arrivals.choices+arriving.choices, s.WaitingTokens+e.arrivals.tokens+arriving.tokens)
 }
 
-// validate refuses what would read outside the vocabulary or make no sense.
-// Lengths and counts are the scheduler's to check.
-func (e *Engine) validate(r *inference.Request) error {
-	invalid := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{inference.ErrInvalid}, args...)...)
-	}
-	vocab := inference.TokenID(e.info.VocabSize)
-	outside := func(ids []inference.TokenID) (inference.TokenID, bool) {
-		for _, id := range ids {
-			if id < 0 || id >= vocab {
-				return id, true
-			}
-		}
-		return 0, false
-	}
-	if id, bad := outside(r.Prompt); bad {
-		return invalid("prompt token %d is outside the vocabulary of %d", id, vocab)
-	}
-	if id, bad := outside(r.StopTokens); bad {
-		return invalid("stop token %d is outside the vocabulary of %d", id, vocab)
-	}
-	for _, b := range r.Sampling.LogitBias {
-		if b.ID < 0 || b.ID >= vocab {
-			return invalid("logit_bias token %d is outside the vocabulary of %d", b.ID, vocab)
-		}
-	}
-	if id, bad := outside(r.Sampling.AllowedTokens); bad {
-		return invalid("allowed token %d is outside the vocabulary of %d", id, vocab)
-	}
-	for _, word := range r.Sampling.BadWords {
-		if id, bad := outside(word); bad || len(word) == 0 {
-			return invalid("bad word %v has no tokens, or token %d, which is outside the vocabulary of %d", word, id, vocab)
-		}
+// check refuses what can never be served: what only the engine knows, then what
+// the scheduler does.
+func (e *Engine) check(r *inference.Request) error {
+	if err := e.checkTokens(r); err != nil {
+		return err
 	}
 	switch {
+	case r.N < 1:
+		return fmt.Errorf("%w: n is %d, must be at least 1", inference.ErrInvalid, r.N)
 	case r.MinTokens < 0:
-		return invalid("min_tokens is %d, must not be negative", r.MinTokens)
-	case r.MaxTokens == 0 && r.PromptLogprobs < 0 && r.Pooling == inference.PoolingNone:
-		return invalid("max_tokens is 0 and nothing else is asked for")
-	case r.Pooling != inference.PoolingNone && (r.MaxTokens > 0 || r.N > 1 || r.PromptLogprobs >= 0):
-		return invalid("a pooled request gives no tokens: max_tokens must be 0, n 1, no logprobs")
+		return fmt.Errorf("%w: min_tokens is %d, must not be negative", inference.ErrInvalid, r.MinTokens)
+	case r.Pooling != inference.PoolingNone && r.PromptLogprobs >= 0:
+		return fmt.Errorf("%w: a pooled request has no logprobs", inference.ErrInvalid)
+	}
+	q := schedulerRequest(r, e.opts.Speculate)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sched.Check(&q)
+}
+
+// checkTokens refuses ids outside the vocabulary.
+func (e *Engine) checkTokens(r *inference.Request) error {
+	vocab := inference.TokenID(e.info.VocabSize)
+	check := func(what string, ids ...inference.TokenID) error {
+		for _, id := range ids {
+			if id < 0 || id >= vocab {
+				return fmt.Errorf("%w: %s %d is outside the vocabulary of %d", inference.ErrInvalid, what, id, vocab)
+			}
+		}
+		return nil
+	}
+	for _, list := range []struct {
+		what string
+		ids  []inference.TokenID
+	}{{"prompt token", r.Prompt}, {"stop token", r.StopTokens}, {"allowed token", r.Sampling.AllowedTokens}} {
+		if err := check(list.what, list.ids...); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.Sampling.LogitBias {
+		if err := check("logit_bias token", b.ID); err != nil {
+			return err
+		}
+	}
+	for _, word := range r.Sampling.BadWords {
+		if len(word) == 0 {
+			return fmt.Errorf("%w: a bad word has no tokens", inference.ErrInvalid)
+		}
+		if err := check("bad word token", word...); err != nil {
+			return err
+		}
 	}
 	return nil
 }

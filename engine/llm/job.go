@@ -23,6 +23,7 @@ type job struct {
 	req      *inference.Request
 	stream   *inference.Stream
 	domain   kvcache.Domain
+	group    string            // of the call, where it has several requests
 	chain    []kvcache.Hash    // of the prompt's blocks; nil where none may come from the cache
 	id       scheduler.ID      // 0 before the loop has submitted it and after its end
 	samplers []*sample.Sampler // per choice
@@ -141,10 +142,16 @@ func (j *job) embedding() []float32 {
 
 // request is the scheduler's view.
 func (j *job) request(speculate bool) scheduler.Request {
-	r := j.req
+	q := schedulerRequest(j.req, speculate)
+	q.Domain, q.Chain, q.Group, q.User = j.domain, j.chain, j.group, j
+	return q
+}
+
+// schedulerRequest is the part of the scheduler's view that needs no job.
+func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 	q := scheduler.Request{
 		Prompt: r.Prompt, MaxTokens: r.MaxTokens, N: r.N,
-		Domain: j.domain, Chain: j.chain, Tenant: r.Tenant, Weight: r.Weight, Class: r.Class, User: j,
+		Tenant: r.Tenant, Weight: r.Weight, Class: r.Class,
 		Speculate: r.Speculation.Or(speculate),
 	}
 	if !r.Deadline.IsZero() {

@@ -172,8 +172,9 @@ func (l *loop) settle() {
 	defer e.mu.Unlock()
 	for _, c := range l.work {
 		if c.submit {
-			e.arrivals -= c.job.req.N
-			e.tokens -= len(c.job.req.Prompt)
+			e.arrivals.requests--
+			e.arrivals.choices -= c.job.req.N
+			e.arrivals.tokens -= len(c.job.req.Prompt)
 		}
 	}
 	e.stats.Scheduler = stats

@@ -86,9 +86,6 @@ type Phases struct {
 // takes when nobody says: it leaves room for other programs and page cache.
 const defaultKVShare = 0.5
 
-// defaultMaxWaiting bounds the queue where the options do not.
-const defaultMaxWaiting = 1024
-
 // maxLength bounds sequences, so that offsets into the cache stay small.
 const maxLength = 1 << 27
 

@@ -65,3 +65,27 @@ func TestBlockHashesAreRootedInModelAndKey(t *testing.T) {
 		t.Error("another key or model makes no difference")
 	}
 }
+
+// The requests of one call take turns as one, those of another as another.
+func TestTheRequestsOfACallAreAGroup(t *testing.T) {
+	s := newStepper(t, families[0], Options{})
+	for _, n := range []int{2, 1, 3} {
+		var call []*inference.Request
+		for i := range n {
+			call = append(call, greedy(prompt(uint64(i), 9), 2))
+		}
+		if _, err := s.SubmitAll(call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var groups []string
+	for _, c := range s.inbox {
+		groups = append(groups, c.job.request(false).Group)
+	}
+	a, alone, b := groups[0], groups[2], groups[3]
+	if want := []string{a, a, "", b, b, b}; !slices.Equal(groups, want) || a == "" || b == "" || a == b || alone != "" {
+		t.Errorf("groups %q", groups)
+	}
+	for s.turn() {
+	}
+}

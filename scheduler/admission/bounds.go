@@ -13,11 +13,8 @@ const tenantRoom = 16
 func (q *Queue) room(it *Item) error {
 	choices, tokens := q.choices+it.Choices, q.tokens+it.Tokens
 	if q.Len() > 0 {
-		if choices > q.cfg.MaxRequests {
-			return full(inference.ErrQueueFull, "waiting requests", choices, q.cfg.MaxRequests)
-		}
-		if q.cfg.MaxTokens > 0 && tokens > q.cfg.MaxTokens {
-			return full(inference.ErrQueueFull, "waiting prompt tokens", tokens, q.cfg.MaxTokens)
+		if err := q.Room(choices, tokens); err != nil {
+			return err
 		}
 	}
 	i, known := q.byKey[flowKey{it.Tenant, it.Class}]
@@ -30,6 +27,18 @@ func (q *Queue) room(it *Item) error {
 	}
 	if own, most := f.tokens+it.Tokens, q.cfg.MaxTokens-tokens; q.cfg.MaxTokens > 0 && own > most && f.choices >= tenantRoom {
 		return full(inference.ErrTenantQueueFull, "waiting prompt tokens of the tenant", own, most)
+	}
+	return nil
+}
+
+// Room reports why so many choices and prompt tokens in all cannot wait together.
+// It reads only what New set: call it from anywhere.
+func (q *Queue) Room(choices, tokens int) error {
+	if choices > q.cfg.MaxRequests {
+		return full(inference.ErrQueueFull, "waiting requests", choices, q.cfg.MaxRequests)
+	}
+	if q.cfg.MaxTokens > 0 && tokens > q.cfg.MaxTokens {
+		return full(inference.ErrQueueFull, "waiting prompt tokens", tokens, q.cfg.MaxTokens)
 	}
 	return nil
 }

@@ -205,6 +205,9 @@ func (q *Queue) Len() int {
 // Waiting is the number of waiting items of one class.
 func (q *Queue) Waiting(c inference.Class) int { return q.lanes[c].waiting }
 
+// Choices is the sum of choices of all waiting items.
+func (q *Queue) Choices() int { return q.choices }
+
 // Tokens is the sum of prompt tokens of all waiting items.
 func (q *Queue) Tokens() int { return q.tokens }
 
