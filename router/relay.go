@@ -85,8 +85,7 @@ func (r *Relay) Send(ctx context.Context, path, requestID string, body []byte) (
 	}
 	res, err := r.client.Do(req)
 	if err != nil {
-		var outer *url.Error
-		if errors.As(err, &outer) {
+		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err // what is around it says POST and the URL
 		}
 		return nil, fmt.Errorf("relay to %s: %w", r.base.Host, err)

@@ -27,8 +27,8 @@ const maxAnswerBytes = 64 << 20
 type passage struct {
 	server *Server
 	result RequestFinish
-	ctx    context.Context // ends with a cause: errHungUp, errStopped
-	cancel context.CancelCauseFunc
+	cancel context.CancelCauseFunc // of the request to the upstream
+	cause  func() error            // why it was cancelled: errHungUp, errStopped; nil if it was not
 	answer *http.Response // nil until its header came
 	ended  bool
 }
@@ -43,11 +43,12 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 		return shuttingDown()
 	}
 	p := &passage{server: s, result: RequestFinish{RequestStart: c.relayStart(e, m, o), Status: statusOK}}
-	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(p.result.RequestStart)
 	}
-	go p.watch(api.Watch(c.ctx))
+	go p.watch(api.Watch(c.ctx), ctx.Done())
 	handedOver := false
 	defer func() {
 		if !handedOver {
@@ -58,7 +59,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	name := c.name("")
 	api.ReleaseBody(c.ctx)
 	var err error
-	if p.answer, err = m.Relay.Send(p.ctx, strings.TrimPrefix(e.route, "/v1"), name, body); err != nil {
+	if p.answer, err = m.Relay.Send(ctx, strings.TrimPrefix(e.route, "/v1"), name, body); err != nil {
 		return p.broken(err)
 	}
 	kind := p.answer.Header.Get("Content-Type")
@@ -114,13 +115,13 @@ func readAnswer(r io.Reader) ([]byte, error) {
 }
 
 // watch ends the request at the upstream when nobody waits for it any more.
-func (p *passage) watch(gone <-chan struct{}) {
+func (p *passage) watch(gone, over <-chan struct{}) {
 	select {
 	case <-gone:
 		p.cancel(errHungUp)
 	case <-p.server.running.aborted():
 		p.cancel(errStopped)
-	case <-p.ctx.Done():
+	case <-over:
 	}
 }
 
@@ -128,7 +129,7 @@ func (p *passage) watch(gone <-chan struct{}) {
 func (p *passage) broken(err error) *api.Error {
 	fault := &api.Error{Status: http.StatusBadGateway, Type: api.TypeUnavailable, Code: "upstream_unavailable",
 		Message: "the server behind this model did not answer, or not to the end; retry", RetryAfter: time.Second}
-	switch cause := context.Cause(p.ctx); {
+	switch cause := p.cause(); {
 	case errors.Is(cause, errHungUp):
 		if h := p.server.config.Hooks.OnDisconnect; h != nil {
 			h(p.result.Model)
@@ -330,7 +331,7 @@ func (r *relayStream) event(line []byte) {
 func (r *relayStream) Close() error {
 	if !r.over && !r.done {
 		r.p.cancel(errHungUp) // nobody took the answer to its end
-		r.p.broken(errHungUp)
+		_ = r.p.broken(errHungUp) // nobody is left to be told
 	}
 	r.p.end()
 	return nil
