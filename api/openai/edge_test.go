@@ -337,17 +337,47 @@ func TestLogprobsHaveNoUnsayableNumbers(t *testing.T) {
 	}
 }
 
-// A token costs the stream no allocation.
-func BenchmarkStreamToken(b *testing.B) {
-	backend := &fakeBackend{}
-	s := newServer(b, DefaultConfig(), backend)
-	m := s.models.Load().list[0]
-	j := &job{id: "chatcmpl-x", model: m, endpoint: &chatEndpoint, prompts: []prompt{{ids: []int32{1}}},
-		params: &params{n: 1, stream: true, stops: newStopSet([]string{"END"}, false)}, maxTokens: 1, promptLogprobs: -1}
+// tokenStream is a stream of one choice that the caller feeds.
+func tokenStream(tb testing.TB, e *endpoint, p params) (*inference.Stream, *eventStream) {
+	tb.Helper()
+	s := newServer(tb, DefaultConfig(), &fakeBackend{})
+	p.n, p.stream, p.stops = 1, true, newStopSet([]string{"END"}, false)
+	j := &job{
+		id: "x", name: "x", endpoint: e, model: s.models.Load().list[0], prompts: []prompt{{ids: []int32{1}}},
+		params: &p, maxTokens: 1, promptLogprobs: -1,
+	}
 	st := inference.NewStream(8, func(int) {})
 	streams := []*stream{{Stream: st}}
 	g := &generation{server: s, job: j, streams: streams, choices: []*choice{newChoice(j, streams[0], 0)}, open: 1}
-	r := newEventStream(g, func() {})
+	return st, newEventStream(g, func() {})
+}
+
+// A token costs the stream no allocation, whatever is asked of it.
+func TestTokensOfStreamsAllocateNothing(t *testing.T) {
+	plain := answerForm{promptLogprobs: -1}
+	full := params{
+		includeUsage: true, returnTokenIDs: true, logprobs: true, sampling: inference.Sampling{Logprobs: 2},
+		answerForm: answerForm{promptLogprobs: -1, continuousUsage: true, tokensAsIDs: true},
+	}
+	event := inference.Event{Kind: inference.EventToken, Token: 65, Top: []inference.TokenLogprob{{ID: 65}, {ID: 66}}}
+	for _, e := range []*endpoint{&chatEndpoint, &completionEndpoint} {
+		for name, p := range map[string]params{"plain": {answerForm: plain}, "full": full} {
+			st, r := tokenStream(t, e, p)
+			buf := make([]byte, 4096)
+			if n := testing.AllocsPerRun(200, func() {
+				st.Push(event)
+				if n, err := r.Read(buf); err != nil || !bytes.HasSuffix(buf[:n], []byte("\n\n")) {
+					t.Fatal(err)
+				}
+			}); n > 0 {
+				t.Errorf("%s, %s: %v allocations per token", e.route, name, n)
+			}
+		}
+	}
+}
+
+func BenchmarkStreamToken(b *testing.B) {
+	st, r := tokenStream(b, &chatEndpoint, params{answerForm: answerForm{promptLogprobs: -1}})
 	buf := make([]byte, 4096)
 	b.ReportAllocs()
 	for b.Loop() {

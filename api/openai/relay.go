@@ -29,7 +29,7 @@ type passage struct {
 	result RequestFinish
 	cancel context.CancelCauseFunc // of the request to the upstream
 	cause  func() error            // why it was cancelled: errHungUp, errStopped; nil if it was not
-	answer *http.Response // nil until its header came
+	answer *http.Response          // nil until its header came
 	ended  bool
 }
 
@@ -330,7 +330,7 @@ func (r *relayStream) event(line []byte) {
 // connection broke.
 func (r *relayStream) Close() error {
 	if !r.over && !r.done {
-		r.p.cancel(errHungUp) // nobody took the answer to its end
+		r.p.cancel(errHungUp)     // nobody took the answer to its end
 		_ = r.p.broken(errHungUp) // nobody is left to be told
 	}
 	r.p.end()
