@@ -68,30 +68,22 @@ func (e *completionEncoder) appendLogprobs(dst []byte, d *delta) []byte {
 	for i := range d.tokens {
 		dst = appendLogprob(comma(dst, i), d.tokens[i].logprob)
 	}
-	dst = append(dst, `],"top_logprobs":`...)
-	dst = e.appendTop(dst, d.tokens)
-	dst = append(dst, `,"text_offset":[`...)
+	dst = append(dst, `],"top_logprobs":[`...)
+	for i := range d.tokens {
+		dst = e.appendTop(comma(dst, i), &d.tokens[i])
+	}
+	dst = append(dst, `],"text_offset":[`...)
 	for i := range d.tokens {
 		dst = strconv.AppendInt(comma(dst, i), int64(d.tokens[i].start.runes), 10)
 	}
 	return append(dst, "]}"...)
 }
 
-// appendTop appends one object per token, or null when no alternatives were
-// asked for. The token itself is always among them.
-func (e *completionEncoder) appendTop(dst []byte, tokens []tokenRecord) []byte {
-	if e.job.params.sampling.Logprobs < 1 {
+// appendTop appends the object of one token, or null where the token has no
+// logprob: nothing comes before the first one.
+func (e *completionEncoder) appendTop(dst []byte, r *tokenRecord) []byte {
+	if r.logprob != r.logprob {
 		return append(dst, "null"...)
 	}
-	dst = append(dst, '[')
-	for i := range tokens {
-		r := &tokens[i]
-		dst = comma(dst, i)
-		if r.logprob != r.logprob {
-			dst = append(dst, "null"...)
-			continue
-		}
-		dst = e.names.appendTopOf(dst, r)
-	}
-	return append(dst, ']')
+	return e.names.appendTopOf(dst, r)
 }

@@ -54,20 +54,15 @@ func (n *tokenNames) appendTokenLogprob(dst []byte, id inference.TokenID, logpro
 	return append(dst, ']')
 }
 
-// appendTopOf appends {"name":logprob,…}, best first. Where two tokens have
-// one name, as a byte token and the letter it spells, the better one counts.
+// appendTopOf appends {"name":logprob,…}: the token itself, then its
+// alternatives, best first. Where two tokens have one name, as a byte token and
+// the letter it spells, the earlier one counts.
 func (n *tokenNames) appendTopOf(dst []byte, r *tokenRecord) []byte {
-	dst = append(dst, '{')
-	own, count := false, 0
+	dst = n.appendTopLogprob(append(dst, '{'), r.id, r.logprob)
 	for k, alt := range r.top {
-		own = own || n.sameName(alt.ID, r.id)
-		if !n.named(r.top[:k], alt.ID) {
-			dst = n.appendTopLogprob(comma(dst, count), alt.ID, alt.Logprob)
-			count++
+		if !n.sameName(alt.ID, r.id) && !n.named(r.top[:k], alt.ID) {
+			dst = n.appendTopLogprob(append(dst, ','), alt.ID, alt.Logprob)
 		}
-	}
-	if !own {
-		dst = n.appendTopLogprob(comma(dst, count), r.id, r.logprob)
 	}
 	return append(dst, '}')
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/tokenizer"
 )
 
 // vLLM's extensions of answers, which its clients and benchmarks read.
@@ -153,6 +154,28 @@ func TestPromptLogprobsBesideEcho(t *testing.T) {
 	c := out.Choices[0]
 	if len(c.Logprobs.Top) < 3 || len(c.Logprobs.Top[1]) != 1 || len(c.Prompt) != 3 || len(c.Prompt[1]) != 3 {
 		t.Errorf("got %s", text)
+	}
+}
+
+// A token's own entry comes first, with the logprob that token_logprobs has, and
+// is there when no alternatives are asked for.
+func TestCompletionTopLogprobsBeginWithTheToken(t *testing.T) {
+	ids := mustTokenizer(t).AppendEncode(nil, "bc", tokenizer.EncodeOptions{})
+	backend := &fakeBackend{script: func(r *fakeRun) {
+		best := []inference.TokenLogprob{{ID: ids[1], Logprob: -0.125}, {ID: ids[0], Logprob: -2}}
+		r.stream.Push(inference.Event{Kind: inference.EventToken, Token: ids[0], Logprob: -2, Top: best[:r.req.Sampling.Logprobs]})
+		r.finish(0, inference.FinishLength)
+		r.stream.Close(nil)
+	}}
+	r := newRig(t, DefaultConfig(), backend)
+	defer r.close()
+	for _, tc := range []struct{ asked, want string }{
+		{"0", `[{"b":-2}]`}, {"1", `[{"b":-2,"c":-0.125}]`}, {"2", `[{"b":-2,"c":-0.125}]`},
+	} {
+		_, text := r.post(routeCompletions, `{"prompt":"x","logprobs":`+tc.asked+`}`)
+		if !strings.Contains(text, `"top_logprobs":`+tc.want) {
+			t.Errorf("logprobs %s: want %s in %s", tc.asked, tc.want, text)
+		}
 	}
 }
 

@@ -155,6 +155,10 @@ var refused = []struct {
 	{routeChat, chatWith(`"ignore_eos":"no"`), 400, "ignore_eos", "invalid_type"},
 
 	// known and not served
+	{routeChat, chatWith(`"logprob_token_ids":[42]`), 400, "logprob_token_ids", "unsupported_parameter"},
+	{routeCompletions, textWith(`"truncate_prompt_tokens":4,"truncation_side":"right"`), 400, "truncation_side", "unsupported_parameter"},
+	{routeCompletions, textWith(`"n_probs":5`), 400, "n_probs", "unsupported_parameter"},
+	{routeCompletions, textWith(`"prompt_embeds":"AAAA"`), 400, "prompt_embeds", "unsupported_parameter"},
 	{routeChat, chatWith(`"tools":[{"type":"function"}]`), 400, "tools", "unsupported_parameter"},
 	{routeChat, chatWith(`"functions":[{}]`), 400, "functions", "unsupported_parameter"},
 	{routeChat, chatWith(`"response_format":{"type":"json_object"}`), 400, "response_format", "unsupported_parameter"},
