@@ -43,13 +43,14 @@ func (j *job) requests() []*inference.Request {
 
 func (j *job) request(i int) *inference.Request {
 	p, room := j.params, j.room(i)
-	id := j.id
+	id, group := j.id, ""
 	if len(j.prompts) > 1 {
-		id = at(id, i)
+		id, group = at(id, i), j.id
 	}
 	return &inference.Request{
 		ID:             id,
 		Tenant:         j.tenant,
+		Group:          group,
 		Class:          p.class,
 		Prompt:         j.prompts[i].ids,
 		MaxTokens:      room,
