@@ -199,6 +199,49 @@ func TestTheShareOfTheTargetIsLearned(t *testing.T) {
 	}
 }
 
+// B4: the output length that admission assumes is learned from what ended.
+func TestOutputLengthsAreLearned(t *testing.T) {
+	for _, tc := range []struct {
+		mean        int
+		preemptions float64 // per request, at most
+	}{{1000, 0.1}, {256, 0.05}} {
+		o := answersLoad(1, tc.mean)
+		r := simulate(t, o)
+		w := r.rowOf(t, "")
+		per := float64(r.Counters.Preemptions) / float64(len(o.Requests))
+		t.Logf("mean %d: %.1f tok/s, %.3f preemptions per request, %.1f %% of the rows computed again",
+			tc.mean, w.PerSecond, per, 100*float64(r.Counters.RecomputedTokens)/float64(r.Counters.Rows))
+		if per > tc.preemptions {
+			t.Errorf("mean %d: %.3f preemptions per request, want at most %.3f", tc.mean, per, tc.preemptions)
+		}
+	}
+}
+
+// B4: a request of as many choices as may run at once does not drain the batch.
+func TestManyChoicesDoNotDrainTheBatch(t *testing.T) {
+	o := choicesLoad(1)
+	r := simulate(t, o)
+	short, many := r.rowOf(t, "short"), r.rowOf(t, "64 choices")
+	var without SimOptions
+	without = o
+	without.Requests = nil
+	for _, q := range o.Requests {
+		if q.Label == "short" {
+			without.Requests = append(without.Requests, q)
+		}
+	}
+	base := simulate(t, without).rowOf(t, "short")
+	t.Logf("short TTFT p50 %d ms, p99 %d ms, worst %d ms (without the others %d, %d, %d); 64 choices: first token p50 %d ms",
+		millis(short.TTFT, 50), millis(short.TTFT, 99), millis(short.TTFT, 100),
+		millis(base.TTFT, 50), millis(base.TTFT, 99), millis(base.TTFT, 100), millis(many.TTFT, 50))
+	if w := millis(short.TTFT, 100); w > 9000 {
+		t.Errorf("a short request waited %d ms beside requests of 64 choices, want at most 9000", w)
+	}
+	if w := millis(many.TTFT, 100); w > 2000 {
+		t.Errorf("a request of 64 choices waited %d ms for its first token, want at most 2000: it needs one slot", w)
+	}
+}
+
 // A5: one call of a thousand prompts blocks neither other tenants nor, without
 // keys, other calls.
 func TestOneCallDoesNotBlockTheOthers(t *testing.T) {

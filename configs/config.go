@@ -98,7 +98,7 @@ func Default() Config {
 func defaultScheduler() scheduler.Config {
 	return scheduler.Config{
 		MaxSeqs: 64, MaxBatchTokens: 512, PrefillChunk: 512, MaxPrefills: 2,
-		MaxWaiting: 1024, OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, OutputEstimate: 256,
+		MaxWaiting: 1024, OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8,
 		ITLTarget: 200 * time.Millisecond, MaxDrafts: 8, LookupMax: 4, LookupMin: 2,
 		CapOutput: true,
 	}
@@ -213,8 +213,8 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.Scheduler.OvertakeLimit, 1, anySize, "")},
 		{Key: "scheduler.preempt_limit", Flag: "preempt-limit", Usage: "preemptions of one sequence before it is spared",
 			binding: bindInt(&c.Scheduler.PreemptLimit, 1, anySize, "")},
-		{Key: "scheduler.output_estimate", Flag: "output-estimate", Usage: "output tokens per request that admission counts on",
-			binding: bindInt(&c.Scheduler.OutputEstimate, 1, anySize, "")},
+		{Key: "scheduler.output_estimate", Flag: "output-estimate", Usage: "output tokens per choice that admission counts on; 0 learns them from the answers that end",
+			binding: bindInt(&c.Scheduler.OutputEstimate, 0, anySize, "")},
 		{Key: "scheduler.num_speculative_tokens", Flag: "num-speculative-tokens", Usage: "most tokens guessed ahead per output and step, as far as they pay; 0 forbids guessing",
 			binding: bindInt(&c.Scheduler.MaxDrafts, 0, 1024, "")},
 		{Key: "scheduler.prompt_lookup_max", Flag: "prompt-lookup-max", Usage: "most tokens of the end that are looked up earlier in the text",

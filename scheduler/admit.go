@@ -24,7 +24,8 @@ type candidate struct {
 	seq      *sequence // nil for a waiting request
 	ids      []inference.TokenID
 	produced int
-	seats    int
+	most     int // choices that it could start for; they get as many slots as fit, at least one
+	seats    int // these, after judge
 	hit      kvcache.Hit
 	need     int // blocks that it lacked, after judge
 }
@@ -84,7 +85,7 @@ func (s *Scheduler) admitOne() bool {
 		}
 		started, open := s.resume(c)
 		if !started && open {
-			started, open = s.fresh(c)
+			started, open = s.newcomer(c)
 		}
 		if started {
 			return true
@@ -104,7 +105,10 @@ func (s *Scheduler) resume(class inference.Class) (started, open bool) {
 		return false, true
 	}
 	q := s.resuming[i]
-	c := candidate{req: q.req, seq: q, ids: q.ids, produced: q.produced, seats: q.seats}
+	c := candidate{req: q.req, seq: q, ids: q.ids, produced: q.produced, most: 1}
+	if n := q.req.unslotted(); q.produced == 0 && q.req.live == 1+n {
+		c.most = 1 + n
+	}
 	switch v := s.judge(&c); {
 	case v == fits, v == crowded && s.displace(&c) && s.judge(&c) == fits:
 		return s.start(&c), false
@@ -113,6 +117,63 @@ func (s *Scheduler) resume(class inference.Class) (started, open bool) {
 		return s.resume(class)
 	}
 	return false, false
+}
+
+// turn is whose turn it is where requests and choices wait for slots.
+type turn uint8
+
+const (
+	aRequest turn = iota
+	aChoice
+)
+
+// newcomer starts a waiting request or a choice that waits for a slot. They
+// take turns: neither a request of many choices nor a long queue keeps the
+// other waiting. A barrier among the requests bars choices as well.
+func (s *Scheduler) newcomer(class inference.Class) (started, open bool) {
+	if s.lately == aRequest && s.another(class) {
+		s.lately = aChoice
+		return true, false
+	}
+	if started, open = s.fresh(class); started {
+		s.lately = aRequest
+		return started, open
+	}
+	return open && s.another(class), open
+}
+
+// another starts a further choice of a running request, once its prompt is
+// complete (or nobody computes it any more), from the prompt's cached blocks.
+func (s *Scheduler) another(class inference.Class) bool {
+	for _, r := range s.partial {
+		waiting := r.unslotted()
+		if r.Class != class || !r.complete() && r.live > waiting {
+			continue
+		}
+		c := candidate{req: r, ids: r.Prompt, most: 1}
+		if !r.complete() {
+			c.most = waiting
+		}
+		switch s.judge(&c) {
+		case fits:
+			return s.start(&c)
+		case never:
+			s.fail(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
+			return s.another(class)
+		}
+	}
+	return false
+}
+
+// listPartial keeps the list of started requests with choices without a slot.
+func (s *Scheduler) listPartial(r *request) {
+	i, waits := slices.Index(s.partial, r), r.unslotted() > 0
+	switch {
+	case waits && i < 0:
+		s.partial = append(s.partial, r)
+	case !waits && i >= 0:
+		s.partial = slices.Delete(s.partial, i, i+1)
+	}
 }
 
 // fresh starts a waiting request of a class: the first in order of turns that
@@ -130,7 +191,7 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 			return false, true
 		}
 		r := s.requests.find(ID(ref))
-		c := candidate{req: r, ids: r.Prompt, seats: r.live}
+		c := candidate{req: r, ids: r.Prompt, most: r.live}
 		v := s.judge(&c)
 		if v == crowded && first && s.displace(&c) {
 			v = s.judge(&c)
@@ -162,14 +223,17 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 func (s *Scheduler) judge(c *candidate) verdict {
 	const recheck = 8 // plans
 	r := c.req
-	if s.seats+c.seats > s.cfg.MaxSeqs {
+	if c.seats = min(c.most, s.cfg.MaxSeqs-s.seats); c.seats < 1 {
 		return crowded
+	}
+	if c.seq == nil && (r.Group != "" || r.N > 1) {
+		taken := s.callSlots(r)
+		if c.seats = min(c.seats, max(s.callLimit(taken)-taken, 0)); c.seats < 1 {
+			return queued
+		}
 	}
 	if s.pool.FreeNow() < r.blocked && s.plans-r.tried < recheck && len(s.running) > 0 {
 		return crowded
-	}
-	if n := s.callSlots(r); c.seq == nil && n > 0 && n+c.seats > s.callLimit() {
-		return queued
 	}
 	s.match(c)
 	switch {
@@ -178,7 +242,14 @@ func (s *Scheduler) judge(c *candidate) verdict {
 	case r.overtaken < s.cfg.OvertakeLimit && s.inFlight(c):
 		return held
 	}
+	if r.started && c.seq == nil {
+		s.share(r, s.promptRows(r))
+	}
 	v := s.footprint(c)
+	if v == crowded && c.seats > 1 {
+		c.seats = 1
+		v = s.footprint(c)
+	}
 	r.blocked, r.tried = 0, s.plans
 	if v != fits {
 		r.blocked = c.need
@@ -195,19 +266,19 @@ func (s *Scheduler) match(c *candidate) {
 }
 
 // callLimit is how many slots the requests of one call, or the choices of one
-// request, may have: the others are for who comes while they run, who would
-// wait for the end of an output otherwise.
-func (s *Scheduler) callLimit() int { return s.cfg.MaxSeqs - s.cfg.MaxSeqs/8 }
+// request, may have: it leaves free a quarter, and as many as others have now,
+// for who comes while they run and would wait for the end of an output
+// otherwise. At least half are its own.
+func (s *Scheduler) callLimit(taken int) int {
+	all := s.cfg.MaxSeqs
+	return all - min(max(all/4, 2*(s.seats-taken)), all/2)
+}
 
-// callSlots is how many slots the call of a request has; 0 for a request that
-// is a call of its own and has one choice.
+// callSlots is how many slots the call of a request has.
 func (s *Scheduler) callSlots(r *request) int {
-	if r.Group == "" {
-		return 0
-	}
 	n := 0
 	for _, q := range s.running {
-		if q.req.Group == r.Group && q.req.Tenant == r.Tenant {
+		if q.req == r || r.Group != "" && q.req.Group == r.Group && q.req.Tenant == r.Tenant {
 			n += q.seats
 		}
 	}
@@ -247,23 +318,34 @@ func (s *Scheduler) inFlight(c *candidate) bool {
 // start gives a candidate that fits its blocks and its first rows.
 func (s *Scheduler) start(c *candidate) bool {
 	r, q, p := c.req, c.seq, s.step.plan
-	if q == nil {
-		q = s.newSequence(r, slices.IndexFunc(r.choices, func(c choice) bool { return !c.ended }), r.live)
+	born := q == nil
+	if born {
+		k := r.next + slices.IndexFunc(r.choices[r.next:], func(c choice) bool { return !c.ended })
+		q = s.newSequence(r, k, 1)
 	}
 	s.pool.Begin(&q.table, r.Domain)
 	if !s.pool.Grow(&q.table, len(q.ids), c.hit, &p.Copies) {
 		return s.refuseStart(c, q)
 	}
-	if c.seq == nil {
+	if q.seats = c.seats; born || q.seats > 1 {
+		r.slot(q.choice, q.seats)
+	}
+	switch {
+	case !r.started:
 		s.enter(r, c.hit.Tokens)
-	} else {
+	case born: // a further choice: its request has left the queue long ago
+	default:
 		s.resuming, _ = remove(s.resuming, q)
 		p.Resumed = append(p.Resumed, r.id)
 		s.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
 	}
 	q.computed, q.shared = c.hit.Tokens, c.hit.Full*s.blockTokens
+	if born && len(r.choices) > 1 && r.complete() {
+		q.shared = s.promptRows(r) // the last block becomes one with the others' when it is full
+	}
 	q.peak = max(q.peak, q.computed)
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
+	s.listPartial(r)
 	s.running = insert(s.running, q)
 	s.seats += q.seats
 	if !s.admit.stale {

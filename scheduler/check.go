@@ -55,29 +55,28 @@ func (s *Scheduler) checkRequests() error {
 }
 
 func (s *Scheduler) checkChoices(r *request) error {
-	live, seqs := 0, 0
+	live, slots, want := 0, 0, 0
 	for k := range r.choices {
 		c := &r.choices[k]
 		if !c.ended {
 			live++
+			if k < r.next {
+				want++
+			}
 		}
 		if c.seq == nil {
 			continue
 		}
-		seqs++
-		if c.ended || c.seq.req != r || c.seq.choice != k {
-			return fmt.Errorf("S2: choice %d of request %v has the sequence of another or has ended", k, r.id)
+		slots += c.seq.seats
+		if c.ended || k >= r.next || c.seq.req != r || c.seq.choice != k {
+			return fmt.Errorf("S2: choice %d of request %v has the sequence of another, has ended or waits", k, r.id)
 		}
 	}
-	want := 0
-	switch {
-	case r.forked:
-		want = live
-	case r.started:
-		want = 1
+	if live != r.live || slots != want {
+		return fmt.Errorf("S2: request %v has %d live choices (counted %d) with %d slots, want %d", r.id, live, r.live, slots, want)
 	}
-	if live != r.live || seqs != want {
-		return fmt.Errorf("S2: request %v has %d live choices (counted %d) and %d sequences, want %d", r.id, live, r.live, seqs, want)
+	if r.started && (want < live) != slices.Contains(s.partial, r) {
+		return fmt.Errorf("S2: %d of %d choices of request %v have slots, listed as waiting: %v", want, live, r.id, slices.Contains(s.partial, r))
 	}
 	return nil
 }
@@ -125,7 +124,7 @@ func (s *Scheduler) checkSequence(q *sequence) error {
 		return fmt.Errorf("S4: sequence %v/%d: %d ids, %d computed, %d produced", r.id, q.choice, len(q.ids), q.computed, q.produced)
 	case r.limit > 0 && q.produced >= r.limit:
 		return fmt.Errorf("S2: sequence %v/%d runs on after %d of %d tokens", r.id, q.choice, q.produced, r.limit)
-	case !q.forks() && q.seats != 1, q.forks() && q.seats != r.live:
+	case q.seats < 1 || q.forks() && q.produced > 0:
 		return fmt.Errorf("S3: sequence %v/%d has %d seats for %d choices", r.id, q.choice, q.seats, r.live)
 	}
 	return nil

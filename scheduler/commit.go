@@ -33,7 +33,7 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 			s.abort(q, results[i].Err)
 		default:
 			s.stats.Rows += uint64(rows)
-			s.settle(q, rows, &results[i])
+			s.settle(q, rows, s.step.plan.Chunks[i].Samples, &results[i])
 		}
 	}
 	s.stats.Steps++
@@ -43,7 +43,7 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 
 // settle makes the rows of a sequence final and takes in what was sampled from
 // the last one.
-func (s *Scheduler) settle(q *sequence, rows int, res *Result) {
+func (s *Scheduler) settle(q *sequence, rows, samples int, res *Result) {
 	r := q.req
 	if drafts := q.computed + rows - len(q.ids); drafts > 0 {
 		s.settleDrafts(q, drafts, res)
@@ -60,9 +60,9 @@ func (s *Scheduler) settle(q *sequence, rows int, res *Result) {
 	case q.pending() > 0:
 	case r.limit == 0:
 		s.complete(q)
-	case len(res.Tokens) < s.samples(q):
-		s.abort(q, fmt.Errorf("%w: %d of %d tokens were sampled", inference.ErrInternal, len(res.Tokens), s.samples(q)))
-	case q.forks():
+	case len(res.Tokens) < samples:
+		s.abort(q, fmt.Errorf("%w: %d of %d tokens were sampled", inference.ErrInternal, len(res.Tokens), samples))
+	case samples > 1:
 		s.fork(q, res)
 	default:
 		s.extend(q, res, 0)
@@ -94,14 +94,6 @@ func (s *Scheduler) settleDrafts(q *sequence, drafts int, res *Result) {
 	}
 }
 
-// samples is how many tokens the last row of a sequence's ids is good for.
-func (s *Scheduler) samples(q *sequence) int {
-	if q.forks() {
-		return q.req.N
-	}
-	return 1
-}
-
 // extend appends token i of a result to a sequence and ends it when it is done.
 func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	r := q.req
@@ -128,41 +120,40 @@ func (s *Scheduler) count(r *request) {
 
 func stops(res *Result, i int) bool { return i < len(res.Stop) && res.Stop[i] }
 
-// fork makes sequences of the choices of a prompt that is complete. The first
-// one keeps the prompt's sequence, the others share its blocks.
+// fork makes sequences of the choices of a prompt that is complete and have
+// slots. The first one keeps the prompt's sequence, the others share its blocks.
 func (s *Scheduler) fork(q *sequence, res *Result) {
 	r := q.req
-	r.forked = true
+	end := r.next
 	s.running, _ = remove(s.running, q) // comes back under its choice
 	s.seats -= q.seats
 	r.choices[q.choice].seq = nil
 	q.seats, q.shared = 1, q.computed
 	kept := false
-	for k := range r.N {
+	for k := q.choice; k < end; k++ {
 		switch {
 		case r.choices[k].ended:
 			continue
 		case !kept:
 			kept = true
-			q.choice = k
 			r.choices[k].seq = q
 		default:
-			s.share(r, q, k)
+			s.branchOff(r, q, k)
 		}
 		d := r.choices[k].seq
 		s.running = insert(s.running, d)
 		s.seats++
 	}
 	// Only now, so that the shared blocks outlive a choice that ends at once.
-	for k, n := 0, r.N; k < n && r.live > 0; k++ {
+	for k := q.choice; k < end && r.live > 0; k++ {
 		if d := r.choices[k].seq; d != nil {
 			s.extend(d, res, k)
 		}
 	}
 }
 
-// share makes choice k a second owner of q's blocks.
-func (s *Scheduler) share(r *request, q *sequence, k int) {
+// branchOff makes choice k a second owner of q's blocks.
+func (s *Scheduler) branchOff(r *request, q *sequence, k int) {
 	d := s.newSequence(r, k, 1)
 	s.pool.Fork(&d.table, &q.table)
 	d.computed, d.shared, d.peak, d.preemptions = q.computed, q.computed, q.peak, q.preemptions
@@ -174,7 +165,13 @@ func (s *Scheduler) complete(q *sequence) {
 		s.finishChoice(q, inference.FinishStop, stopped)
 		return
 	}
-	s.finishAll(q, inference.FinishLength, length, nil)
+	r := q.req
+	s.drop(q)
+	for k := range r.choices { // without output none needs a slot of its own
+		if !r.choices[k].ended && s.report(r, k, inference.FinishLength, length, nil) {
+			return
+		}
+	}
 }
 
 // abort ends a sequence, and all choices that were to be forked from it.
@@ -191,13 +188,12 @@ func (s *Scheduler) finishChoice(q *sequence, f inference.FinishReason, how outc
 
 // finishAll ends a sequence's choice, or every live one before the fork.
 func (s *Scheduler) finishAll(q *sequence, f inference.FinishReason, how outcome, err error) {
-	r, forks := q.req, q.forks()
-	s.drop(q)
-	if !forks {
-		s.report(r, q.choice, f, how, err)
-		return
+	r, first, end := q.req, q.choice, q.choice+1
+	if q.forks() {
+		end = q.req.next
 	}
-	for k := range r.choices {
+	s.drop(q)
+	for k := first; k < end; k++ {
 		if !r.choices[k].ended && s.report(r, k, f, how, err) {
 			return
 		}

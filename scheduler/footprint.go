@@ -93,10 +93,14 @@ func (s *Scheduler) refresh() {
 	a.stale = false
 }
 
-// left is how many rows a choice is expected to need beyond its ids now. One
-// that outlived the estimate is expected to go on for a quarter of it.
+// left is how many rows a choice is expected to need beyond its ids now.
 func (s *Scheduler) left(r *request, produced int) int {
-	total := min(r.limit, max(s.cfg.OutputEstimate, produced+s.cfg.OutputEstimate/4))
+	total := 0
+	if fixed := s.cfg.OutputEstimate; fixed > 0 {
+		total = min(r.limit, max(fixed, produced+fixed/4))
+	} else {
+		total = s.lengths.expected(r.answers, r.limit, produced)
+	}
 	return max(0, total-produced-1)
 }
 

@@ -201,7 +201,7 @@ func (s *Scheduler) describe(q *sequence) {
 	switch {
 	case end < len(q.ids) || r.limit == 0:
 	case q.forks():
-		c.Samples = r.N
+		c.Samples = r.next
 	default:
 		c.Samples = 1
 	}

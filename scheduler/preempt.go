@@ -60,6 +60,11 @@ func (s *Scheduler) preempt(q *sequence) {
 func (s *Scheduler) suspend(q *sequence) {
 	s.running, _ = remove(s.running, q)
 	s.seats -= q.seats
+	if q.forks() { // the other choices wait for slots again
+		q.req.slot(q.choice, 1)
+		s.listPartial(q.req)
+		q.seats = 1
+	}
 	s.pool.Release(&q.table)
 	q.computed, q.shared, q.ran = 0, 0, 0
 	s.resuming = insert(s.resuming, q)
@@ -85,11 +90,11 @@ func (s *Scheduler) displace(c *candidate) bool {
 	need := s.blocksFor(len(c.ids)+s.left(c.req, c.produced)) - c.hit.Full + s.watermark
 	seats, blocks := s.cfg.MaxSeqs-s.seats, s.pool.FreeNow()
 	n := 0
-	for ; n < len(a.victims) && (n == 0 || seats < c.seats || blocks < need); n++ {
+	for ; n < len(a.victims) && (n == 0 || seats < 1 || blocks < need); n++ {
 		seats += a.victims[n].seats
 		blocks += a.victims[n].private(s.blockTokens)
 	}
-	if seats < c.seats || blocks < need {
+	if seats < 1 || blocks < need {
 		return false
 	}
 	for _, v := range a.victims[:n] {

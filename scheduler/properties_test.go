@@ -552,7 +552,7 @@ func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
 			for range 1 + rng.IntN(20) {
 				r.Prompt = append(r.Prompt, int32(rng.IntN(50000)))
 			}
-			if err := w.sched.checkSize(len(r.Prompt), r.MaxTokens, 1); err != nil {
+			if err := w.sched.checkSize(len(r.Prompt), r.MaxTokens); err != nil {
 				continue
 			}
 			if worst := r.N * w.sched.blocksFor(finalRows(len(r.Prompt), r.MaxTokens)+1); worst > w.sched.usable {
@@ -574,5 +574,48 @@ func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
 	}
 	if parallel < 1000 {
 		t.Errorf("only %d steps ran more than two sequences", parallel)
+	}
+}
+
+// Whatever the number of slots, every choice gets the tokens that it gets with
+// a slot for each: choices that wait for one start later from the same prompt.
+func TestAnswersDoNotDependOnSlots(t *testing.T) {
+	late, preemptions := 0, uint64(0)
+	for seed := range uint64(60) {
+		var want [][]inference.TokenID
+		for i, seqs := range []int{32, 8, 3, 1} {
+			rng := rand.New(rand.NewPCG(seed, 23))
+			w := newWorld(t, Config{
+				MaxSeqs: seqs, MaxBatchTokens: 40, MaxModelLen: 64, OutputEstimate: 1, WatermarkBlocks: -1,
+			}, kvcache.Config{Blocks: []int{200, 40, 20, 12}[i], BlockTokens: 4})
+			w.vocabulary = 50_000
+			for k := range 4 {
+				r := Request{MaxTokens: 1 + rng.IntN(12), N: 1 + rng.IntN(8), Class: inference.Class(rng.IntN(2)), Domain: w.pool.Domain("a"), NoCache: rng.IntN(4) == 0}
+				if rng.IntN(4) == 0 {
+					r.Logits = LogitsAll
+				}
+				for range 1 + rng.IntN(20) {
+					r.Prompt = append(r.Prompt, int32(rng.IntN(50000)))
+				}
+				if _, err := w.submit("r"+strconv.Itoa(k), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.onPlan = func([]runner) { late += len(w.sched.partial) }
+			w.drain(4000)
+			preemptions += w.sched.Stats().Preemptions
+			var got [][]inference.TokenID
+			for _, id := range w.order {
+				got = append(got, w.jobs[id].outputs...)
+			}
+			if i == 0 {
+				want = got
+			} else if !slices.EqualFunc(got, want, slices.Equal) {
+				t.Fatalf("world %d: with %d slots the answers are %v, want %v", seed, seqs, got, want)
+			}
+		}
+	}
+	if late < 1000 || preemptions < 50 {
+		t.Errorf("only %d times a request had choices without a slot, %d preemptions", late, preemptions)
 	}
 }

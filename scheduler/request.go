@@ -15,12 +15,13 @@ type request struct {
 	ticket  admission.Ticket // valid while it waits
 	flow    admission.FlowID // valid once admitted
 	started bool             // has left the queue
-	forked  bool             // its choices are sequences of their own
+	next    int              // choices below it have got a slot; the live others wait for one
 	order   uint64           // of admission; kept across preemptions, so that turns are kept
 	limit   int              // output tokens per choice: MaxTokens, cut by CapOutput
 	choices []choice         // [N]
 	live    int              // choices that have not ended
 	outcome outcome          // of the choice that ended last
+	answers *answers         // of its tenant
 
 	overtaken int    // admissions that passed it while it waited
 	blocked   int    // blocks that it lacked at its last trial; below that a trial is pointless
@@ -31,8 +32,8 @@ type request struct {
 	reported  int // prompt rows whose logits the engine has had (LogitsAll)
 }
 
-// choice is one answer of a request. Before the fork, choice 0 names the
-// sequence that prefills the prompt for all of them.
+// choice is one answer of a request. Before the fork, the first live choice
+// has the sequence that prefills the prompt for all that have a slot.
 type choice struct {
 	seq   *sequence
 	ended bool
@@ -78,7 +79,7 @@ func (r *request) reuse(ids []inference.TokenID) int {
 type sequence struct {
 	req    *request
 	choice int
-	seats  int // 1, or one per choice that is forked from it
+	seats  int // 1, or before the fork one per live choice in [choice, req.next)
 	table  kvcache.Table
 	ids    []inference.TokenID // prompt and output so far
 
@@ -101,7 +102,7 @@ func (q *sequence) pending() int { return len(q.ids) - q.computed }
 func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
 
 // forks means that the end of the prompt is the start of several choices.
-func (q *sequence) forks() bool { return q.req.N > 1 && !q.req.forked }
+func (q *sequence) forks() bool { return q.seats > 1 }
 
 // private is how many blocks preempting the sequence is sure to free.
 func (q *sequence) private(blockTokens int) int {
@@ -158,6 +159,7 @@ func (s *Scheduler) newSequence(r *request, choice, seats int) *sequence {
 // drop ends a sequence: its blocks are free, except while a plan that is out
 // writes to them; then Commit frees them.
 func (s *Scheduler) drop(q *sequence) {
+	s.lengths.learn(q.req.Tenant, q.req.limit, q.produced)
 	var ok bool
 	if s.running, ok = remove(s.running, q); ok {
 		s.seats -= q.seats
@@ -193,6 +195,9 @@ func (s *Scheduler) end(r *request, choice int, how outcome) (done bool) {
 
 // close counts a request's outcome and forgets it.
 func (s *Scheduler) close(r *request) {
+	if i := slices.Index(s.partial, r); i >= 0 {
+		s.partial = slices.Delete(s.partial, i, i+1)
+	}
 	if r.started {
 		s.queue.Done(r.flow)
 	} else {
@@ -245,28 +250,85 @@ func (s *Scheduler) Cancel(_ int64, id ID, choice int) bool {
 	if r.choices[choice].ended {
 		return false
 	}
-	if r.started && !r.forked && r.live > 1 {
+	if r.started && choice < r.next {
 		s.unseat(r, choice)
-	} else if q := r.choices[choice].seq; q != nil {
-		s.drop(q)
 	}
-	s.end(r, choice, cancelled)
+	if done := s.end(r, choice, cancelled); !done && r.started {
+		s.listPartial(r)
+	}
 	return true
 }
 
-// unseat gives back the seat of a choice that was to be forked. If the choice
-// carries the prompt, the next one does from now on.
+// unseat gives back the slot of a choice. If the choice carries the prompt for
+// others, the next of them does from now on.
 func (s *Scheduler) unseat(r *request, k int) {
-	i := slices.IndexFunc(r.choices, func(c choice) bool { return c.seq != nil })
-	q := r.choices[i].seq
+	q := r.choices[k].seq
+	if q != nil && !q.forks() {
+		s.drop(q)
+		return
+	}
+	if q == nil {
+		q = r.carrier()
+	}
 	q.seats--
 	if _, ok := slices.BinarySearchFunc(s.running, q, compare); ok {
 		s.seats--
 	}
-	if i != k {
+	if q.choice != k {
 		return
 	}
-	heir := slices.IndexFunc(r.choices, func(c choice) bool { return !c.ended && c.seq == nil })
+	heir := k + 1 + slices.IndexFunc(r.choices[k+1:], func(c choice) bool { return !c.ended })
 	r.choices[k].seq, r.choices[heir].seq = nil, q
 	q.choice = heir
 }
+
+// carrier is the sequence that prefills the prompt for several choices; nil if
+// there is none.
+func (r *request) carrier() *sequence {
+	for i := range r.choices {
+		if q := r.choices[i].seq; q != nil && q.forks() {
+			return q
+		}
+	}
+	return nil
+}
+
+// unslotted is how many live choices wait for a slot.
+func (r *request) unslotted() int {
+	n := 0
+	for i := r.next; i < len(r.choices); i++ {
+		if !r.choices[i].ended {
+			n++
+		}
+	}
+	return n
+}
+
+// slot gives slots to the first n live choices from choice k on.
+func (r *request) slot(k, n int) {
+	for r.next = k; n > 0; r.next++ {
+		if !r.choices[r.next].ended {
+			n--
+		}
+	}
+}
+
+// complete means that all rows of the prompt were computed and reported, so
+// that further choices need none but the last one.
+func (r *request) complete() bool {
+	return r.prefilled >= len(r.Prompt) && (r.Logits != LogitsAll || r.reported >= len(r.Prompt))
+}
+
+// share notes that leading rows of a request's choices lie, or are about to
+// lie, in blocks of one another, which the end of one alone does not free.
+func (s *Scheduler) share(r *request, rows int) {
+	for i := range r.choices {
+		if q := r.choices[i].seq; q != nil && q.computed >= rows && q.shared < rows {
+			q.shared = rows
+			s.admit.stale = true
+		}
+	}
+}
+
+// promptRows is how many leading rows of a prompt fill whole blocks.
+func (s *Scheduler) promptRows(r *request) int { return len(r.Prompt) / s.blockTokens * s.blockTokens }

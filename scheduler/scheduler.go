@@ -69,8 +69,9 @@ type Config struct {
 	WatermarkBlocks int // blocks left free by admission while anything runs; default 1 % of the pool, negative is none
 
 	// OutputEstimate is the output length, in tokens, that admission assumes
-	// of a request (or its MaxTokens where that is less); default 256. Large
-	// values trade concurrency for fewer preemptions.
+	// of a choice (or its MaxTokens where that is less). Large values trade
+	// concurrency for fewer preemptions. 0 learns it from the answers that
+	// ended, per tenant and by MaxTokens, and starts at 256.
 	OutputEstimate int
 
 	// CapOutput lets a request in whose MaxTokens exceed what the pool could
@@ -98,7 +99,7 @@ const (
 type Request struct {
 	Prompt    []inference.TokenID // at least one id
 	MaxTokens int                 // output tokens per choice; 0 only with LogitsAll or LogitsNone
-	N         int                 // choices; 0 is 1
+	N         int                 // choices, at most MaxChoices; 0 is 1
 	Logits    LogitKind
 	NoCache   bool           // start without cached blocks; implied by LogitsAll and LogitsNone
 	Domain    kvcache.Domain // isolation domain of the prefix cache
@@ -111,6 +112,9 @@ type Request struct {
 	Speculate bool  // its outputs are drafted, up to Config.MaxDrafts tokens at a time
 	User      any   // the caller's own; handed back in chunks and ends
 }
+
+// MaxChoices bounds N. Choices beyond the free slots wait for one.
+const MaxChoices = 1 << 16
 
 // ID names a request: slab index and generation, never 0. Index is small and
 // dense, so callers may keep their own per-request state in a slice.
@@ -153,9 +157,10 @@ type Chunk struct {
 	// incomplete, 1 for a row to sample from. With LogitsAll every prompt row
 	// is asked for exactly once, also across preemptions: they arrive in order.
 	LogitRows int
-	// Samples is how many tokens to sample from the last row: 0 or 1, or N
-	// where a prompt ends that is forked into N choices (token i is choice
-	// i's; those of cancelled choices are ignored).
+	// Samples is how many tokens to sample from the last row: 0, or 1 for the
+	// chunk's choice, or several where a prompt ends that is forked (token i is
+	// choice i's; those of ended choices are ignored). Choices beyond these
+	// start later, when slots are free, with a chunk of their own.
 	Samples int
 	// Drafts is how many of the last tokens are guesses. Each of the last
 	// 1+Drafts rows then needs logits. The engine samples from the first of
@@ -199,6 +204,8 @@ type Scheduler struct {
 	requests slab
 	running  []*sequence // in order of precedence; the first is never preempted
 	resuming []*sequence // preempted, in the same order
+	partial  []*request  // with choices that wait for a slot, in order of admission
+	lately   turn        // what was started last, a waiting request or a waiting choice
 	spare    []*sequence // ended, for reuse
 	seats    int         // taken of MaxSeqs: running sequences and forks to come
 	admitted uint64      // requests ever; numbers them in order of admission
@@ -207,11 +214,12 @@ type Scheduler struct {
 	prefilling []*sequence // scratch of prompts
 	oldest     *sequence   // of the running prompts, after prompts
 
-	cost  *cost.Model
-	step  step // the plan in the making, or out until Commit
-	admit admit
-	ends  []End
-	stats Stats
+	cost    *cost.Model
+	lengths lengths
+	step    step // the plan in the making, or out until Commit
+	admit   admit
+	ends    []End
+	stats   Stats
 }
 
 // New returns a scheduler over the pool, of which it must be the only user.
@@ -232,7 +240,8 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	return &Scheduler{
 		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
 		watermark: cfg.WatermarkBlocks, queue: queue, cost: cost.New(cfg.Cost),
-		admit: admit{slacks: make([]int, pool.BlockTokens())},
+		lengths: lengths{first: firstLength, tenants: map[string]*answers{}},
+		admit:   admit{slacks: make([]int, pool.BlockTokens())},
 	}, nil
 }
 
@@ -254,7 +263,7 @@ func (c Config) complete(usable int) (Config, error) {
 		{"OvertakeLimit", &c.OvertakeLimit, 64},
 		{"PreemptLimit", &c.PreemptLimit, 3},
 		{"MinRunTokens", &c.MinRunTokens, 8},
-		{"OutputEstimate", &c.OutputEstimate, 256},
+		{"OutputEstimate", &c.OutputEstimate, 0},
 		{"MaxDrafts", &c.MaxDrafts, 0},
 		{"LookupMax", &c.LookupMax, 4},
 		{"LookupMin", &c.LookupMin, 0},
@@ -303,17 +312,12 @@ func (s *Scheduler) Check(r *Request) error {
 	if err := r.consistent(); err != nil {
 		return err
 	}
-	return s.checkSize(len(r.Prompt), r.MaxTokens, max(r.N, 1))
+	return s.checkSize(len(r.Prompt), r.MaxTokens)
 }
 
 // checkSize refuses what is too long for the model or too large for the pool.
-func (s *Scheduler) checkSize(promptTokens, maxTokens, n int) error {
+func (s *Scheduler) checkSize(promptTokens, maxTokens int) error {
 	switch {
-	case n > s.cfg.MaxSeqs:
-		return &inference.LimitError{
-			Err: inference.ErrNeverFits, What: "choices (n)", Need: n, Limit: s.cfg.MaxSeqs,
-			Remedy: "ask for fewer choices or raise --max-num-seqs",
-		}
 	case maxTokens > s.cfg.MaxModelLen || promptTokens+maxTokens > s.cfg.MaxModelLen:
 		return &inference.LimitError{
 			Err: inference.ErrContextLength, What: "prompt tokens + max_tokens",
@@ -368,6 +372,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		return 0, err
 	}
 	q.open(r, s.usable*s.blockTokens)
+	q.answers = s.lengths.of(r.Tenant)
 	s.stats.Submitted++
 	return q.id, nil
 }
@@ -379,8 +384,8 @@ func (r *Request) consistent() error {
 		return fmt.Errorf("%w: the prompt is empty", inference.ErrInvalid)
 	case r.MaxTokens < 0:
 		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, r.MaxTokens)
-	case r.N < 0:
-		return fmt.Errorf("%w: n is %d, want 1 or more", inference.ErrInvalid, r.N)
+	case r.N < 0 || r.N > MaxChoices:
+		return fmt.Errorf("%w: n is %d, want 1 to %d", inference.ErrInvalid, r.N, MaxChoices)
 	case r.Logits > LogitsNone:
 		return fmt.Errorf("%w: logit kind %d", inference.ErrInvalid, r.Logits)
 	case r.Logits == LogitsLast && r.MaxTokens == 0:

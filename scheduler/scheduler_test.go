@@ -47,7 +47,7 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	want := Config{
 		MaxSeqs: 600, MaxBatchTokens: 600, MaxModelLen: 100, PrefillChunk: 600, MaxPrefills: 2, MaxWaiting: 1024,
-		OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, WatermarkBlocks: 10, OutputEstimate: 256,
+		OvertakeLimit: 64, PreemptLimit: 3, MinRunTokens: 8, WatermarkBlocks: 10,
 		SharePercent: [inference.NumClasses]int{0, 10, 5}, LookupMax: 4, LookupMin: 2, StepLimit: time.Second, RowPanel: 4,
 	}
 	if got != want {
@@ -69,7 +69,8 @@ func TestCheckRefusesWhatCanNeverBeServed(t *testing.T) {
 		{"one row too many", 20, 14, 1, LogitsLast, inference.ErrNeverFits},
 		{"prompt larger than the pool", 33, 1, 1, LogitsLast, inference.ErrNeverFits},
 		{"choices share turns", 20, 13, 4, LogitsLast, nil},
-		{"too many choices", 1, 1, 5, LogitsLast, inference.ErrNeverFits},
+		{"more choices than slots", 1, 1, 5, LogitsLast, nil},
+		{"too many choices", 1, 1, MaxChoices + 1, LogitsLast, inference.ErrInvalid},
 		{"above the context", 30, 11, 1, LogitsLast, inference.ErrContextLength},
 		{"overflow", 30, math.MaxInt, 1, LogitsLast, inference.ErrContextLength},
 		{"empty prompt", 0, 1, 1, LogitsLast, inference.ErrInvalid},

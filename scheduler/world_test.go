@@ -317,8 +317,8 @@ func (w *world) checkLogits(j *job, c *Chunk, ids int) {
 		rows = 1
 		if j.req.MaxTokens > 0 {
 			samples = 1
-			if len(j.finish) > 1 && end == len(j.req.Prompt) && len(j.outputs[c.Choice]) == 0 {
-				samples = len(j.finish)
+			if c.Samples > 1 && c.Samples <= len(j.finish) && end == len(j.req.Prompt) && len(j.outputs[c.Choice]) == 0 {
+				samples = c.Samples // of those choices that have slots
 			}
 		}
 	}

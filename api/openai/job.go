@@ -43,14 +43,13 @@ func (j *job) requests() []*inference.Request {
 
 func (j *job) request(i int) *inference.Request {
 	p, room := j.params, j.room(i)
-	id, group := j.id, ""
+	id := j.id
 	if len(j.prompts) > 1 {
-		id, group = at(id, i), j.id
+		id = at(id, i)
 	}
 	return &inference.Request{
 		ID:             id,
 		Tenant:         j.tenant,
-		Group:          group,
 		Class:          p.class,
 		Prompt:         j.prompts[i].ids,
 		MaxTokens:      room,

@@ -193,7 +193,7 @@ func (l *loop) emitRow(r *outputRow, now time.Time) {
 		res.Err = r.err
 		return
 	}
-	if r.pos == 0 && j.req.PromptLogprobs >= 0 {
+	if r.pos == 0 && j.req.PromptLogprobs >= 0 && j.first.IsZero() { // a later choice computes the last row again
 		first := inference.Event{Kind: inference.EventPrompt, Token: j.req.Prompt[0], Logprob: float32(math.NaN())}
 		j.push(first)
 	}

@@ -81,7 +81,6 @@ type Request struct {
 	ID     string
 	Tenant string // isolation domain of the prefix cache and unit of fairness
 	Weight int    // the tenant's share relative to others, 1 to 4096; 0 is 1
-	Group  string // requests of a tenant that share it are one call, and take turns with other calls as one; "" is a call of its own
 	Class  Class
 
 	// Deadline, if not zero, ends a request that still waits then, with
