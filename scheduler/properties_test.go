@@ -587,7 +587,7 @@ func TestAnswersDoNotDependOnSlots(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 23))
 			w := newWorld(t, Config{
 				MaxSeqs: seqs, MaxBatchTokens: 40, MaxModelLen: 64, OutputEstimate: 1, WatermarkBlocks: -1,
-			}, kvcache.Config{Blocks: []int{200, 40, 20, 12}[i], BlockTokens: 4})
+			}, kvcache.Config{Blocks: []int{200, 24, 14, 10}[i], BlockTokens: 4})
 			w.vocabulary = 50_000
 			for k := range 4 {
 				r := Request{MaxTokens: 1 + rng.IntN(12), N: 1 + rng.IntN(8), Class: inference.Class(rng.IntN(2)), Domain: w.pool.Domain("a"), NoCache: rng.IntN(4) == 0}
