@@ -80,7 +80,8 @@ func (r *reader) checkVersion(v uint32) {
 	switch {
 	case r.err != nil || v == 2 || v == newestVersion:
 	case v != 0 && v&0xffff == 0:
-		r.fail("%w: its version reads %#08x; only little-endian files are read, convert it with gguf-py's convert-endian", ErrByteOrder, v)
+		r.fail("%w: its version reads %#08x; only little-endian files are read, convert it with gguf-py's convert-endian",
+			ErrByteOrder, v)
 	case v == 1:
 		r.fail("%w: version 1; versions 2 and 3 are read, convert the model again", ErrVersion)
 	default:
@@ -233,11 +234,13 @@ func (f *File) place(headerBytes, sizeBytes int64) error {
 		t := &f.Tensors[i]
 		off := uint64(t.Offset)
 		if off%align != 0 || off < next || (sized && off != next) {
-			return fmt.Errorf("%w: tensor %q begins at byte %d of the data, expected %d (alignment %d)", ErrFormat, t.Name, off, next, align)
+			return fmt.Errorf("%w: tensor %q begins at byte %d of the data, expected %d (alignment %d)",
+				ErrFormat, t.Name, off, next, align)
 		}
 		end, carry := bits.Add64(data+off, uint64(t.Bytes), 0)
 		if carry != 0 || end > uint64(sizeBytes) {
-			return fmt.Errorf("%w: tensor %q needs bytes %d to %d, the file has %d; fetch it again", ErrTruncated, t.Name, data+off, end, sizeBytes)
+			return fmt.Errorf("%w: tensor %q needs bytes %d to %d, the file has %d; fetch it again",
+				ErrTruncated, t.Name, data+off, end, sizeBytes)
 		}
 		t.Offset = int64(data + off)
 		next = padded(off+uint64(t.Bytes), align)

@@ -47,7 +47,8 @@ func (f *File) openSplits(path string) error {
 		return fmt.Errorf("%w: %s is file %d of %d and must be named *%s", ErrSplit, path, first.no+1, first.count, suffix)
 	}
 	if first.no != 0 {
-		return fmt.Errorf("%w: %s is file %d of %d; open %s", ErrSplit, path, first.no+1, first.count, splitName(prefix, 0, first.count))
+		return fmt.Errorf("%w: %s is file %d of %d; open %s",
+			ErrSplit, path, first.no+1, first.count, splitName(prefix, 0, first.count))
 	}
 	for no := uint64(1); no < first.count; no++ {
 		if err := f.openSplit(splitName(prefix, no, first.count), no, first.count); err != nil {

@@ -23,5 +23,6 @@ func architectureNamed(name string) (architecture, error) {
 		}
 		known[i] = a.name
 	}
-	return architecture{}, fmt.Errorf("%w: architecture %q is not supported; the native engine runs %s", ErrModel, name, strings.Join(known, ", "))
+	return architecture{}, fmt.Errorf("%w: architecture %q is not supported; the native engine runs %s",
+		ErrModel, name, strings.Join(known, ", "))
 }

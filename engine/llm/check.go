@@ -27,7 +27,8 @@ func (m *model) try(c *kernel.CPU, kv *attend.KV, blockTokens int) error {
 	if err := m.check(c); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: its weights are finite, but not what they make of a first token; the file is damaged or its metadata are of another model", ErrModel)
+	return fmt.Errorf("%w: its weights are finite, but not what they make of a first token; "+
+		"the file is damaged or its metadata are of another model", ErrModel)
 }
 
 func finite(x []float32) bool {
@@ -50,7 +51,8 @@ func (m *model) check(c *kernel.CPU) error {
 		j.bad.Store(-1)
 		c.Run(j, named.w.Rows, 16)
 		if row := j.bad.Load(); row >= 0 {
-			return fmt.Errorf("%w: tensor %s, row %d holds a value that is not finite; the file is damaged: fetch or convert it anew", ErrModel, named.name, row)
+			return fmt.Errorf("%w: tensor %s, row %d holds a value that is not finite; the file is damaged: fetch or convert it anew",
+				ErrModel, named.name, row)
 		}
 	}
 	return nil

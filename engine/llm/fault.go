@@ -177,7 +177,8 @@ func (l *loop) renew() (err error) {
 // giveUp makes the engine refuse everything from now on. The process stays, so
 // that its readiness and its metrics tell why.
 func (l *loop) giveUp(why error) {
-	l.dead = fmt.Errorf("%w: it stopped after a fault that came back at once; restart the process, and report: %v", inference.ErrUnavailable, why)
+	l.dead = fmt.Errorf("%w: it stopped after a fault that came back at once; restart the process, and report: %s",
+		inference.ErrUnavailable, why.Error())
 	l.fault(l.dead.Error())
 	l.e.mu.Lock()
 	l.e.dead = l.dead

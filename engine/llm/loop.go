@@ -135,7 +135,7 @@ func (l *loop) obey() (closing, abort bool) {
 		l.take(&l.work[i])
 	}
 	if len(l.work) > 0 {
-		l.settle()
+		l.handOver()
 	}
 	clear(l.work)
 	return closing, abort
@@ -164,8 +164,10 @@ func (l *loop) take(c *command) {
 	}
 }
 
-// settle moves the inbox's submits from the arrivals to the scheduler's count.
-func (l *loop) settle() {
+// handOver publishes the scheduler's counts, which now have the inbox's submits,
+// and takes these off the arrivals, both at once: no request is counted twice or
+// not at all.
+func (l *loop) handOver() {
 	e := l.e
 	stats := e.sched.Stats()
 	e.mu.Lock()
@@ -286,7 +288,7 @@ func (l *loop) step() (ran bool) {
 	l.at(committing)
 	ends := e.sched.Commit(computed.UnixNano(), l.results)
 	l.unproven = 0
-	l.report(start, planned) // first: who has an answer finds it counted
+	l.report(start, planned) // before the ends: a client that scrapes after its answer finds it counted
 	for _, end := range ends {
 		l.finish(end)
 	}
@@ -338,7 +340,8 @@ func (l *loop) gather() {
 		}
 		for r := c.Count - c.LogitRows; r < c.Count; r++ {
 			b.output = append(b.output, row+r)
-			l.out.add(i, c.Start+r, r-(c.Count-1-c.Drafts))
+			last := c.Count - 1 - c.Drafts // the row before the drafts
+			l.out.add(outputRow{chunk: i, pos: c.Start + r, sampled: r >= last, draft: max(r-last, 0)})
 		}
 	}
 	for i := range l.plan.Chunks {

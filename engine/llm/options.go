@@ -23,8 +23,12 @@ type Options struct {
 	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int           // blocks for the cache, null block included; overrides KVBytes
 	BlockTokens int           // tokens per block, a multiple of 16; 0 is 16
-	MaxModelLen int           // longest sequence; 0 is the model's context, less where the cache is smaller; above it positions are extrapolated
-	Secret      []byte        // makes prefix hashes unpredictable; share it among replicas
+
+	// MaxModelLen is the longest sequence. 0 is the model's context, less where the
+	// cache is smaller; above the context positions are extrapolated.
+	MaxModelLen int
+
+	Secret []byte // makes prefix hashes unpredictable; share it among replicas
 
 	// EndTokens end a choice unless the request ignores them. They are the
 	// tokenizer's; the engine knows no text.
@@ -116,13 +120,15 @@ func (o *Options) size(s attend.KVShape, context int, weightBytes int64) (budget
 	s.Blocks = o.blocks(s, length, weightBytes)
 	if fit := (s.Blocks - 1) * s.BlockTokens; fit < length {
 		if o.MaxModelLen != 0 || fit < 1 {
-			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights, cannot hold one sequence of %d (%s); lower --max-model-len or raise --kv-cache-memory-bytes",
+			return budget{}, fmt.Errorf("a kv cache of %d tokens (%s), beside %s of weights, cannot hold one sequence of %d (%s); "+
+				"lower --max-model-len or raise --kv-cache-memory-bytes",
 				max(fit, 0), showBytes(cacheBytes(s)), showBytes(weightBytes), length, showBytes(int64(length)*int64(s.TokenBytes())))
 		}
 		length = fit
 	}
 	if total := cpu.TotalMemoryBytes(); total > 0 && o.KVBytes > total-weightBytes {
-		return budget{}, fmt.Errorf("a kv cache of %s and %s of weights are more than the %s of memory that this machine or its container has; lower --kv-cache-memory-bytes",
+		return budget{}, fmt.Errorf("a kv cache of %s and %s of weights are more than the %s of memory that this machine or its container has; "+
+			"lower --kv-cache-memory-bytes",
 			showBytes(o.KVBytes), showBytes(weightBytes), showBytes(total))
 	}
 	return budget{shape: s, maxModelLen: length}, nil

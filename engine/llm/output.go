@@ -39,7 +39,8 @@ type outputs struct {
 type outputRow struct {
 	chunk   int
 	pos     int
-	draft   int // which draft of its chunk it holds, from 1; 0 is the row before them; negative: no row to sample from
+	sampled bool // the chunk's tokens are drawn from this row, if the drafts up to it were right
+	draft   int  // which draft of its chunk the row holds, from 1; 0 for a row without one
 	prompt  inference.Event
 	samples []inference.Event
 	one     [1]inference.Event // backs samples until there are several
@@ -66,7 +67,7 @@ func (o *outputs) reset() {
 }
 
 // add notes a row; its slot keeps the memory of earlier steps.
-func (o *outputs) add(chunk, pos, draft int) {
+func (o *outputs) add(row outputRow) {
 	n := len(o.rows)
 	if n < cap(o.rows) {
 		o.rows = o.rows[:n+1]
@@ -74,7 +75,8 @@ func (o *outputs) add(chunk, pos, draft int) {
 		o.rows = append(o.rows, outputRow{})
 	}
 	r := &o.rows[n]
-	*r = outputRow{chunk: chunk, pos: pos, draft: draft, samples: r.samples[:0]}
+	row.samples = r.samples[:0]
+	*r = row
 	if cap(r.samples) == 0 {
 		r.samples = r.one[:0]
 	}
@@ -137,7 +139,7 @@ func (o *outputs) row(worker, i int) {
 		lp, top := o.work[worker].Logprob(logits, id, j.req.PromptLogprobs)
 		r.prompt = inference.Event{Kind: inference.EventPrompt, Token: id, Logprob: lp, Top: top}
 	}
-	if r.draft >= 0 && c.Samples > 0 {
+	if r.sampled && c.Samples > 0 {
 		o.sample(worker, r, c, logits)
 	}
 }

@@ -188,7 +188,8 @@ func (l *loader) refuseUnknown() {
 		}
 	}
 	if len(extra) > 0 {
-		l.fail("%d tensors have no place in this architecture (%s); the file is of another model", len(extra), strings.Join(extra[:min(4, len(extra))], ", "))
+		l.fail("%d tensors have no place in this architecture (%s); the file is of another model",
+			len(extra), strings.Join(extra[:min(4, len(extra))], ", "))
 	}
 }
 
