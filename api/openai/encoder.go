@@ -31,6 +31,9 @@ type encoder interface {
 	appendPulse(dst []byte) []byte
 	// appendEnd appends what follows the last delta.
 	appendEnd(dst []byte, u usage) []byte
+	// appendFault appends the event that ends a broken stream. A client must
+	// never take a broken answer for a short one, so nothing follows it.
+	appendFault(dst []byte, fault *api.Error) []byte
 	// appendWhole appends an answer that is no stream; choices are in order.
 	appendWhole(dst []byte, choices []delta, u usage) []byte
 }
@@ -92,6 +95,10 @@ func (e *envelope) appendEnd(dst []byte, u usage) []byte {
 		dst = append(dst, "}\n\n"...)
 	}
 	return append(dst, doneEvent...)
+}
+
+func (e *envelope) appendFault(dst []byte, fault *api.Error) []byte {
+	return append(fault.AppendJSON(append(dst, "data: "...)), "\n\n"...)
 }
 
 // appendReason appends the last fields of a choice: token_ids where asked for,

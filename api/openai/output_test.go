@@ -294,3 +294,17 @@ func TestChoicesOfACallAreBounded(t *testing.T) {
 		t.Errorf("a tenant whose share of the queue is full: %d %v %s", res.StatusCode, res.Header, text)
 	}
 }
+
+func TestWarningsComeWithStreams(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	for path, body := range map[string]string{
+		routeChat:        `{"messages":[{"role":"user","content":"Hello"}],"stream":true,"cache_prompt":true}`,
+		routeCompletions: `{"prompt":"Hello","stream":true,"cache_prompt":true}`,
+	} {
+		res, _ := r.do("POST", path, "", body)
+		if got := res.Header.Get("X-Weir-Warnings"); !strings.Contains(got, `"cache_prompt"`) {
+			t.Errorf("%s: warnings %q", path, got)
+		}
+	}
+}

@@ -145,12 +145,9 @@ func (r *eventStream) news() {
 	}
 }
 
-// fault ends the stream with an error event. A client must never take a
-// broken answer for a short one, so no [DONE] follows.
+// fault ends the stream with an error event.
 func (r *eventStream) fault(e *api.Error) {
 	r.over = true
 	r.g.fail(e)
-	r.buf = append(r.buf, "data: "...)
-	r.buf = e.AppendJSON(r.buf)
-	r.buf = append(r.buf, "\n\n"...)
+	r.buf = r.encoder.appendFault(r.buf, e)
 }
