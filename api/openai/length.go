@@ -36,12 +36,13 @@ func (p *params) readMaxTokens(o *object, fault **api.Error) {
 	}
 }
 
-// checkNothing refuses a request for no tokens, unless the prompt's own
+// refuseNoTokens refuses a limit of 0 output tokens, unless the prompt's own
 // logprobs are asked for.
-func (j *job) checkNothing(fault **api.Error) {
+func (j *job) refuseNoTokens(fault **api.Error) {
 	if p := j.params; p.maxTokens == 0 && j.promptLogprobs < 0 {
 		keep(fault, badRequest("invalid_value", p.lengthName,
-			"%s is 0, so there would be no answer; send at least 1, or leave it out. 0 is for prompt_logprobs, and for echo of /v1/completions", p.lengthName))
+			"%s is 0, so there would be no answer; send at least 1, or leave it out. "+
+				"0 is for prompt_logprobs, and for echo of /v1/completions", p.lengthName))
 	}
 }
 

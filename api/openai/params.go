@@ -85,7 +85,8 @@ func (p *params) readStreamOptions(o *object, fault **api.Error) {
 		return
 	}
 	if !p.stream {
-		o.ignored("stream_options", badRequest("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"), fault)
+		o.ignored("stream_options",
+			badRequest("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"), fault)
 		return
 	}
 	so, err := o.parse("stream_options", raw, maxFields)
@@ -97,7 +98,8 @@ func (p *params) readStreamOptions(o *object, fault **api.Error) {
 	p.includeProgress = so.flag("include_progress", false, fault)
 	p.continuousUsage = so.flag("continuous_usage_stats", false, fault)
 	if so.flag("include_obfuscation", false, fault) {
-		so.ignored("include_obfuscation", unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"), fault)
+		so.ignored("include_obfuscation",
+			unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"), fault)
 	}
 	so.finish(fault)
 }
@@ -231,7 +233,8 @@ func seed(o *object, fault **api.Error) uint64 {
 }
 
 func unknown(name string) *api.Error {
-	return badRequest("unknown_parameter", name, "unknown parameter %q; leave it out, or run the server without --strict to have such fields ignored", name)
+	return badRequest("unknown_parameter", name,
+		"unknown parameter %q; leave it out, or run the server without --strict to have such fields ignored", name)
 }
 
 func unsupported(name, wayOut string) *api.Error {

@@ -110,7 +110,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	}
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
 	p.readChatLogprobs(o, m, &fault)
-	j.checkNothing(&fault)
+	j.refuseNoTokens(&fault)
 	conversation := readChatPrompt(o, m, &s.config, &fault)
 	o.finish(&fault)
 	if fault != nil {

@@ -21,7 +21,7 @@ func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
 	if p.truncate == 0 {
 		prompts.options.Limit = m.countedLimit()
 	}
-	j.checkNothing(&fault)
+	j.refuseNoTokens(&fault)
 	raw, ok := o.take("prompt")
 	if !ok {
 		keep(&fault, missing("prompt", promptForms))

@@ -100,7 +100,8 @@ func readAllowed(o *object, m *Model, fault **api.Error) []inference.TokenID {
 	}
 	ids, err := parseTokens("allowed_token_ids", raw, m.Tokenizer.Size(), m.Tokenizer.Size())
 	if keep(fault, err); err == nil && len(ids) == 0 {
-		keep(fault, badRequest("invalid_value", "allowed_token_ids", "allowed_token_ids is empty, so no answer could be given; leave it out to allow all"))
+		keep(fault, badRequest("invalid_value", "allowed_token_ids",
+			"allowed_token_ids is empty, so no answer could be given; leave it out to allow all"))
 	}
 	return ids
 }
