@@ -52,8 +52,9 @@ type Tiktoken struct {
 
 // Model says what is served and under which names.
 type Model struct {
-	Path        string   // a GGUF file; empty is the embedded model
-	ServedNames []string // the first is the model's id, the rest are aliases; none: the file's name
+	Path         string   // a GGUF file; empty is the embedded model
+	ChatTemplate string   // a file or the name of a format; empty: the model's own
+	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
 }
 
 // Engine sizes the memory and the threads of a loaded model.
@@ -173,6 +174,8 @@ func settings(c *Config) []Setting {
 
 		{Key: "model.path", Flag: "model", Usage: "GGUF file to serve, instead of the argument; empty is the embedded model",
 			binding: bindText(&c.Model.Path, "a path", anyText)},
+		{Key: "model.chat_template", Flag: "chat-template", Usage: "chat template: a file, or chatml, gemma, llama2, llama3 or zephyr; empty is the model's own",
+			binding: bindText(&c.Model.ChatTemplate, "a path or a name", anyText)},
 		{Key: "model.served_model_name", Flag: "served-model-name", Usage: "model id in the API; repeat for aliases (default: the file's name)",
 			binding: bindList(&c.Model.ServedNames, "a name")},
 

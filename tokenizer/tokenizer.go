@@ -306,6 +306,19 @@ func (t *Tokenizer) Endpoints() (bos, eos string) {
 	return t.TokenText(t.vocabulary.bos), t.TokenText(t.vocabulary.eos)
 }
 
+// Unknown is the token of what the vocabulary cannot spell.
+func (t *Tokenizer) Unknown() (int32, bool) {
+	return t.vocabulary.unknown, t.vocabulary.unknown != none
+}
+
+// Padding is the token that fills batches up.
+func (t *Tokenizer) Padding() (int32, bool) {
+	return t.vocabulary.padding, t.vocabulary.padding != none
+}
+
+// AddsEOS tells whether AddSpecial puts EOS behind a text.
+func (t *Tokenizer) AddsEOS() bool { return t.vocabulary.addEOS }
+
 // AddsBOS tells whether AddSpecial puts BOS before a text.
 func (t *Tokenizer) AddsBOS() bool { return t.vocabulary.addBOS }
 

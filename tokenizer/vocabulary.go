@@ -46,6 +46,7 @@ type vocabulary struct {
 	ids    map[string]int32
 
 	bos, eos, eot, eom, unknown, separator int32
+	padding                                int32
 	addBOS, addEOS, addSeparator           bool
 	eog                                    []int32 // ascending
 	endsGeneration                         map[int32]bool
@@ -150,7 +151,7 @@ type specialDefaults struct {
 // readSpecials finds the special tokens. A key whose id is out of range (files
 // write 4294967295 for "none") counts as "none".
 func (v *vocabulary) readSpecials(m metadata, d specialDefaults) error {
-	v.eot, v.eom = none, none
+	v.eot, v.eom, v.padding = none, none, none
 	v.bos, v.eos, v.unknown, v.separator = d.bos, d.eos, d.unknown, d.separator
 	for _, s := range []struct {
 		key string
@@ -162,6 +163,7 @@ func (v *vocabulary) readSpecials(m metadata, d specialDefaults) error {
 		{"eot_token_id", &v.eot},
 		{"eom_token_id", &v.eom},
 		{"unknown_token_id", &v.unknown},
+		{"padding_token_id", &v.padding},
 		{"seperator_token_id", &v.separator}, // spelt so in GGUF
 	} {
 		if s.key == "cls_token_id" && v.kind != kindWordPiece {

@@ -93,7 +93,7 @@ func (p *chatPrompt) render(m *Model) ([]tokenizer.Span, *api.Error) {
 
 func noTemplate(m *Model) *api.Error {
 	return badRequest("no_chat_template", "messages",
-		"the model %s has no chat template that this server can render; use /v1/completions with a prompt of your own", m.ID)
+		"the model %s has no chat template that this server can render; use /v1/completions with a prompt of your own, or run the server with --chat-template", m.ID)
 }
 
 // readChat reads a chat completion request into a job. The prompt is already

@@ -19,6 +19,7 @@ const (
 	routeModel       = "/v1/models/{id}"
 	routeTokenize    = "/tokenize"
 	routeDetokenize  = "/detokenize"
+	routeTokenizer   = "/tokenizer_info"
 	routeTemplate    = "/apply-template"
 	routeHealth      = "/health"
 	routeReady       = "/ready"
@@ -44,6 +45,7 @@ func (s *Server) routeTable() []route {
 		{routeModel, http.MethodGet, false, (*call).showModel},
 		{routeTokenize, http.MethodPost, false, (*call).tokenize},
 		{routeDetokenize, http.MethodPost, false, (*call).detokenize},
+		{routeTokenizer, http.MethodGet, false, (*call).tokenizerInfo},
 		{routeTemplate, http.MethodPost, false, (*call).applyTemplate},
 		{routeHealth, http.MethodGet, true, (*call).health},
 		{routeReady, http.MethodGet, true, (*call).ready},

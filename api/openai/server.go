@@ -107,7 +107,7 @@ func (s *Server) busy() bool {
 		return false
 	}
 	for _, m := range set.list {
-		if m.Backend.Load().Running > 0 {
+		if m.Relay == nil && m.Backend.Load().Running > 0 {
 			return true
 		}
 	}
@@ -191,23 +191,35 @@ func (c *call) endTurn() {
 // model resolves the model field to a model that has its tokenizer here.
 func (c *call) model(o *object) (*Model, *api.Error) {
 	m, fault := c.resolve(o)
-	if fault == nil && m.Relay != nil {
-		return nil, badRequest("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
-			"here it takes %s and %s", m.ID, routeChat, routeCompletions)
+	if fault != nil {
+		return nil, fault
 	}
-	return m, fault
+	return m, m.tokenizesHere()
+}
+
+func (m *Model) tokenizesHere() *api.Error {
+	if m.Relay == nil {
+		return nil
+	}
+	return badRequest("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
+		"here it takes %s and %s", m.ID, routeChat, routeCompletions)
 }
 
 // resolve looks the model field up in the model table.
 func (c *call) resolve(o *object) (*Model, *api.Error) {
-	set := c.server.models.Load()
-	if set == nil {
-		return nil, modelLoading(*c.server.loading.Load())
-	}
 	var fault *api.Error
 	name, _ := o.text("model", &fault)
 	if fault != nil {
 		return nil, fault
+	}
+	return c.named(name)
+}
+
+// named looks a name up in the model table; "" is the only model.
+func (c *call) named(name string) (*Model, *api.Error) {
+	set := c.server.models.Load()
+	if set == nil {
+		return nil, modelLoading(*c.server.loading.Load())
 	}
 	m, ok := set.find(name)
 	switch {
@@ -235,6 +247,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 		return fault
 	}
 	if m.Relay != nil {
+		c.endTurn() // nothing is tokenised here
 		return c.relay(e, m, o)
 	}
 	j, fault := e.read(c.server, o, m)

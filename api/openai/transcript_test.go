@@ -151,6 +151,8 @@ var transcripts = []struct {
 	{name: "model by alias", method: "GET", path: "/v1/models/alias"},
 	{name: "model unknown", method: "GET", path: "/v1/models/org/other"},
 	{name: "health", method: "GET", path: routeHealth},
+	{name: "tokenizer info", method: "GET", path: routeTokenizer},
+	{name: "tokenizer info of an unknown model", method: "GET", path: routeTokenizer + "?model=nonsense"},
 	{name: "version", method: "GET", path: routeVersion, change: func(c *Config) { c.Version = "1.2.3" }},
 	{name: "no route", method: "GET", path: "/v2/%22x"},
 	{name: "wrong method", method: "DELETE", path: routeChat},

@@ -93,11 +93,12 @@ func (d *diagnosis) checkFit(i llm.Info) {
 
 // checkText finds what a server could not offer.
 func (d *diagnosis) checkText(f *gguf.File) {
-	if _, err := tokenizer.New(f.Value); err != nil {
+	t, err := tokenizer.New(f.Value)
+	if err != nil {
 		d.Model.Runs, d.Model.WhyNot = false, err.Error()
 		return
 	}
-	if _, err := readTemplate(f); err != nil {
-		d.add(note, "/v1/completions works without one", "the model cannot chat: %v", err)
+	if chosen := ownTemplate(f, t); chosen.Template == nil {
+		d.add(note, "/v1/completions works without one", "the model cannot chat: %v", chosen.why)
 	}
 }

@@ -70,6 +70,7 @@ type report struct {
 	Tokenizer string          `json:"tokenizer,omitempty"`
 	Chats     bool            `json:"chats"`
 	WhyNoChat string          `json:"why_no_chat,omitempty"`
+	ChatNote  string          `json:"chat_note,omitempty"`
 	Engine    *engineReport   `json:"engine,omitempty"`
 }
 
@@ -160,15 +161,18 @@ func inspect(c configs.Config) (*report, error) {
 
 // checkText tells whether text can become tokens, and messages a prompt.
 func (r *report) checkText(f *gguf.File) {
-	if t, err := tokenizer.New(f.Value); err == nil {
-		r.Tokenizer = t.Kind()
-	} else if r.WhyNot == "" {
-		r.WhyNot = err.Error()
-	}
-	if _, err := readTemplate(f); err != nil {
+	t, err := tokenizer.New(f.Value)
+	if err != nil {
 		r.WhyNoChat = err.Error()
+		r.WhyNot = cmp.Or(r.WhyNot, r.WhyNoChat)
+		return
 	}
-	r.Chats = r.WhyNoChat == ""
+	r.Tokenizer = t.Kind()
+	chosen := ownTemplate(f, t)
+	if r.Chats = chosen.Template != nil; !r.Chats {
+		r.WhyNoChat = chosen.why.Error()
+	}
+	r.ChatNote = chosen.note
 }
 
 // shownItems is how many items of an array are reported.
@@ -266,10 +270,13 @@ func (r *report) printEngine(row func(...string)) {
 	}
 	e := r.Engine
 	row("runs", "yes, as "+e.Architecture)
-	if r.Chats {
-		row("chats", "yes, with its own template")
-	} else {
+	switch {
+	case !r.Chats:
 		row("chats", "no: "+printable(r.WhyNoChat))
+	case r.ChatNote != "":
+		row("chats", "yes: "+r.ChatNote)
+	default:
+		row("chats", "yes, with its own template")
 	}
 	row("tokenizer", r.Tokenizer)
 	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",

@@ -69,6 +69,13 @@ func openRunnable(c configs.Config) (*gguf.File, error) {
 	if err != nil {
 		return nil, errors.Join(loadError(c.Model, err), f.Close())
 	}
+	if choice := c.Model.ChatTemplate; choice != "" {
+		if _, builtin := chat.FindBuiltin(choice); !builtin {
+			if _, err := chosenTemplate(choice, nil); err != nil {
+				return nil, errors.Join(err, f.Close())
+			}
+		}
+	}
 	return f, nil
 }
 
@@ -95,11 +102,10 @@ func modelName(c configs.Model) string {
 
 // model is a loaded model: the engine and what turns text into ids and back.
 type model struct {
-	name       string
-	engine     *llm.Engine
-	tokenizer  *tokenizer.Tokenizer
-	template   *chat.Template // nil: the model cannot chat
-	noTemplate error          // why
+	name      string
+	engine    *llm.Engine
+	tokenizer *tokenizer.Tokenizer
+	template  template
 }
 
 // modelHooks are called by the engine's loop.
@@ -115,7 +121,9 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	if m.tokenizer, err = tokenizer.New(f.Value); err != nil {
 		return nil, loadError(c.Model, err)
 	}
-	m.template, m.noTemplate = readTemplate(f)
+	if m.template, err = chooseTemplate(c.Model.ChatTemplate, f, m.tokenizer); err != nil {
+		return nil, err
+	}
 	opts, err := engineOptions(c)
 	if err != nil {
 		return nil, err
@@ -165,21 +173,4 @@ func engineOptions(c configs.Config) (llm.Options, error) {
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
 		Speculate: c.Engine.Speculate,
 	}, nil
-}
-
-// readTemplate parses the model's own chat template; the error says why there
-// is none.
-func readTemplate(f *gguf.File) (*chat.Template, error) {
-	src, ok, err := f.String("tokenizer.chat_template")
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, errors.New("the file has no chat template")
-	}
-	t, err := chat.Parse(src, chat.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("parse chat template: %w", err)
-	}
-	return t, nil
 }

@@ -108,8 +108,11 @@ func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) erro
 		return err
 	}
 	defer m.engine.Close(context.Background())
-	if m.template == nil {
-		return fmt.Errorf("chat with %s: %w; weir serve offers /v1/completions for it", printable(m.name), m.noTemplate)
+	if m.template.Template == nil {
+		return fmt.Errorf("chat with %s: %w; weir serve offers /v1/completions for it", printable(m.name), m.template.why)
+	}
+	if m.template.note != "" {
+		warn(errs, []string{m.template.note})
 	}
 	talk := newConversation(m, o, out)
 	if stdin, ok := in.(*os.File); ok && term.IsTerminal(int(stdin.Fd())) {

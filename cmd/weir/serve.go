@@ -291,7 +291,7 @@ func (s *server) open(m *model) error {
 	}
 	served := &openai.Model{
 		ID: m.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
-		Tokenizer: m.tokenizer, Template: m.template, MaxModelLen: info.MaxModelLen, Backend: m.engine,
+		Tokenizer: m.tokenizer, Template: m.template.Template, MaxModelLen: info.MaxModelLen, Backend: m.engine,
 	}
 	if names := s.config.Model.ServedNames; len(names) > 1 {
 		served.Aliases = names[1:]
@@ -299,14 +299,17 @@ func (s *server) open(m *model) error {
 	if err := s.edge.SetModels(served); err != nil {
 		return err
 	}
-	if m.template == nil {
-		s.log.Warn("this model cannot chat; /v1/completions works", zap.Error(m.noTemplate))
+	if m.template.Template == nil {
+		s.log.Warn("this model cannot chat; /v1/completions works", zap.Error(m.template.why))
+	}
+	if m.template.note != "" {
+		s.log.Warn(m.template.note)
 	}
 	if info.MaxModelLen > info.ContextLength {
 		s.log.Warn("sequences may grow beyond what the model was trained on",
 			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
 	}
-	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template != nil, keyed: len(s.config.API.APIKeys) > 0}
+	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template.Template != nil, keyed: len(s.config.API.APIKeys) > 0}
 	if s.second != nil {
 		block.metrics = baseURL(s.second)
 	}

@@ -12,6 +12,7 @@ import (
 // Template is a parsed chat template, immutable and safe for concurrent use.
 type Template struct {
 	o       Options
+	source  string
 	body    []statement
 	symbols map[string]int
 	globals []Value  // by symbol id
@@ -31,7 +32,7 @@ func Parse(src string, o Options) (*Template, error) {
 		return nil, err
 	}
 	p := &parser{tokens: tokens, lib: builtins(), symbols: map[string]int{}, seen: map[int]bool{}}
-	t := &Template{o: o, symbols: p.symbols}
+	t := &Template{o: o, source: src, symbols: p.symbols}
 	if t.body, err = p.template(); err != nil {
 		return nil, err
 	}
@@ -43,6 +44,9 @@ func Parse(src string, o Options) (*Template, error) {
 	t.parts = t.probeParts()
 	return t, nil
 }
+
+// Source is the text that was parsed.
+func (t *Template) Source() string { return t.source }
 
 // Render gives the prompt of a conversation as spans: Control for text that
 // the template wrote, not Control for text that came from the client.

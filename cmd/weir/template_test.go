@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/tokenizer"
+	"weir/tokenizer/chat"
+)
+
+// vocabularyFile is a file of nothing but a small vocabulary, with the entries
+// given, and a chat template unless that is "".
+func vocabularyFile(t *testing.T, source string, tokens ...string) (*gguf.File, *tokenizer.Tokenizer) {
+	t.Helper()
+	tokens = append([]string{"<unk>", "<s>", "</s>", "a"}, tokens...)
+	b := &gguf.Builder{}
+	b.Set("tokenizer.ggml.model", "llama")
+	b.Set("tokenizer.ggml.tokens", tokens)
+	b.Set("tokenizer.ggml.scores", make([]float32, len(tokens)))
+	if source != "" {
+		b.Set("tokenizer.chat_template", source)
+	}
+	var data bytes.Buffer
+	if _, err := b.WriteTo(&data); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(bytes.NewReader(data.Bytes()), int64(data.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(f.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, tok
+}
+
+// TestChatTemplateChoice: the operator's choice first, then the file's own,
+// then ChatML where the vocabulary was made for it.
+func TestChatTemplateChoice(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.jinja")
+	if err := os.WriteFile(file, []byte(`mine: {{ messages[0].content }}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.jinja")
+	if err := os.WriteFile(broken, []byte(`{% if %}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	marks := []string{"<|im_start|>", "<|im_end|>"}
+	for _, tc := range []struct {
+		name, choice, own string
+		tokens            []string
+		text              string // "": the model cannot chat
+		note, why         string // parts of them
+	}{
+		{name: "own", own: `own: {{ messages[0].content }}`, text: "own: hi"},
+		{name: "a file instead of the own", choice: file, own: `own`, text: "mine: hi"},
+		{name: "a format by name", choice: "chatml", own: `own`, tokens: marks, text: "<|im_start|>user\nhi<|im_end|>\n"},
+		{name: "a format whose tokens are missing", choice: "chatml", text: "<|im_start|>user\nhi<|im_end|>\n", note: "no token <|im_start|>, <|im_end|>"},
+		{name: "ChatML by its tokens", tokens: marks, text: "<|im_start|>user\nhi<|im_end|>\n", note: "rendered as ChatML"},
+		{name: "nothing to go by", why: "--chat-template"},
+		{name: "half of the tokens", tokens: marks[:1], why: "--chat-template"},
+		{name: "own one is broken", own: `{% if %}`, tokens: marks, why: "parse chat template"},
+		{name: "chosen one is broken", choice: broken, why: "parse chat template " + broken},
+		{name: "chosen one is missing", choice: "nonsense", why: "one of chatml, gemma, llama2, llama3, zephyr"},
+		{name: "chosen one is a folder", choice: t.TempDir(), why: "not a regular file"},
+	} {
+		f, tok := vocabularyFile(t, tc.own, tc.tokens...)
+		got, err := chooseTemplate(tc.choice, f, tok)
+		if err == nil {
+			err = got.why
+		}
+		if tc.text == "" {
+			if err == nil || !strings.Contains(err.Error(), tc.why) || got.Template != nil {
+				t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.why)
+			}
+			continue
+		}
+		if err != nil || got.note == "" != (tc.note == "") || !strings.Contains(got.note, tc.note) {
+			t.Errorf("%s: note %q, error %v, want a note with %q", tc.name, got.note, err, tc.note)
+			continue
+		}
+		spans, err := got.Render(chat.Input{Messages: chat.Messages(chat.Message{Role: "user", Content: "hi"}), BOSToken: "<s>", EOSToken: "</s>"})
+		if err != nil || chat.Text(spans) != tc.text {
+			t.Errorf("%s: rendered %q, %v, want %q", tc.name, chat.Text(spans), err, tc.text)
+		}
+	}
+}

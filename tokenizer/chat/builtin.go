@@ -1,0 +1,59 @@
+package chat
+
+import (
+	"maps"
+	"slices"
+)
+
+// Builtin is a widespread prompt format that needs no template of the model's.
+type Builtin struct {
+	Name   string
+	Source string
+	Tokens []string // control tokens that a vocabulary needs for it
+}
+
+// ChatML is the name of OpenAI's format, which most others descend from.
+const ChatML = "chatml"
+
+// FindBuiltin finds a format by name.
+func FindBuiltin(name string) (Builtin, bool) {
+	b, ok := builtinFormats[name]
+	b.Name = name
+	return b, ok
+}
+
+// BuiltinNames lists the formats, sorted.
+func BuiltinNames() []string { return slices.Sorted(maps.Keys(builtinFormats)) }
+
+var builtinFormats = map[string]Builtin{
+	ChatML: {
+		Tokens: []string{"<|im_start|>", "<|im_end|>"},
+		Source: `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`,
+	},
+	"llama2": {
+		// The system text goes into the first message of the user.
+		Source: `{% set ns = namespace(system='') %}{% for m in messages %}` +
+			`{% if m.role == 'system' %}{% set ns.system = '<<SYS>>\n' + m.content + '\n<</SYS>>\n\n' %}` +
+			`{% elif m.role == 'user' %}{{ bos_token + '[INST] ' + ns.system + m.content + ' [/INST]' }}{% set ns.system = '' %}` +
+			`{% else %}{{ ' ' + m.content + ' ' + eos_token }}{% endif %}{% endfor %}`,
+	},
+	"llama3": {
+		Tokens: []string{"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+		Source: `{{ bos_token }}{% for m in messages %}` +
+			`{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + m.content | trim + '<|eot_id|>' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}`,
+	},
+	"gemma": {
+		// There is no system role; its text goes before the user's.
+		Tokens: []string{"<start_of_turn>", "<end_of_turn>"},
+		Source: `{{ bos_token }}{% set ns = namespace(system='') %}{% for m in messages %}` +
+			`{% if m.role == 'system' %}{% set ns.system = m.content | trim + '\n\n' %}{% else %}` +
+			`{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + ns.system + m.content | trim + '<end_of_turn>\n' }}` +
+			`{% set ns.system = '' %}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}`,
+	},
+	"zephyr": {
+		Source: `{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + eos_token + '\n' }}{% endfor %}` +
+			`{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`,
+	},
+}
