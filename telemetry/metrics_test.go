@@ -238,6 +238,17 @@ func TestRequestsWithoutATokenHaveNoDecodeTime(t *testing.T) {
 	}
 }
 
+// A series that appears with its first count has no rate of increase then.
+func TestFullQueuesAreCountedFromZero(t *testing.T) {
+	m, _ := testModel(t)
+	text := scrape(t, m)
+	for _, reason := range []string{"rate_limit_exceeded", "server_is_overloaded"} {
+		if !strings.Contains(text, `vllm:admission_rejections_total{engine="0",model_name="tiny",reason="`+reason+`"} 0`) {
+			t.Errorf("no series for %s", reason)
+		}
+	}
+}
+
 func TestUnknownFinishReasonCountsAsError(t *testing.T) {
 	m, model := testModel(t)
 	model.CountFinish("whatever a client sent")

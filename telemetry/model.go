@@ -103,6 +103,9 @@ func newModel(maxModelLen int) *Model {
 		}),
 		finished: make(map[string]prometheus.Counter, len(FinishReasons)),
 	}
+	for _, code := range []string{"rate_limit_exceeded", "server_is_overloaded"} { // a tenant's part of the queue is full, all of it
+		m.rejections.WithLabelValues(code) // present, at 0, before the first
+	}
 	for _, reason := range FinishReasons {
 		m.finished[reason] = m.success.WithLabelValues(reason) // present, at 0, before the first request
 	}
@@ -190,7 +193,7 @@ func observePast(h prometheus.Histogram, seconds float64) {
 }
 
 // CountRejection counts a request refused at the door. reason is a short
-// constant ("queue_full", "context_length"), never text of the request.
+// constant ("server_is_overloaded"), never text of the request.
 func (m *Model) CountRejection(reason string) {
 	if m != nil {
 		m.rejections.WithLabelValues(reason).Inc()
