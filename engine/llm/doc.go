@@ -35,7 +35,7 @@
 // tensors that the plan calls for and refuses any other, forward.go computes it.
 // A layer that works otherwise is a field of its plan, and one more method where
 // it needs other operations: a window is a number in attentionPlan (with
-// kvcache.Slide and a lower bound in kernel.Attention), experts are another kind
+// kvcache.Slide and a lower bound in attend.Query), experts are another kind
 // of feedPlan, and a recurrent mixer is a part beside the attention whose state
 // a chunk's sequence can index. None of these three is built yet.
 package llm
