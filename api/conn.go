@@ -1,6 +1,7 @@
 package api
 
 import (
+	"container/list"
 	"io"
 	"net"
 	"sync"
@@ -47,6 +48,11 @@ type conn struct {
 
 	bodies  *budget // nil: no bound
 	charged int64   // of it, by the body being read or handled; owned by the connection's goroutine
+
+	listener *listener     // nil: not counted
+	busy     atomic.Bool   // from a request's arrival until the server reads on
+	resting  *list.Element // of the listener's list while not busy; guarded by its lock
+	restedAt time.Time     // guarded by the listener's lock
 
 	lingers     atomic.Bool
 	lingerBytes int64         // most that is taken in and dropped
@@ -173,8 +179,19 @@ func (c *conn) stopWatch() error {
 	return c.Conn.SetReadDeadline(c.readDeadline)
 }
 
+// work marks the beginning of a request's handling. It ends when the server
+// reads on, which it does once the answer is out.
+func (c *conn) work() {
+	if c != nil && c.listener != nil && !c.busy.Swap(true) {
+		c.listener.works(c)
+	}
+}
+
 // Read hands out what a watch took in before it reads on.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.busy.Swap(false) {
+		c.listener.rests(c)
+	}
 	if err := c.stopWatch(); err != nil {
 		return 0, err
 	}

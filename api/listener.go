@@ -1,6 +1,7 @@
 package api
 
 import (
+	"container/list"
 	"errors"
 	"net"
 	"sync"
@@ -16,6 +17,10 @@ const (
 	// Each holds a descriptor until its client has read that; what comes
 	// while the lane is full is closed without a word.
 	turnAwayLane = 16
+
+	// leastRest is how long a connection may rest, or take over sending a
+	// request, before it may have to make place for a new one.
+	leastRest = time.Second
 )
 
 // listener bounds the connections that it hands out and remembers them until
@@ -23,9 +28,11 @@ const (
 // open. A failure that passes, such as being out of descriptors, never ends
 // it.
 //
-// Surplus connections get a 503 rather than being left in the kernel's
-// backlog, where a client waits without knowing why and a load balancer has
-// nothing to act on.
+// When all places are taken, the connection that has been without a request
+// for the longest time gives its place to the new one, so that a flood of
+// connections that ask for nothing keeps nobody out. Where there is none, the
+// new one gets a 503 rather than being left in the kernel's backlog, where a
+// client waits without knowing why and a load balancer has nothing to act on.
 type listener struct {
 	net.Listener
 	config Config
@@ -38,11 +45,12 @@ type listener struct {
 
 	mu   sync.Mutex
 	open map[*conn]struct{}
+	idle *list.List // of *conn: those without a request, the longest resting first
 }
 
 func newListener(ln net.Listener, c Config, bodies *budget) *listener {
 	return &listener{
-		Listener: ln, config: c, bodies: bodies, open: make(map[*conn]struct{}),
+		Listener: ln, config: c, bodies: bodies, open: make(map[*conn]struct{}), idle: list.New(),
 		lane: make(chan struct{}, turnAwayLane), closed: make(chan struct{}),
 	}
 }
@@ -110,14 +118,80 @@ func (l *listener) Close() error {
 // admit wraps a connection; nil when there is no place for it.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := newConn(nc, l.config.WriteTimeout, l.forget)
-	c.bodies, c.lingerBytes = l.bodies, 4*int64(l.config.MaxRequestBytes)
+	c.listener, c.bodies, c.lingerBytes = l, l.bodies, 4*int64(l.config.MaxRequestBytes)
+	resting, ok := l.place(c)
+	if !ok {
+		return nil
+	}
+	if resting != nil {
+		_ = resting.abort() // it asked for nothing, so there is nothing to tell it
+		if h := l.config.Hooks.OnEvicted; h != nil {
+			h()
+		}
+	}
+	return c
+}
+
+// place gives c a place, if need be that of a resting connection, which the
+// caller must close.
+func (l *listener) place(c *conn) (resting *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.open) >= l.config.MaxConnections {
-		return nil
+		resting = l.longestResting()
+		if resting == nil {
+			return nil, false
+		}
+		l.remove(resting)
 	}
 	l.open[c] = struct{}{}
+	l.enlist(c)
+	return resting, true
+}
+
+func (l *listener) longestResting() *conn {
+	front := l.idle.Front()
+	if front == nil {
+		return nil
+	}
+	c, _ := front.Value.(*conn)
+	if time.Since(c.restedAt) < leastRest {
+		return nil
+	}
 	return c
+}
+
+// rests and works follow a connection between its requests and through them.
+func (l *listener) rests(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, open := l.open[c]; open {
+		l.enlist(c)
+	}
+}
+
+func (l *listener) works(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delist(c)
+}
+
+func (l *listener) enlist(c *conn) {
+	if c.resting == nil {
+		c.resting, c.restedAt = l.idle.PushBack(c), time.Now()
+	}
+}
+
+func (l *listener) delist(c *conn) {
+	if c.resting != nil {
+		l.idle.Remove(c.resting)
+		c.resting = nil
+	}
+}
+
+func (l *listener) remove(c *conn) {
+	delete(l.open, c)
+	l.delist(c)
 }
 
 // surplus is the whole response to a connection beyond the bound.
@@ -151,8 +225,8 @@ func (l *listener) turnAway(nc net.Conn) {
 
 func (l *listener) forget(c *conn) {
 	l.mu.Lock()
-	delete(l.open, c)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	l.remove(c)
 }
 
 func (l *listener) openConnections() int {

@@ -97,18 +97,28 @@ func TestPausingAcceptEndsAtClose(t *testing.T) {
 func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 	config := DefaultConfig()
 	config.MaxConnections = 4
-	var turned atomic.Int32
+	var turned, evicted atomic.Int32
 	config.Hooks.OnTurnedAway = func() { turned.Add(1) }
-	addr, s := serve(t, config, &handlerFunc{handle: func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.Path()) }})
-	var first []*bufio.Reader
-	var conns []*net.TCPConn
+	config.Hooks.OnEvicted = func() { evicted.Add(1) }
+	release := make(chan struct{})
+	addr, s := serve(t, config, &handlerFunc{handle: func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/busy" {
+			gone := Watch(ctx)
+			select {
+			case <-release:
+			case <-gone:
+				t.Error("a connection with a request was closed")
+			}
+		}
+		ctx.SetBody(ctx.Path())
+	}})
+	var busy []*net.TCPConn
 	for range 4 {
 		c := dial(t, addr)
-		send(t, c, get("/a"))
-		br := bufio.NewReader(c)
-		expectBody(t, br, "/a")
-		first, conns = append(first, br), append(conns, c)
+		send(t, c, get("/busy"))
+		busy = append(busy, c)
 	}
+	time.Sleep(leastRest + 100*time.Millisecond) // however long they take, requests are not evicted
 	told := 0
 	for range 3 * turnAwayLane {
 		c := dial(t, addr)
@@ -119,18 +129,53 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if told < turnAwayLane || turned.Load() != 3*turnAwayLane {
-		t.Errorf("%d were told, %d counted", told, turned.Load())
+	if told < turnAwayLane || turned.Load() != 3*turnAwayLane || evicted.Load() != 0 {
+		t.Errorf("%d were told, %d turned away, %d evicted", told, turned.Load(), evicted.Load())
 	}
-	for i, c := range conns {
-		send(t, c, get("/b"))
-		expectBody(t, first[i], "/b")
+	close(release)
+	for _, c := range busy {
+		expectBody(t, bufio.NewReader(c), "/busy")
 	}
-	_ = conns[0].Close()
+	_ = busy[0].Close()
 	for end := time.Now().Add(patience); s.Stats().Connections == 4 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	c := dial(t, addr)
 	send(t, c, get("/free"))
 	expectBody(t, bufio.NewReader(c), "/free")
+}
+
+// Connections that ask for nothing, or take for ever to, keep nobody out.
+func TestRestingConnectionsMakePlace(t *testing.T) {
+	config := DefaultConfig()
+	config.MaxConnections = 8
+	var turned, evicted atomic.Int32
+	config.Hooks.OnTurnedAway = func() { turned.Add(1) }
+	config.Hooks.OnEvicted = func() { evicted.Add(1) }
+	addr, s := serve(t, config, echoPath(t))
+	kept := dial(t, addr)
+	br := bufio.NewReader(kept)
+	for i, request := range []string{"", "GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx", get("/done")} {
+		c := dial(t, addr)
+		send(t, c, request)
+		c = dial(t, addr)
+		send(t, c, request)
+		if i == 3 {
+			break // these are nine with the kept one
+		}
+	}
+	time.Sleep(leastRest / 2)
+	send(t, kept, get("/a")) // and rests for less than the others from here on
+	expectBody(t, br, "/a")
+	time.Sleep(leastRest/2 + 50*time.Millisecond)
+	for range 6 {
+		c := dial(t, addr)
+		send(t, c, get("/new"))
+		expectBody(t, bufio.NewReader(c), "/new")
+	}
+	send(t, kept, get("/b"))
+	expectBody(t, br, "/b")
+	if n := s.Stats().Connections; n != 8 || evicted.Load() < 5 || turned.Load() > 1 {
+		t.Errorf("%d connections, %d evicted, %d turned away", n, evicted.Load(), turned.Load())
+	}
 }

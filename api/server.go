@@ -30,7 +30,7 @@ type Config struct {
 	MaxHeaderBytes  int           // request line and header fields
 	MaxRequestBytes int           // request body
 	BodyMemoryBytes int64         // request bodies in memory, over all connections; further ones get 503
-	MaxConnections  int           // further ones get 503
+	MaxConnections  int           // further ones take the place of a resting one, or get 503
 	CloseTimeout    time.Duration // what Shutdown adds to its context, to end what a drain left
 
 	Access Access
@@ -42,8 +42,10 @@ type Hooks struct {
 	// OnAcceptError: no connection could be accepted, and none is tried for
 	// that long.
 	OnAcceptError func(err error, pause time.Duration)
-	// OnTurnedAway: a connection beyond MaxConnections was closed.
+	// OnTurnedAway: a connection beyond MaxConnections was refused.
 	OnTurnedAway func()
+	// OnEvicted: a connection without a request was closed for a new one.
+	OnEvicted func()
 }
 
 // DefaultConfig is fit for a public listener.
@@ -235,6 +237,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		s.refuse(ctx, e)
 		return
 	}
+	connOf(ctx).work()
 	s.handler.Handle(ctx)
 	if ctx.Response.IsBodyStream() && !ctx.Request.Header.IsHTTP11() {
 		s.streamUntilClose(ctx)

@@ -14,6 +14,7 @@ type httpMetrics struct {
 	refusals     *prometheus.CounterVec
 	acceptErrors prometheus.Counter
 	turnedAway   prometheus.Counter
+	evicted      prometheus.Counter
 }
 
 func newHTTPMetrics() httpMetrics {
@@ -39,11 +40,15 @@ func newHTTPMetrics() httpMetrics {
 			Name: "weir_connections_turned_away_total",
 			Help: "Connections refused because there were as many as there may be.",
 		}),
+		evicted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_connections_evicted_total",
+			Help: "Connections without a request that were closed to make place for new ones.",
+		}),
 	}
 }
 
 func (h httpMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.requests, h.duration, h.refusals, h.acceptErrors, h.turnedAway}
+	return []prometheus.Collector{h.requests, h.duration, h.refusals, h.acceptErrors, h.turnedAway, h.evicted}
 }
 
 // ObserveHTTP counts one answered request. route is the pattern that matched
@@ -64,6 +69,9 @@ func (m *Metrics) CountAcceptError() { m.http.acceptErrors.Inc() }
 
 // CountTurnedAway counts one connection beyond the bound.
 func (m *Metrics) CountTurnedAway() { m.http.turnedAway.Inc() }
+
+// CountEvicted counts one connection that made place for another.
+func (m *Metrics) CountEvicted() { m.http.evicted.Inc() }
 
 // Connections is what the HTTP edge holds at one moment.
 type Connections struct {

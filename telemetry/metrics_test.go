@@ -74,6 +74,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	m.CountRefusal(413, "request_too_large")
 	m.CountAcceptError()
 	m.CountTurnedAway()
+	m.CountEvicted()
 	if err := m.AddConnections(func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
 		t.Fatal(err)
 	}
