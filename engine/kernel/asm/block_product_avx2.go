@@ -5,34 +5,34 @@ import (
 )
 
 // block32 is the loop over blocks of 32 values; body leaves their products in
-// the integer totals. Where codes are unsigned the panel's bias, divided by
-// 1<<shift, starts them.
-func (p *product2) block32(codes, shift int, unsigned bool, body func(half int)) {
+// the integer totals. Where codes are unsigned, the panel's bias starts them,
+// moved to fit the codes' offset.
+func (p *product2) block32(unsigned bool, body func(half int)) {
 	p.isum = p.ymms()
 	p.loop(p.blocks, func() {
-		p.soon(p.tile, codes)
+		p.prefetchAhead(p.tile, p.part.factor)
 		for half := range 2 {
 			for r, s := range p.isum {
 				if !unsigned {
 					p.VPXOR(s, s, s)
 					continue
 				}
-				p.VPBROADCASTD(at(p.panel, 32*p.rows+4*r), s)
-				p.VPSRAD(operand.U8(uint8(shift)), s, s)
+				p.VPBROADCASTD(at(p.panel, blockBiases*p.rows+4*r), s)
+				p.VPSRAD(operand.U8(uint8(p.of.shift())), s, s)
 			}
 			body(half)
-			p.VCVTPH2PS(at(p.tile, codes+16*half), p.w)
-			p.factor(half, 36*p.rows, p.w)
+			p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
+			p.factor(half, blockScale*p.rows, p.w)
 		}
-		p.ADDQ(operand.U32(uint32(codes+32)), p.tile)
-		p.ADDQ(operand.U32(uint32(40*p.rows)), p.panel)
+		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
+		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
 	})
 }
 
 func (p *product2) q80() {
 	flip := p.constant(0x80808080)
 	p.ones = p.constant(0x00010001)
-	p.block32(512, 0, false, func(half int) {
+	p.block32(false, func(half int) {
 		for kq := range 8 {
 			p.VPXOR(at(p.tile, 64*kq+32*half), flip, p.w)
 			p.signed(kq)
@@ -44,7 +44,7 @@ func (p *product2) q40() {
 	low := p.constant(0x0f0f0f0f)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.block32(256, 4, true, func(half int) {
+	p.block32(true, func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.dot(kq, kq == 0)
@@ -57,10 +57,10 @@ func (p *product2) q50() {
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.block32(320, 3, true, func(half int) {
+	p.block32(true, func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
-			p.high(p.tile, 256+32*half, 4-kq, fifth)
+			p.high(p.tile, p.part.high+32*half, 4-kq, fifth)
 			p.dot(kq, kq%4 == 0)
 			if kq%4 == 3 { // 8 products of at most 31 x 127
 				p.flush(p.ones)
@@ -72,7 +72,7 @@ func (p *product2) q50() {
 func (p *product2) iq4nl() {
 	table, low := p.table16(nonlinear), p.constant(0x0f0f0f0f)
 	p.ones = p.constant(0x00010001)
-	p.block32(256, 0, false, func(half int) {
+	p.block32(false, func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.VPSHUFB(p.w, table, p.w)
@@ -83,28 +83,28 @@ func (p *product2) iq4nl() {
 
 // minimum32 is the loop over blocks of 32 values with a scale and a minimum
 // each; body leaves their products in the integer totals.
-func (p *product2) minimum32(codes int, body func(half int)) {
+func (p *product2) minimum32(body func(half int)) {
 	p.isum = p.ymms()
 	unit := p.constant(minus128th)
 	p.loop(p.blocks, func() {
-		p.soon(p.tile, codes+64)
+		p.prefetchAhead(p.tile, p.part.size)
 		for half := range 2 {
 			p.zero(p.isum)
 			body(half)
-			p.VCVTPH2PS(at(p.tile, codes+16*half), p.w)
-			p.VCVTPH2PS(at(p.tile, codes+32+16*half), p.t)
+			p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
+			p.VCVTPH2PS(at(p.tile, p.part.least+16*half), p.t)
 			p.VMULPS(unit, p.t, p.t)
 			for r, s := range p.isum {
 				p.VCVTDQ2PS(s, s)
 				p.VMULPS(p.w, s, s)
-				p.VPBROADCASTD(at(p.panel, 32*p.rows+4*r), p.b)
+				p.VPBROADCASTD(at(p.panel, blockBiases*p.rows+4*r), p.b)
 				p.VCVTDQ2PS(p.b, p.b)
 				p.VFMADD231PS(p.b, p.t, s)
-				p.accumulate(half, r, 36*p.rows+4*r, s)
+				p.accumulate(half, r, blockScale*p.rows+4*r, s)
 			}
 		}
-		p.ADDQ(operand.U32(uint32(codes+64)), p.tile)
-		p.ADDQ(operand.U32(uint32(40*p.rows)), p.panel)
+		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
+		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
 	})
 }
 
@@ -112,7 +112,7 @@ func (p *product2) q41() {
 	low := p.constant(0x0f0f0f0f)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.minimum32(256, func(half int) {
+	p.minimum32(func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.dot(kq, kq == 0)
@@ -125,10 +125,10 @@ func (p *product2) q51() {
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.minimum32(320, func(half int) {
+	p.minimum32(func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
-			p.high(p.tile, 256+32*half, 4-kq, fifth)
+			p.high(p.tile, p.part.high+32*half, 4-kq, fifth)
 			p.dot(kq, kq%4 == 0)
 			if kq%4 == 3 { // 8 products of at most 31 x 127
 				p.flush(p.ones)
@@ -138,17 +138,16 @@ func (p *product2) q51() {
 }
 
 func (p *product2) mxfp4() {
-	const exponents, size = 256, 272
 	table, low := p.table16(e2m1), p.constant(0x0f0f0f0f)
 	normal, small := p.constant(1<<23), p.constant(1<<21)
 	p.ones = p.constant(0x00010001)
 	p.sum, p.isum = p.ymms(), p.ymms()
 	p.loop(p.blocks, func() {
-		p.soon(p.tile, size)
+		p.prefetchAhead(p.tile, p.part.size)
 		for half := range 2 {
 			for r, s := range p.isum {
-				p.VPBROADCASTD(at(p.panel, 32*p.rows+4*r), s)
-				p.VPSRAD(operand.U8(3), s, s)
+				p.VPBROADCASTD(at(p.panel, blockBiases*p.rows+4*r), s)
+				p.VPSRAD(operand.U8(uint8(p.of.shift())), s, s)
 			}
 			for kq := range 8 {
 				p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
@@ -158,15 +157,15 @@ func (p *product2) mxfp4() {
 					p.flush(p.ones)
 				}
 			}
-			p.VPMOVZXBD(at(p.tile, exponents+8*half), p.t)
+			p.VPMOVZXBD(at(p.tile, p.part.scales+8*half), p.t)
 			p.VPSLLD(operand.U8(23), p.t, p.w)
 			p.VPSUBD(normal, p.w, p.w)
 			p.VPSLLD(operand.U8(21), p.t, p.t)
 			p.VPADDD(small, p.t, p.t)
 			p.VPMAXSD(p.t, p.w, p.w)
-			p.factor(half, 36*p.rows, p.w)
+			p.factor(half, blockScale*p.rows, p.w)
 		}
-		p.ADDQ(operand.U32(size), p.tile)
-		p.ADDQ(operand.U32(uint32(40*p.rows)), p.panel)
+		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
+		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
 	})
 }

@@ -6,28 +6,21 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// floatTypes are multiplied as floats, column by column.
-var floatTypes = []weightType{
-	{"F32", 64, (*product).f32, (*product2).f32},
-	{"F16", 32, (*product).f16, (*product2).f16},
-	{"BF16", 32, (*product).bf16, (*product2).bf16},
-}
+func floatProducts(ctx *build.Context) { products(ctx, ofKind(kindFloat)) }
 
-func floatProducts(ctx *build.Context) { products(ctx, floatTypes) }
-
-func floatProductsAVX2(ctx *build.Context) { productsAVX2(ctx, floatTypes) }
+func floatProductsAVX2(ctx *build.Context) { productsAVX2(ctx, ofKind(kindFloat)) }
 
 // floats is the loop over columns; a panel holds [column][row] floats. Of two
 // tiles, too, all totals fit in registers.
-func (p *product) floats(bytes int, load func(m operand.Mem, w reg.VecVirtual)) {
+func (p *product) floats(load func(m operand.Mem, w reg.VecVirtual)) {
 	if p.total == nil {
 		p.total = p.zmms()
 		p.zero(p.total)
 	}
 	p.loop(p.blocks, func() {
-		p.soon(p.tile, bytes)
-		p.pace(1, 1)
-		p.fetch()
+		p.prefetchAhead(p.tile, p.part.size)
+		p.prefetchNextTiles(1, 1)
+		p.prefetchLine()
 		for t, w := range p.w {
 			load(p.weight(p.tile, 0, t), w)
 		}
@@ -42,34 +35,34 @@ func (p *product) floats(bytes int, load func(m operand.Mem, w reg.VecVirtual)) 
 				p.VFMADD231PS(p.b, w, p.total[t][r])
 			}
 		}
-		p.ADDQ(operand.U32(uint32(bytes)), p.tile)
+		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
 		p.ADDQ(operand.U32(uint32(4*p.rows)), p.panel)
 	})
 }
 
 func (p *product) f32() {
-	p.floats(64, func(m operand.Mem, w reg.VecVirtual) { p.VMOVUPS(m, w) })
+	p.floats(func(m operand.Mem, w reg.VecVirtual) { p.VMOVUPS(m, w) })
 }
 
 func (p *product) f16() {
-	p.floats(32, func(m operand.Mem, w reg.VecVirtual) { p.VCVTPH2PS(m, w) })
+	p.floats(func(m operand.Mem, w reg.VecVirtual) { p.VCVTPH2PS(m, w) })
 }
 
 func (p *product) bf16() {
-	p.floats(32, func(m operand.Mem, w reg.VecVirtual) {
+	p.floats(func(m operand.Mem, w reg.VecVirtual) {
 		p.VPMOVZXWD(m, w)
 		p.VPSLLD(operand.U8(16), w, w)
 	})
 }
 
 // floats is the loop over columns, both halves at a time.
-func (p *product2) floats(bytes int, load func(half int)) {
+func (p *product2) floats(load func(half int)) {
 	totals := [][]reg.VecVirtual{p.ymms(), p.ymms()}
 	p.zero(totals[0])
 	p.zero(totals[1])
 	p.loop(p.blocks, func() {
-		p.soon(p.tile, bytes)
-		p.fetch()
+		p.prefetchAhead(p.tile, p.part.size)
+		p.prefetchLine()
 		for half := range 2 {
 			load(half)
 			for r, t := range totals[half] {
@@ -77,7 +70,7 @@ func (p *product2) floats(bytes int, load func(half int)) {
 				p.VFMADD231PS(p.b, p.w, t)
 			}
 		}
-		p.ADDQ(operand.U32(uint32(bytes)), p.tile)
+		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
 		p.ADDQ(operand.U32(uint32(4*p.rows)), p.panel)
 	})
 	for half := range 2 {
@@ -88,15 +81,15 @@ func (p *product2) floats(bytes int, load func(half int)) {
 }
 
 func (p *product2) f32() {
-	p.floats(64, func(half int) { p.VMOVUPS(at(p.tile, 32*half), p.w) })
+	p.floats(func(half int) { p.VMOVUPS(at(p.tile, 32*half), p.w) })
 }
 
 func (p *product2) f16() {
-	p.floats(32, func(half int) { p.VCVTPH2PS(at(p.tile, 16*half), p.w) })
+	p.floats(func(half int) { p.VCVTPH2PS(at(p.tile, 16*half), p.w) })
 }
 
 func (p *product2) bf16() {
-	p.floats(32, func(half int) {
+	p.floats(func(half int) {
 		p.VPMOVZXWD(at(p.tile, 16*half), p.w)
 		p.VPSLLD(operand.U8(16), p.w, p.w)
 	})

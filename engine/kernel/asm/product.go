@@ -9,9 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file is what products share: the frame of both levels, then of AVX-512
-// registers, prefetching, loads of codes, totals and the store. The types are in files by kind, as in
-// kernel's formats: superblocks, blocks, floats.
+// This file is what products share: the frame of both levels, then what AVX-512
+// products have: registers, prefetching, loads of codes, totals and the store.
+// The products of each type are in files by kind: superblocks, blocks, floats.
 
 // Rows of a panel. A single tile takes 1 to 8 rows: 8 sums, 8 integer totals
 // and 8 float totals leave 8 of 32 registers for weights. More rows than that
@@ -29,14 +29,6 @@ const (
 // of one row; bias is 16 floats or nil; add is 1 to add to dst.
 const productSignature = "func(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)"
 
-// weightType is a type with its products at both levels.
-type weightType struct {
-	name      string // as in the kernels' names
-	tileBytes int    // of a block, as tile.go lays it out
-	avx512    func(*product)
-	avx2      func(*product2)
-}
-
 // products writes the AVX-512 products of a tile of 16 weight rows with 1 to 8
 // activation rows, and of two tiles with 4 to 6. Lanes are weight rows, so no
 // sum crosses lanes and each output's order of additions is the same whatever
@@ -44,10 +36,10 @@ type weightType struct {
 func products(ctx *build.Context, types []weightType) {
 	for _, t := range types {
 		for rows := 1; rows <= maxRows; rows++ {
-			newProduct(ctx, fmt.Sprintf("product%sx%dAVX512", t.name, rows), 1, rows, t.tileBytes).generate(t.avx512)
+			newProduct(ctx, t.product512(rows), t, 1, rows).generate(t.avx512)
 		}
 		for rows := minPairRows; rows <= maxPairRows; rows++ {
-			newProduct(ctx, fmt.Sprintf("product%sx%dPairAVX512", t.name, rows), 2, rows, t.tileBytes).generate(t.avx512)
+			newProduct(ctx, t.pair512(rows), t, 2, rows).generate(t.avx512)
 		}
 	}
 }
@@ -55,10 +47,21 @@ func products(ctx *build.Context, types []weightType) {
 // frame is what products of both levels have.
 type frame struct {
 	*build.Context
-	rows, tileBytes     int
-	tile, panel, blocks reg.Register
-	lines               []operand.Mem // to prefetch
-	labels              int
+	of     weightType
+	part   layout        // where a block's parts are in a tile
+	rows   int           // of the panel
+	tile   reg.Register  // the block that is multiplied, of the first tile
+	panel  reg.Register  // the activations that it meets
+	blocks reg.Register  // how many are left
+	lines  []operand.Mem // of memory that the next k-quads prefetch, one each
+	labels int
+}
+
+func newFrame(ctx *build.Context, name string, t weightType, rows int) frame {
+	ctx.Function(name)
+	ctx.Pragma("noescape")
+	ctx.SignatureExpr(productSignature)
+	return frame{Context: ctx, of: t, part: t.tile.layout(), rows: rows}
 }
 
 // open takes the arguments that the loop over blocks walks along.
@@ -82,18 +85,19 @@ func (f *frame) loop(counter reg.Register, body func()) {
 // for. Few rows wait for memory.
 const prefetchBytes = 4736
 
-// soon asks for n bytes ahead of base, a line after each k-quad from here on: a
-// burst would take all buffers for misses, and activations that have fallen out
-// of the first-level cache would wait behind it.
-func (f *frame) soon(base reg.Register, n int) {
-	ahead := (prefetchBytes + f.tileBytes - 1) / f.tileBytes * f.tileBytes
+// prefetchAhead makes the next k-quads prefetch the n bytes that lie
+// prefetchBytes, in whole blocks, behind base: each k-quad one line. All lines at
+// once would take every buffer for misses, and activations that have fallen out
+// of the first-level cache would wait for them.
+func (f *frame) prefetchAhead(base reg.Register, n int) {
+	ahead := (prefetchBytes + f.part.size - 1) / f.part.size * f.part.size
 	for i := 0; i < n; i += 64 {
 		f.lines = append(f.lines, at(base, ahead+i))
 	}
 }
 
-// fetch asks for the line that soon wants next, if any.
-func (f *frame) fetch() {
+// prefetchLine prefetches the next line that prefetchAhead asked for, if any.
+func (f *frame) prefetchLine() {
 	if len(f.lines) > 0 {
 		f.PREFETCHT0(f.lines[0])
 		f.lines = f.lines[1:]
@@ -111,15 +115,12 @@ type product struct {
 	isum   [][]reg.VecVirtual // integer totals of a superblock
 	w      []reg.VecVirtual   // weights
 	b      reg.VecVirtual     // activations, of two tiles
-	shares []int              // lines to prefetch with each dot, of two tiles
-	next   reg.Register       // where they are
+	shares []int              // lines of the next two tiles that each of the next k-quads prefetches
+	next   reg.Register       // the first of these lines that was not prefetched yet
 }
 
-func newProduct(ctx *build.Context, name string, tiles, rows, tileBytes int) *product {
-	ctx.Function(name)
-	ctx.Pragma("noescape")
-	ctx.SignatureExpr(productSignature)
-	return &product{frame: frame{Context: ctx, rows: rows, tileBytes: tileBytes}, tiles: tiles}
+func newProduct(ctx *build.Context, name string, t weightType, tiles, rows int) *product {
+	return &product{frame: newFrame(ctx, name, t, rows), tiles: tiles}
 }
 
 // zmms returns a register for each tile and row.
@@ -156,7 +157,7 @@ func (p *product) begin() {
 	}
 	p.b = p.ZMM()
 	p.second = p.GP64()
-	p.IMUL3Q(operand.U32(uint32(p.tileBytes)), p.blocks, p.second)
+	p.IMUL3Q(operand.U32(uint32(p.part.size)), p.blocks, p.second)
 	p.next = p.GP64()
 	p.LEAQ(operand.Mem{Base: p.tile, Index: p.second, Scale: 2}, p.next)
 	local := p.AllocLocal(64*p.tiles*p.rows + 64)
@@ -178,29 +179,32 @@ func (p *product) weight(base reg.Register, disp, tile int) operand.Mem {
 	return m
 }
 
-// soon is of one tile; of two, pace asks for what comes next.
-func (p *product) soon(base reg.Register, n int) {
+// prefetchAhead prefetches where the product takes one tile. A product of two
+// tiles prefetches by prefetchNextTiles instead.
+func (p *product) prefetchAhead(base reg.Register, n int) {
 	if p.tiles == 1 {
-		p.frame.soon(base, n)
+		p.frame.prefetchAhead(base, n)
 	}
 }
 
-// pace has each of the next dots ask for a share of the next two tiles, of which
-// a block has parts such runs: with two tiles the first panel of a group of
-// tiles reads from memory what the others find in the second-level cache.
-func (p *product) pace(parts, dots int) {
+// prefetchNextTiles makes a product of two tiles prefetch the next two into the
+// second-level cache, where all panels but the first of a group of tiles will
+// find them. A block's body calls it parts times; each call spreads its part of
+// the lines over the next dots k-quads.
+func (p *product) prefetchNextTiles(parts, dots int) {
 	if p.tiles == 1 {
 		return
 	}
-	lines := (2*p.tileBytes/parts + 63) / 64
+	lines := (2*p.part.size/parts + 63) / 64
 	p.shares = nil
 	for i := range dots {
 		p.shares = append(p.shares, (i+1)*lines/dots-i*lines/dots)
 	}
 }
 
-// fetch asks for what soon or pace want next, if anything.
-func (p *product) fetch() {
+// prefetchLine prefetches what prefetchAhead or prefetchNextTiles have for this
+// k-quad, if anything.
+func (p *product) prefetchLine() {
 	if len(p.shares) > 0 {
 		for i := range p.shares[0] {
 			p.PREFETCHT1(at(p.next, 64*i))
@@ -208,7 +212,7 @@ func (p *product) fetch() {
 		p.ADDQ(operand.U32(uint32(64*p.shares[0])), p.next)
 		p.shares = p.shares[1:]
 	}
-	p.frame.fetch()
+	p.frame.prefetchLine()
 }
 
 // constant is a register of 16 equal dwords.
@@ -338,7 +342,7 @@ func (p *product) lookup(table reg.VecVirtual) {
 // dot adds four products per lane, row and tile: weights of k-quad kq, in p.w,
 // with the rows' activations.
 func (p *product) dot(kq int) {
-	p.fetch()
+	p.prefetchLine()
 	for r := range p.rows {
 		acts := at(p.panel, (kq*p.rows+r)*4)
 		if p.tiles == 1 {
@@ -360,8 +364,9 @@ func (p *product) zero(regs [][]reg.VecVirtual) {
 	}
 }
 
-// offset starts the sums with the biases at base, divided by 1<<shift.
-func (p *product) offset(base reg.Register, disp, shift int) {
+// offset starts the sums with the biases at base, moved to fit the codes' offset.
+func (p *product) offset(base reg.Register, disp int) {
+	shift := p.of.shift()
 	for r := range p.rows {
 		first, m := p.sum[0][r], at(base, disp+4*r)
 		if shift == 0 {
@@ -383,12 +388,12 @@ func (p *product) scaled(t int, scale reg.VecVirtual) {
 	}
 }
 
-// factor adds integer sums times the block's float16 scales, at d, and the
-// activations', at da, to the float totals.
-func (p *product) factor(d, da int, sums [][]reg.VecVirtual) {
+// factor adds integer sums times the block's float16 factors and the
+// activations' scales, at da, to the float totals.
+func (p *product) factor(da int, sums [][]reg.VecVirtual) {
 	scale := p.ZMM()
 	for t := range p.tiles {
-		p.VCVTPH2PS(p.weight(p.tile, d, t), scale)
+		p.VCVTPH2PS(p.weight(p.tile, p.part.factor, t), scale)
 		for r, s := range sums[t] {
 			p.VCVTDQ2PS(s, s)
 			p.VMULPS(scale, s, s)

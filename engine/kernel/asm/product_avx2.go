@@ -20,10 +20,7 @@ const maxRowsAVX2 = 4
 func productsAVX2(ctx *build.Context, types []weightType) {
 	for _, t := range types {
 		for rows := 1; rows <= maxRowsAVX2; rows++ {
-			ctx.Function(fmt.Sprintf("product%sx%dAVX2", t.name, rows))
-			ctx.Pragma("noescape")
-			ctx.SignatureExpr(productSignature)
-			p := &product2{frame: frame{Context: ctx, rows: rows, tileBytes: t.tileBytes}}
+			p := &product2{frame: newFrame(ctx, t.product256(rows), t, rows)}
 			p.generate(t.avx2)
 		}
 	}
@@ -31,7 +28,7 @@ func productsAVX2(ctx *build.Context, types []weightType) {
 
 // product2 is one kernel in the making.
 type product2 struct {
-	frame                    // soon is called in the first half of a block, for both
+	frame                    // prefetchAhead is called in the first half of a block, for both
 	totals  reg.Register     // float totals [half][row], in memory
 	sum     []reg.VecVirtual // sums of pairs, 16 bits
 	isum    []reg.VecVirtual // integer totals
@@ -106,7 +103,7 @@ func (p *product2) zero(regs []reg.VecVirtual) {
 // dot adds sums of pairs of k-quad kq, weights being in p.w; the first of a run
 // overwrites.
 func (p *product2) dot(kq int, first bool) {
-	p.fetch()
+	p.prefetchLine()
 	for r, s := range p.sum {
 		p.VPBROADCASTD(at(p.panel, (kq*p.rows+r)*4), p.b)
 		if first {
@@ -121,7 +118,7 @@ func (p *product2) dot(kq int, first bool) {
 // signed is dot for signed weights: their signs go to the activations. The sums
 // are widened at once.
 func (p *product2) signed(kq int) {
-	p.fetch()
+	p.prefetchLine()
 	p.VPABSB(p.w, p.t)
 	for r, s := range p.isum {
 		p.VPBROADCASTD(at(p.panel, (kq*p.rows+r)*4), p.b)

@@ -6,42 +6,29 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// superTypes are the types with superblocks of 256 values.
-var superTypes = []weightType{
-	{"Q2K", 1344, (*product).q2k, (*product2).q2k},
-	{"Q3K", 1824, (*product).q3k, (*product2).q3k},
-	{"Q4K", 2368, (*product).q4k, (*product2).q4k},
-	{"Q5K", 2880, (*product).q5k, (*product2).q5k},
-	{"Q6K", 3360, (*product).q6k, (*product2).q6k},
-	{"IQ4XS", 2208, (*product).iq4xs, (*product2).iq4xs},
-}
-
 func superProducts(ctx *build.Context) {
 	table16(ctx, nonlinear, nonlinearValues, 128)
-	products(ctx, superTypes)
+	products(ctx, ofKind(kindSuper))
 }
 
 func superProductsAVX2(ctx *build.Context) {
 	table16(ctx, nonlinear, nonlinearValues, 0)
-	productsAVX2(ctx, superTypes)
+	productsAVX2(ctx, ofKind(kindSuper))
 }
 
 // superblock lays out a panel's superblock, in bytes: see panel.go.
 func (f *frame) superblock() (bias16, sums32, scale, size int) {
-	bias16 = 256 * f.rows
-	sums32 = bias16 + 64*f.rows
-	scale = sums32 + 16*f.rows
-	return bias16, sums32, scale, scale + 4*f.rows
+	return superBiases * f.rows, superSums * f.rows, superScale * f.rows, superBytes * f.rows
 }
 
-// superblocks is the loop over superblocks of size bytes of a tile.
-func (p *product) superblocks(size int, body func()) {
+// superblocks is the loop over superblocks of a tile.
+func (p *product) superblocks(body func()) {
 	_, _, _, panelSize := p.superblock()
 	p.sum, p.isum = p.zmms(), p.zmms()
 	p.loop(p.blocks, func() {
 		p.zero(p.isum)
 		body()
-		p.ADDQ(operand.U32(uint32(size)), p.tile)
+		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
 		p.ADDQ(operand.U32(uint32(panelSize)), p.panel)
 	})
 }
@@ -61,9 +48,9 @@ func (p *product) fours(offsets, steps []int, body func(at []reg.Register)) {
 	p.panel = acts
 	p.loop(group, func() {
 		for i, s := range steps {
-			p.soon(pointers[i], s)
+			p.prefetchAhead(pointers[i], s)
 		}
-		p.pace(4, 16)
+		p.prefetchNextTiles(4, 16)
 		body(pointers)
 		for i, s := range steps {
 			p.ADDQ(operand.U32(uint32(s)), pointers[i])
@@ -75,12 +62,12 @@ func (p *product) fours(offsets, steps []int, body func(at []reg.Register)) {
 
 // minima subtracts the superblock's minima and adds it to the float totals:
 // total += da * (d*unit*isum - dmin*msum).
-func (p *product) minima(mins, scales int, unit reg.VecVirtual) {
+func (p *product) minima(unit reg.VecVirtual) {
 	_, sums32, scale, _ := p.superblock()
 	p.zero(p.sum)
 	for pair := range 4 {
 		for t, w := range p.w {
-			p.VPMOVZXBW(p.weight(p.tile, mins+32*pair, t), w)
+			p.VPMOVZXBW(p.weight(p.tile, p.part.minima+32*pair, t), w)
 		}
 		for r := range p.rows {
 			acts := at(p.panel, sums32+(pair*p.rows+r)*4)
@@ -96,8 +83,8 @@ func (p *product) minima(mins, scales int, unit reg.VecVirtual) {
 	}
 	d, dmin := p.ZMM(), p.ZMM()
 	for t := range p.tiles {
-		p.VCVTPH2PS(p.weight(p.tile, scales, t), d)
-		p.VCVTPH2PS(p.weight(p.tile, scales+32, t), dmin)
+		p.VCVTPH2PS(p.weight(p.tile, p.part.factor, t), d)
+		p.VCVTPH2PS(p.weight(p.tile, p.part.least, t), dmin)
 		if unit != nil {
 			p.VMULPS(unit, d, d)
 		}
@@ -116,11 +103,10 @@ func (p *product) minima(mins, scales int, unit reg.VecVirtual) {
 // High nibbles are used where they stand, sixteen times too large, and the
 // scales of low nibbles are multiplied by sixteen instead.
 func (p *product) q4k() {
-	const scales, mins, d, size = 2048, 2176, 2304, 2368
 	low, high := p.constant(0x0f0f0f0f), p.constant(0xf0f0f0f0)
 	sixteenth := p.constant(0x3d800000)
-	p.superblocks(size, func() {
-		p.fours([]int{0, scales}, []int{512, 32}, func(at []reg.Register) {
+	p.superblocks(func() {
+		p.fours([]int{0, p.part.scales}, []int{512, 32}, func(at []reg.Register) {
 			scale := p.ZMM()
 			for half, mask := range []reg.VecVirtual{low, high} {
 				p.zero(p.sum)
@@ -139,17 +125,16 @@ func (p *product) q4k() {
 				}
 			}
 		})
-		p.minima(mins, d, sixteenth)
+		p.minima(sixteenth)
 	})
 }
 
 // q5k: as q4k, then 8 x 64 bytes of fifth bits: bit kq of register j belongs to
 // k-quad kq of sub-block j.
 func (p *product) q5k() {
-	const high, scales, mins, d, size = 2048, 2560, 2688, 2816, 2880
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
-	p.superblocks(size, func() {
-		p.fours([]int{0, high, scales}, []int{512, 128, 32}, func(at []reg.Register) {
+	p.superblocks(func() {
+		p.fours([]int{0, p.part.high, p.part.scales}, []int{512, 128, 32}, func(at []reg.Register) {
 			scale := p.ZMM()
 			for half := range 2 {
 				p.zero(p.sum)
@@ -164,7 +149,7 @@ func (p *product) q5k() {
 				}
 			}
 		})
-		p.minima(mins, d, nil)
+		p.minima(nil)
 	})
 }
 
@@ -172,16 +157,15 @@ func (p *product) q5k() {
 // 16 signed scales, d. Codes stand for 0..63; the panel's bias of each 16 values
 // takes 32 off.
 func (p *product) q6k() {
-	const high, scales, d, size = 2048, 3072, 3328, 3360
 	bias16, _, da, _ := p.superblock()
 	low, pair := p.constant(0x0f0f0f0f), p.constant(0x30303030)
-	p.superblocks(size, func() {
+	p.superblocks(func() {
 		biases := p.GP64()
 		p.LEAQ(at(p.panel, bias16), biases)
-		p.fours([]int{0, high, scales}, []int{512, 256, 64}, func(at []reg.Register) {
+		p.fours([]int{0, p.part.high, p.part.scales}, []int{512, 256, 64}, func(at []reg.Register) {
 			scale := p.ZMM()
 			for s := range 4 {
-				p.offset(biases, s*p.rows*4, 0)
+				p.offset(biases, s*p.rows*4)
 				for i := range 4 {
 					p.nibble(at[0], 64*(4*(s%2)+i), s/2, low)
 					p.high(at[1], 64*i, 4-2*s, pair)
@@ -194,7 +178,7 @@ func (p *product) q6k() {
 			}
 			p.ADDQ(operand.U32(uint32(16*p.rows)), biases)
 		})
-		p.factor(d, da, p.isum)
+		p.factor(da, p.isum)
 	})
 }
 
@@ -214,16 +198,15 @@ func (p *product) pairs(base reg.Register, disp, s int, low reg.VecVirtual) {
 // signed scales, d. Codes stand for 0..7; the panel's bias of each 16 values, an
 // eighth of it, takes 4 off.
 func (p *product) q3k() {
-	const high, scales, d, size = 1024, 1536, 1792, 1824
 	bias16, _, da, _ := p.superblock()
 	low, third := p.constant(0x03030303), p.constant(0x04040404)
-	p.superblocks(size, func() {
+	p.superblocks(func() {
 		biases := p.GP64()
 		p.LEAQ(at(p.panel, bias16), biases)
-		p.fours([]int{0, high, scales}, []int{256, 128, 64}, func(at []reg.Register) {
+		p.fours([]int{0, p.part.high, p.part.scales}, []int{256, 128, 64}, func(at []reg.Register) {
 			scale := p.ZMM()
 			for s := range 4 {
-				p.offset(biases, s*p.rows*4, 3)
+				p.offset(biases, s*p.rows*4)
 				for i := range 4 {
 					kq := 4*s + i
 					p.pairs(at[0], 64*i, s, low)
@@ -237,17 +220,16 @@ func (p *product) q3k() {
 			}
 			p.ADDQ(operand.U32(uint32(16*p.rows)), biases)
 		})
-		p.factor(d, da, p.isum)
+		p.factor(da, p.isum)
 	})
 }
 
 // q2k: 16 x 64 bytes of pairs of bits, 16 x 16 bytes of a scale and a minimum, d,
 // dmin.
 func (p *product) q2k() {
-	const scales, d, size = 1024, 1280, 1344
 	low, low4 := p.constant(0x03030303), p.constant(0x0f)
-	p.superblocks(size, func() {
-		p.fours([]int{0, scales}, []int{256, 64}, func(at []reg.Register) {
+	p.superblocks(func() {
+		p.fours([]int{0, p.part.scales}, []int{256, 64}, func(at []reg.Register) {
 			scale := p.ZMM()
 			for s := range 4 {
 				p.zero(p.sum)
@@ -262,7 +244,7 @@ func (p *product) q2k() {
 				}
 			}
 		})
-		p.minimaQ2K(scales, d)
+		p.minimaQ2K()
 	})
 }
 
@@ -270,13 +252,13 @@ func (p *product) q2k() {
 // total += da * (d*isum + dmin*msum), where msum has the minima times the biases
 // over 32, negative sums of activations. As words these are a product's low half
 // and its sign, which meets the zero above a minimum.
-func (p *product) minimaQ2K(scales, factors int) {
+func (p *product) minimaQ2K() {
 	bias16, _, da, _ := p.superblock()
 	p.zero(p.sum)
 	acts := p.ZMM()
 	for j := range 16 {
 		for t, w := range p.w {
-			p.VPMOVZXBD(p.weight(p.tile, scales+16*j, t), w)
+			p.VPMOVZXBD(p.weight(p.tile, p.part.scales+16*j, t), w)
 			p.VPSRLD(operand.U8(4), w, w)
 		}
 		for r := range p.rows {
@@ -288,8 +270,8 @@ func (p *product) minimaQ2K(scales, factors int) {
 	}
 	d, dmin := p.ZMM(), p.ZMM()
 	for t := range p.tiles {
-		p.VCVTPH2PS(p.weight(p.tile, factors, t), d)
-		p.VCVTPH2PS(p.weight(p.tile, factors+32, t), dmin)
+		p.VCVTPH2PS(p.weight(p.tile, p.part.factor, t), d)
+		p.VCVTPH2PS(p.weight(p.tile, p.part.least, t), dmin)
 		for r, s := range p.sum[t] {
 			v := p.isum[t][r]
 			p.VCVTDQ2PS(v, v)
@@ -305,13 +287,12 @@ func (p *product) minimaQ2K(scales, factors int) {
 // scales, d. Values are 128 too large, which the sums of activations take off
 // once for a superblock.
 func (p *product) iq4xs() {
-	const scales, d, size = 2048, 2176, 2208
 	_, sums32, da, _ := p.superblock()
 	table := p.ZMM()
 	p.VBROADCASTI32X4(operand.NewDataAddr(operand.NewStaticSymbol(nonlinear), 0), table)
 	low := p.constant(0x0f0f0f0f)
-	p.superblocks(size, func() {
-		p.fours([]int{0, scales}, []int{512, 32}, func(at []reg.Register) {
+	p.superblocks(func() {
+		p.fours([]int{0, p.part.scales}, []int{512, 32}, func(at []reg.Register) {
 			scale := p.ZMM()
 			for sub := range 2 {
 				p.zero(p.sum)
@@ -330,18 +311,18 @@ func (p *product) iq4xs() {
 				}
 			}
 		})
-		p.excess(scales, sums32)
-		p.factor(d, da, p.isum)
+		p.excess(sums32)
+		p.factor(da, p.isum)
 	})
 }
 
 // excess subtracts 128 times scales times sums of activations, both in pairs,
 // from the integer totals.
-func (p *product) excess(scales, sums32 int) {
+func (p *product) excess(sums32 int) {
 	p.zero(p.sum)
 	for pair := range 4 {
 		for t, w := range p.w {
-			p.VPMOVSXBW(p.weight(p.tile, scales+32*pair, t), w)
+			p.VPMOVSXBW(p.weight(p.tile, p.part.scales+32*pair, t), w)
 		}
 		for r := range p.rows {
 			acts := at(p.panel, sums32+(pair*p.rows+r)*4)

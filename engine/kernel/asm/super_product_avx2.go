@@ -5,9 +5,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// superblocks is the loop over superblocks of size bytes of a tile, of which
+// superblocks is the loop over superblocks of a tile, of which
 // body adds each half.
-func (p *product2) superblocks(size int, body func(half int)) {
+func (p *product2) superblocks(body func(half int)) {
 	_, _, _, panelSize := p.superblock()
 	p.isum = p.ymms()
 	p.loop(p.blocks, func() {
@@ -15,7 +15,7 @@ func (p *product2) superblocks(size int, body func(half int)) {
 			p.zero(p.isum)
 			body(half)
 		}
-		p.ADDQ(operand.U32(uint32(size)), p.tile)
+		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
 		p.ADDQ(operand.U32(uint32(panelSize)), p.panel)
 	})
 }
@@ -37,7 +37,7 @@ func (p *product2) fours(half int, offsets, steps []int, body func(at []reg.Regi
 	p.loop(group, func() {
 		for i, s := range steps {
 			if half == 0 {
-				p.soon(pointers[i], s)
+				p.prefetchAhead(pointers[i], s)
 			}
 		}
 		body(pointers)
@@ -50,11 +50,11 @@ func (p *product2) fours(half int, offsets, steps []int, body func(at []reg.Regi
 }
 
 // minima is as in the AVX-512 products.
-func (p *product2) minima(half, mins, scales int) {
+func (p *product2) minima(half int) {
 	_, sums32, scale, _ := p.superblock()
 	for r := range p.rows {
 		for pair := range 4 {
-			p.VPMOVZXBW(at(p.tile, mins+32*pair+16*half), p.w)
+			p.VPMOVZXBW(at(p.tile, p.part.minima+32*pair+16*half), p.w)
 			p.VPBROADCASTD(at(p.panel, sums32+(pair*p.rows+r)*4), p.b)
 			if pair == 0 {
 				p.VPMADDWD(p.b, p.w, p.sum[r])
@@ -64,8 +64,8 @@ func (p *product2) minima(half, mins, scales int) {
 			p.VPADDD(p.b, p.sum[r], p.sum[r])
 		}
 	}
-	p.VCVTPH2PS(at(p.tile, scales+16*half), p.w)
-	p.VCVTPH2PS(at(p.tile, scales+32+16*half), p.t)
+	p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
+	p.VCVTPH2PS(at(p.tile, p.part.least+16*half), p.t)
 	for r, s := range p.sum {
 		v := p.isum[r]
 		p.VCVTDQ2PS(v, v)
@@ -77,11 +77,10 @@ func (p *product2) minima(half, mins, scales int) {
 }
 
 func (p *product2) q4k() {
-	const scales, mins, d, size = 2048, 2176, 2304, 2368
 	low := p.constant(0x0f0f0f0f)
 	p.sum = p.ymms()
-	p.superblocks(size, func(half int) {
-		p.fours(half, []int{32 * half, scales + 8*half}, []int{512, 32}, func(at2 []reg.Register) {
+	p.superblocks(func(half int) {
+		p.fours(half, []int{32 * half, p.part.scales + 8*half}, []int{512, 32}, func(at2 []reg.Register) {
 			for sub := range 2 {
 				for kq := range 8 {
 					p.nibble(at2[0], 64*kq, sub, low)
@@ -92,17 +91,16 @@ func (p *product2) q4k() {
 				p.flush(p.w)
 			}
 		})
-		p.minima(half, mins, d)
+		p.minima(half)
 	})
 }
 
 func (p *product2) q5k() {
-	const high, scales, mins, d, size = 2048, 2560, 2688, 2816, 2880
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
 	scale := p.YMM()
 	p.sum = p.ymms()
-	p.superblocks(size, func(half int) {
-		p.fours(half, []int{32 * half, high + 32*half, scales + 8*half}, []int{512, 128, 32}, func(at2 []reg.Register) {
+	p.superblocks(func(half int) {
+		p.fours(half, []int{32 * half, p.part.high + 32*half, p.part.scales + 8*half}, []int{512, 128, 32}, func(at2 []reg.Register) {
 			for sub := range 2 {
 				p.VPMOVZXBD(at(at2[2], 16*sub), scale)
 				p.twice(scale)
@@ -116,20 +114,19 @@ func (p *product2) q5k() {
 				}
 			}
 		})
-		p.minima(half, mins, d)
+		p.minima(half)
 	})
 }
 
 func (p *product2) q6k() {
-	const high, scales, d, size = 2048, 3072, 3328, 3360
 	bias16, _, da, _ := p.superblock()
 	low, pair := p.constant(0x0f0f0f0f), p.constant(0x30303030)
 	scale := p.YMM()
 	p.sum = p.ymms()
-	p.superblocks(size, func(half int) {
+	p.superblocks(func(half int) {
 		biases := p.GP64()
 		p.LEAQ(at(p.panel, bias16), biases)
-		p.fours(half, []int{32 * half, high + 32*half, scales + 8*half}, []int{512, 256, 64}, func(at2 []reg.Register) {
+		p.fours(half, []int{32 * half, p.part.high + 32*half, p.part.scales + 8*half}, []int{512, 256, 64}, func(at2 []reg.Register) {
 			for s := range 4 {
 				p.VPMOVSXBD(at(at2[2], 16*s), scale)
 				for r, v := range p.isum {
@@ -149,7 +146,7 @@ func (p *product2) q6k() {
 			}
 			p.ADDQ(operand.U32(uint32(16*p.rows)), biases)
 		})
-		p.VCVTPH2PS(at(p.tile, d+16*half), p.w)
+		p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
 		p.factor(half, da, p.w)
 	})
 }
@@ -166,20 +163,19 @@ func (p *product2) pairs(base reg.Register, disp, s int, low reg.VecVirtual) {
 }
 
 func (p *product2) q3k() {
-	const high, scales, d, size = 1024, 1536, 1792, 1824
 	bias16, _, da, _ := p.superblock()
 	low, third := p.constant(0x03030303), p.constant(0x04040404)
 	scale := p.YMM()
 	p.sum = p.ymms()
-	p.superblocks(size, func(half int) {
+	p.superblocks(func(half int) {
 		biases := p.GP64()
 		p.LEAQ(at(p.panel, bias16), biases)
-		p.fours(half, []int{32 * half, high + 32*half, scales + 8*half}, []int{256, 128, 64}, func(at2 []reg.Register) {
+		p.fours(half, []int{32 * half, p.part.high + 32*half, p.part.scales + 8*half}, []int{256, 128, 64}, func(at2 []reg.Register) {
 			for s := range 4 {
 				p.VPMOVSXBD(at(at2[2], 16*s), scale)
 				for r, v := range p.isum {
 					p.VPBROADCASTD(at(biases, (s*p.rows+r)*4), p.b)
-					p.VPSRAD(operand.U8(3), p.b, p.b)
+					p.VPSRAD(operand.U8(uint8(p.of.shift())), p.b, p.b)
 					p.VPMULLD(scale, p.b, p.b)
 					p.VPADDD(p.b, v, v)
 				}
@@ -194,17 +190,16 @@ func (p *product2) q3k() {
 			}
 			p.ADDQ(operand.U32(uint32(16*p.rows)), biases)
 		})
-		p.VCVTPH2PS(at(p.tile, d+16*half), p.w)
+		p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
 		p.factor(half, da, p.w)
 	})
 }
 
 func (p *product2) q2k() {
-	const scales, d, size = 1024, 1280, 1344
 	low, low4 := p.constant(0x03030303), p.constant(0x0f)
 	p.sum = p.ymms()
-	p.superblocks(size, func(half int) {
-		p.fours(half, []int{32 * half, scales + 8*half}, []int{256, 64}, func(at2 []reg.Register) {
+	p.superblocks(func(half int) {
+		p.fours(half, []int{32 * half, p.part.scales + 8*half}, []int{256, 64}, func(at2 []reg.Register) {
 			for s := range 4 {
 				for i := range 4 { // 8 products of at most 3 x 127
 					p.pairs(at2[0], 64*i, s, low)
@@ -216,16 +211,16 @@ func (p *product2) q2k() {
 				p.flush(p.w)
 			}
 		})
-		p.minimaQ2K(half, scales, d)
+		p.minimaQ2K(half)
 	})
 }
 
 // minimaQ2K is as in the AVX-512 products.
-func (p *product2) minimaQ2K(half, scales, factors int) {
+func (p *product2) minimaQ2K(half int) {
 	bias16, _, da, _ := p.superblock()
 	p.zero(p.sum)
 	for j := range 16 {
-		p.VPMOVZXBD(at(p.tile, scales+16*j+8*half), p.w)
+		p.VPMOVZXBD(at(p.tile, p.part.scales+16*j+8*half), p.w)
 		p.VPSRLD(operand.U8(4), p.w, p.w)
 		for r, s := range p.sum {
 			p.VPBROADCASTD(at(p.panel, bias16+4*(j*p.rows+r)), p.b)
@@ -234,8 +229,8 @@ func (p *product2) minimaQ2K(half, scales, factors int) {
 			p.VPADDD(p.b, s, s)
 		}
 	}
-	p.VCVTPH2PS(at(p.tile, factors+16*half), p.w)
-	p.VCVTPH2PS(at(p.tile, factors+32+16*half), p.t)
+	p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
+	p.VCVTPH2PS(at(p.tile, p.part.least+16*half), p.t)
 	for r, s := range p.sum {
 		v := p.isum[r]
 		p.VCVTDQ2PS(v, v)
@@ -249,12 +244,11 @@ func (p *product2) minimaQ2K(half, scales, factors int) {
 // iq4xs has the scales where other products of signed weights have ones: of each
 // 32 values' pairs of products, at most 2 x 127 x 127.
 func (p *product2) iq4xs() {
-	const scales, d, size = 2048, 2176, 2208
 	_, _, da, _ := p.superblock()
 	table, low := p.table16(nonlinear), p.constant(0x0f0f0f0f)
 	p.ones = p.YMM()
-	p.superblocks(size, func(half int) {
-		p.fours(half, []int{32 * half, scales + 16*half}, []int{512, 32}, func(at2 []reg.Register) {
+	p.superblocks(func(half int) {
+		p.fours(half, []int{32 * half, p.part.scales + 16*half}, []int{512, 32}, func(at2 []reg.Register) {
 			for sub := range 2 {
 				p.VPMOVSXBW(at(at2[1], 0), p.ones)
 				if sub == 1 {
@@ -268,7 +262,7 @@ func (p *product2) iq4xs() {
 				}
 			}
 		})
-		p.VCVTPH2PS(at(p.tile, d+16*half), p.w)
+		p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
 		p.factor(half, da, p.w)
 	})
 }
