@@ -42,6 +42,12 @@ func main() {
 	root := flag.String("root", "../../..", "the repository's root")
 	only := flag.String("only", "", "write this family alone")
 	flag.Parse()
+	if *only == "" {
+		if err := writeTables(*root); err != nil {
+			fmt.Fprintln(os.Stderr, "asm: tables:", err)
+			os.Exit(1)
+		}
+	}
 	for _, f := range families {
 		if *only != "" && *only != f.name {
 			continue

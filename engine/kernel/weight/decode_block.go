@@ -10,17 +10,6 @@ import (
 // 4-bit codes, byte j of a block holds the code of value j in its low half and
 // that of value j+16 in its high half.
 
-// Bytes per block.
-const (
-	q40Bytes   = 18
-	q41Bytes   = 20
-	q50Bytes   = 22
-	q51Bytes   = 24
-	q80Bytes   = 34
-	iq4nlBytes = 18
-	mxfp4Bytes = 17
-)
-
 // What a 4-bit code stands for before scaling. As tables of floats they save
 // the conversion from integer per value.
 var (

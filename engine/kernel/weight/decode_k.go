@@ -7,16 +7,6 @@ import "encoding/binary"
 // Shift counts are masked: otherwise every shift of the inner loops compares its
 // count with the operand's width.
 
-// Bytes per super-block.
-const (
-	q2kBytes   = 84
-	q3kBytes   = 110
-	q4kBytes   = 144
-	q5kBytes   = 176
-	q6kBytes   = 210
-	iq4xsBytes = 136
-)
-
 // centered6 is what the 6-bit codes of Q6_K stand for before scaling.
 var centered6 = [64]float32{
 	-32, -31, -30, -29, -28, -27, -26, -25,

@@ -214,33 +214,25 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 	full := min(hi, m.Rows/tileLanes)
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
-		m.span(fast, p.Dst[first*m.Rows+lo*tileLanes:], m.Rows, lo, full, in.panel(m, first), rows, in.cut.panels > 1, p.Bias, p.Add)
+		s := span{
+			w: m, funcs: fast, lo: lo, hi: full, panel: in.panel(m, first), rows: rows, several: in.cut.panels > 1,
+			dst: p.Dst[first*m.Rows+lo*tileLanes:], stride: m.Rows, bias: p.Bias, add: p.Add,
+		}
+		s.multiply()
 		if full < hi {
-			j.ragged(p, fast, full, first, rows, j.owner.scratch[worker][:panelRows*tileLanes])
+			j.ragged(p, s, first, j.owner.scratch[worker][:panelRows*tileLanes])
 		}
 	}
 }
 
-// span multiplies full tiles lo to hi by a panel, which is one of several or
-// the only one; dst begins with tile lo's outputs, bias with tile 0's.
-func (m *Matrix) span(fast *productFuncs, dst []float32, stride, lo, hi int, panel []byte, rows int, more bool, bias []float32, add bool) {
-	step := fast.tiles(rows, more)
-	for t := lo; t < hi; {
-		n := min(step, hi-t)
-		var b []float32
-		if bias != nil {
-			b = bias[t*tileLanes:]
-		}
-		tileProduct(fast, n, m.Type, m.format, dst[(t-lo)*tileLanes:], stride, m.tile(t), panel, rows, m.Cols/m.format.values, b, add)
-		t += n
-	}
-}
-
-// ragged multiplies the last tile of a matrix whose rows do not fill it.
-func (j *productJob) ragged(p *Product, fast *productFuncs, t, first, rows int, sums []float32) {
-	m := p.W
-	m.span(fast, sums, tileLanes, t, t+1, j.owner.input.panel(m, first), rows, false, nil, false)
-	for r := range rows {
+// ragged multiplies the last tile of a matrix whose rows do not fill it: the one
+// behind the full tiles of s, whose panel begins with row first of the step.
+func (j *productJob) ragged(p *Product, s span, first int, sums []float32) {
+	m, t := p.W, s.hi
+	s.lo, s.hi, s.several = t, t+1, false
+	s.dst, s.stride, s.bias, s.add = sums, tileLanes, nil, false
+	s.multiply()
+	for r := range s.rows {
 		for o := t * tileLanes; o < m.Rows; o++ {
 			v := sums[r*tileLanes+o%tileLanes]
 			if p.Bias != nil {
@@ -261,8 +253,14 @@ func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 	ups := j.owner.scratch[worker]
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
-		p.W.span(j.fast[0], p.Dst[first*p.W.Rows+lo*tileLanes:], p.W.Rows, lo, hi, in.panel(p.W, first), rows, in.cut.panels > 1, p.Bias, false)
-		up.W.span(j.fastUp, ups, width, lo, hi, in.panel(up.W, first), rows, in.cut.panels > 1, up.Bias, false)
+		s := span{
+			w: p.W, funcs: j.fast[0], lo: lo, hi: hi, panel: in.panel(p.W, first), rows: rows, several: in.cut.panels > 1,
+			dst: p.Dst[first*p.W.Rows+lo*tileLanes:], stride: p.W.Rows, bias: p.Bias,
+		}
+		s.multiply()
+		s.w, s.funcs, s.panel = up.W, j.fastUp, in.panel(up.W, first)
+		s.dst, s.stride, s.bias = ups, width, up.Bias
+		s.multiply()
 		for r := range rows {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
 			vector.SwiGLU(j.owner.level, gate, gate, ups[r*width:(r+1)*width])

@@ -24,18 +24,9 @@ import (
 // Up to panelRows rows are one panel; more are cut into panels of 4 to pairRows,
 // which meet two tiles at a time. With AVX2, which has half the registers of
 // half the width, panels have at most narrowRows.
-const (
-	panelRows  = 8
-	pairRows   = 6
-	narrowRows = 4
-)
 
-// Bytes of one row's block in a panel.
-const (
-	superPanelBytes = 256 + 64 + 16 + 4
-	blockPanelBytes = 32 + 4 + 4
-	floatPanelBytes = 4
-)
+// floatPanelBytes is what a panel of floats holds of a column of one row.
+const floatPanelBytes = 4
 
 // rowBytes is what one row of cols values takes in panels of this kind.
 func (k kind) rowBytes(cols int) int {
@@ -136,15 +127,15 @@ func quantizeSuper(dst []byte, x []float32) {
 			dst[16*i+j] = byte(q)
 			sum += q
 		}
-		putQuad(dst, 256+4*i, uint32(-32*sum))
-		if at := 320 + i/2*2; i%2 == 0 {
+		putQuad(dst, superBiases+4*i, uint32(-32*sum))
+		if at := superSums + i/2*2; i%2 == 0 {
 			binary.LittleEndian.PutUint16(dst[at:], uint16(sum))
 		} else {
 			sum += int32(int16(binary.LittleEndian.Uint16(dst[at:])))
 			binary.LittleEndian.PutUint16(dst[at:], uint16(sum))
 		}
 	}
-	putQuad(dst, 336, math.Float32bits(scale))
+	putQuad(dst, superScale, math.Float32bits(scale))
 }
 
 // quantizeBlock takes as scale the one that fits the rounded values best, by
@@ -160,11 +151,11 @@ func quantizeBlock(dst []byte, x []float32) {
 		square += q * q
 		fit += v * float32(q)
 	}
-	putQuad(dst, 32, uint32(-128*sum))
+	putQuad(dst, blockBiases, uint32(-128*sum))
 	if square > 0 {
 		scale = fit / float32(square)
 	}
-	putQuad(dst, 36, math.Float32bits(scale))
+	putQuad(dst, blockScale, math.Float32bits(scale))
 }
 
 func roundInt8(v float32) int32 { return int32(math.RoundToEven(float64(v))) }

@@ -16,64 +16,92 @@ type productFuncs struct {
 	one, two [panelRows + 1]productFunc
 }
 
-// tiles is how many tiles a call takes at a time with m rows. Two are faster
-// from cache, one from memory: the only panel of a step reads weights once, in
-// one stream.
-func (f *productFuncs) tiles(m int, more bool) int {
-	if f == nil || f.two[m] == nil || !more {
-		return 1
-	}
-	return 2
+// span is full tiles of a matrix that are multiplied by one panel.
+type span struct {
+	w       *Matrix
+	funcs   *productFuncs // of the matrix' type; nil at the portable level
+	lo, hi  int           // tiles lo to hi-1
+	panel   []byte
+	rows    int       // of the panel
+	several bool      // the step has other panels, too
+	dst     []float32 // output o of tile t for row r is at r*stride + (t-lo)*tileLanes + o
+	stride  int       // floats
+	bias    []float32 // of tile 0 on, or nil
+	add     bool      // to what dst holds
 }
 
-// call multiplies tiles, one or two, with a panel of m rows.
-func (f *productFuncs) call(tiles int, dst []float32, stride int, tile, panel []byte, m, blocks int, bias []float32, add bool) {
+// multiply does the span's tiles, where it can two at a time. Two are faster from
+// cache, one from memory: the only panel of a step reads weights once, in one
+// stream.
+func (s *span) multiply() {
+	step := 1
+	if s.funcs != nil && s.funcs.two[s.rows] != nil && s.several {
+		step = 2
+	}
+	for t := s.lo; t < s.hi; t += step {
+		if s.funcs == nil {
+			s.portable(t)
+		} else {
+			s.assembly(t, min(step, s.hi-t))
+		}
+	}
+}
+
+// outputs is where the outputs of tile t begin, and its biases, nil of none.
+func (s *span) outputs(t int) (dst, bias []float32) {
+	if s.bias != nil {
+		bias = s.bias[t*tileLanes:]
+	}
+	return s.dst[(t-s.lo)*tileLanes:], bias
+}
+
+// blocks is how many blocks a row has.
+func (s *span) blocks() int { return s.w.Cols / s.w.format.values }
+
+// assembly multiplies n tiles, one or two, from tile t on.
+func (s *span) assembly(t, n int) {
+	dst, bias := s.outputs(t)
+	_ = dst[(s.rows-1)*s.stride+n*tileLanes-1]
 	var b *float32
 	if bias != nil {
-		b = &bias[:tiles*tileLanes][0]
+		b = &bias[:n*tileLanes][0]
 	}
-	flag := 0
-	if add {
-		flag = 1
+	add := 0
+	if s.add {
+		add = 1
 	}
-	_ = dst[(m-1)*stride+tiles*tileLanes-1]
-	run := f.one[m]
-	if tiles == 2 {
-		run = f.two[m]
+	run := s.funcs.one[s.rows]
+	if n == 2 {
+		run = s.funcs.two[s.rows]
 	}
-	run(&dst[0], 4*stride, &tile[0], &panel[0], blocks, b, flag)
+	run(&dst[0], 4*s.stride, &s.w.tile(t)[0], &s.panel[0], s.blocks(), b, add)
 }
 
-// tileProduct multiplies tiles, one or two, of tileLanes weight rows by the m rows
-// of a panel: dst[r*stride+lane] (stride in floats) takes the sums, plus bias[lane]
-// if bias is not nil, plus what dst held if add. fast is nil at the portable
-// level.
-func tileProduct(fast *productFuncs, tiles int, t gguf.Type, f *format, dst []float32, stride int, tile, panel []byte, m, blocks int, bias []float32, add bool) {
-	if fast != nil {
-		fast.call(tiles, dst, stride, tile, panel, m, blocks, bias, add)
-		return
-	}
+// portable multiplies tile t in plain Go.
+func (s *span) portable(t int) {
 	var total [panelRows][tileLanes]float32
+	f, typ, m, tile, panel := s.w.format, s.w.Type, s.rows, s.w.tile(t), s.panel
 	switch f.kind {
 	case kindSuper:
-		for b := range blocks {
-			superProduct(t, f, &total, tile[b*f.tileBytes:], panel[b*m*superPanelBytes:], m)
+		for b := range s.blocks() {
+			superProduct(typ, f, &total, tile[b*f.tileBytes:], panel[b*m*superPanelBytes:], m)
 		}
 	case kindBlock:
-		for b := range blocks {
-			blockProduct(t, f, &total, tile[b*f.tileBytes:], panel[b*m*blockPanelBytes:], m)
+		for b := range s.blocks() {
+			blockProduct(typ, f, &total, tile[b*f.tileBytes:], panel[b*m*blockPanelBytes:], m)
 		}
 	default:
-		floatProduct(t, &total, tile, panel, m, blocks)
+		floatProduct(typ, f, &total, tile, panel, m)
 	}
+	dst, bias := s.outputs(t)
 	for r := range m {
-		out := dst[r*stride:][:tileLanes]
+		out := dst[r*s.stride:][:tileLanes]
 		for l := range out {
 			v := total[r][l]
 			if bias != nil {
 				v += bias[l]
 			}
-			if add {
+			if s.add {
 				v += out[l]
 			}
 			out[l] = v
@@ -81,11 +109,18 @@ func tileProduct(fast *productFuncs, tiles int, t gguf.Type, f *format, dst []fl
 	}
 }
 
-// dotQuads adds the products of n k-quads of codes, [n][lane][4] unsigned, and a
-// row's activations to sum.
-func dotQuads(sum *[tileLanes]int32, codes, acts []byte, m, n int) {
+// panelRow is row r of m of one block of a panel.
+type panelRow struct {
+	panel []byte
+	m, r  int
+}
+
+// dot adds the products of n k-quads of the row, from quad first on, with codes,
+// [n][lane][4] unsigned, to sum.
+func (p panelRow) dot(sum *[tileLanes]int32, codes []byte, first, n int) {
+	acts := p.panel[4*(first*p.m+p.r):]
 	for q := range n {
-		a := acts[4*q*m:][:4]
+		a := acts[4*q*p.m:][:4]
 		a0, a1, a2, a3 := int32(int8(a[0])), int32(int8(a[1])), int32(int8(a[2])), int32(int8(a[3]))
 		c := (*[4 * tileLanes]byte)(codes[4*tileLanes*q:])
 		for l := range sum {
@@ -94,36 +129,38 @@ func dotQuads(sum *[tileLanes]int32, codes, acts []byte, m, n int) {
 	}
 }
 
+// at is the dword of the row among the m dwords that begin at byte offset*m.
+func (p panelRow) at(offset int) uint32 {
+	return binary.LittleEndian.Uint32(p.panel[offset*p.m+4*p.r:])
+}
+
+func (p panelRow) float(offset int) float32 { return math.Float32frombits(p.at(offset)) }
+
+// bias is -32 times the sum of values 16*i to 16*i+15 of a superblock.
+func (p panelRow) bias(i int) int32 { return int32(p.at(superBiases + 4*i)) }
+
+// sum is the sum of values 32*i to 32*i+31 of a superblock.
+func (p panelRow) sum(i int) int32 { return int32(int16(p.at(superSums+i/2*4) >> (i % 2 * 16))) }
+
+// totals are the integer sums of a superblock of one row by lane.
+type totals struct {
+	scaled [tileLanes]int32 // products times scales
+	minima [tileLanes]int32 // activations times minima
+}
+
 // superProduct adds one superblock of the formats with two levels of scales.
 func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var codes [superBlockValues * tileLanes]byte
 	expandBlock(t, codes[:], tile)
-	minima := false
 	for r := range m {
-		var isum, msum [tileLanes]int32
-		switch t {
-		case gguf.TypeQ6K:
-			sums16(&isum, codes[:], tile[3072:], panel, m, r, 0)
-		case gguf.TypeQ3K:
-			sums16(&isum, codes[:], tile[1536:], panel, m, r, 3)
-		case gguf.TypeIQ4XS:
-			sumsIQ4XS(&isum, codes[:], tile[2048:], panel, m, r)
-		case gguf.TypeQ2K:
-			minima = true
-			sumsQ2K(&isum, &msum, codes[:], tile[1024:], panel, m, r)
-		default: // Q4_K and Q5_K
-			minima = true
-			sums32(&isum, &msum, codes[:], tile[f.tileBytes-320:], panel, m, r)
-		}
-		factors := tile[f.tileBytes-2*tileLanes:]
-		if minima {
-			factors = tile[f.tileBytes-4*tileLanes:]
-		}
-		scale := panelFloat(panel, 84*m+r)
-		for l := range isum {
-			v := scaleAt(factors, 2*l) * float32(isum[l])
-			if minima {
-				v -= scaleAt(factors, 32+2*l) * float32(msum[l])
+		row := panelRow{panel, m, r}
+		var to totals
+		addSums(t, &to, codes[:], tile, row)
+		scale := row.float(superScale)
+		for l := range to.scaled {
+			v := scaleAt(tile, f.factor+2*l) * float32(to.scaled[l])
+			if f.least > 0 {
+				v -= scaleAt(tile, f.least+2*l) * float32(to.minima[l])
 			}
 			total[r][l] += v * scale
 		}
@@ -134,56 +171,49 @@ func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, 
 func blockProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var codes [blockValues * tileLanes]byte
 	expandBlock(t, codes[:], tile)
-	if t == gguf.TypeQ4_1 || t == gguf.TypeQ5_1 {
-		minimumProduct(total, codes[:], tile[f.tileBytes-4*tileLanes:], panel, m)
-		return
-	}
 	var scales [tileLanes]float32
-	blockScales(t, &scales, tile[:f.tileBytes])
+	blockScales(f, &scales, tile)
 	for r := range m {
-		sum := filled(panelInt(panel, 8*m+r) >> offsetShift(t))
-		dotQuads(&sum, codes[:], panel[4*r:], m, 8)
-		scale := panelFloat(panel, 9*m+r)
+		row := panelRow{panel, m, r}
+		scale := row.float(blockScale)
+		if f.least > 0 {
+			var sum [tileLanes]int32
+			row.dot(&sum, codes[:], 0, 8)
+			acts := float32(int32(row.at(blockBiases)) / -128)
+			for l := range sum {
+				v := float32(scales[l] * float32(sum[l]))
+				v += float32(scaleAt(tile, f.least+2*l) * acts)
+				total[r][l] += float32(v * scale)
+			}
+			continue
+		}
+		sum := filled(int32(row.at(blockBiases)) >> f.shift)
+		row.dot(&sum, codes[:], 0, 8)
 		for l := range sum {
 			total[r][l] += float32(sum[l]) * scales[l] * scale
 		}
 	}
 }
 
-// blockScales reads the scales at the end of a tile's block.
-func blockScales(t gguf.Type, scales *[tileLanes]float32, tile []byte) {
+// blockScales reads the scales of a tile's block: exponents where it has no
+// factors.
+func blockScales(f *format, scales *[tileLanes]float32, tile []byte) {
 	for l := range scales {
-		if t == gguf.TypeMXFP4 {
-			scales[l] = halfE8M0(tile[len(tile)-tileLanes+l])
+		if f.factor > 0 {
+			scales[l] = scaleAt(tile, f.factor+2*l)
 		} else {
-			scales[l] = scaleAt(tile, len(tile)-2*tileLanes+2*l)
+			scales[l] = halfE8M0(tile[f.scales+l])
 		}
 	}
 }
 
-// offsetShift is by how much 128, the offset that panels are biased for,
-// exceeds that of the type's codes.
-func offsetShift(t gguf.Type) int {
-	switch t {
-	case gguf.TypeQ4_0:
-		return 4
-	case gguf.TypeQ5_0, gguf.TypeMXFP4:
-		return 3
-	default:
-		return 0
-	}
-}
-
-func floatProduct(t gguf.Type, total *[panelRows][tileLanes]float32, tile, panel []byte, m, cols int) {
-	width := 4
-	if t != gguf.TypeF32 {
-		width = 2
-	}
+// floatProduct multiplies all columns of a tile of floats.
+func floatProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
 	var w [tileLanes]float32
-	for c := range cols {
-		Decode(t, w[:], tile[c*width*tileLanes:][:width*tileLanes])
+	for c := range len(tile) / f.tileBytes {
+		Decode(t, w[:], tile[c*f.tileBytes:][:f.tileBytes])
 		for r := range m {
-			x := panelFloat(panel, c*m+r)
+			x := panelRow{panel[c*m*floatPanelBytes:], m, r}.float(0)
 			for l := range w {
 				total[r][l] += w[l] * x
 			}
@@ -196,10 +226,4 @@ func filled(v int32) (all [tileLanes]int32) {
 		all[l] = v
 	}
 	return all
-}
-
-func panelInt(panel []byte, i int) int32 { return int32(binary.LittleEndian.Uint32(panel[4*i:])) }
-
-func panelFloat(panel []byte, i int) float32 {
-	return math.Float32frombits(binary.LittleEndian.Uint32(panel[4*i:]))
 }

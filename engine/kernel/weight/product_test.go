@@ -105,6 +105,23 @@ func TestEveryTypeHasProducts(t *testing.T) {
 	}
 }
 
+// TestFormatsAgreeWithTheFile: the generator's table and package gguf name the
+// same types and blocks, and the parts of a tile's block hold what the file has.
+func TestFormatsAgreeWithTheFile(t *testing.T) {
+	if n := len(gguf.SupportedTypes()); n != len(formats) {
+		t.Errorf("%d formats, %d supported types", len(formats), n)
+	}
+	for typ, f := range formats {
+		values, bytes, _ := typ.Block()
+		if f.values != values || f.rowBytes != bytes {
+			t.Errorf("%v: blocks of %d values in %d bytes, in the file %d in %d", typ, f.values, f.rowBytes, values, bytes)
+		}
+		if f.tileBytes < tileLanes*bytes {
+			t.Errorf("%v: a tile's block has %d bytes, sixteen blocks of the file %d", typ, f.tileBytes, tileLanes*bytes)
+		}
+	}
+}
+
 // TestTilesKeepEveryBit packs rows and takes them out again.
 func TestTilesKeepEveryBit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -2,13 +2,7 @@ package weight
 
 import (
 	"encoding/binary"
-
-	"weir/engine/gguf"
 )
-
-// tileLanes is how many weight rows lie interleaved in a tile: the lanes of a
-// 512-bit register of 32-bit sums.
-const tileLanes = 16
 
 // kind says how activations are laid out for a product: see panel.go.
 type kind uint8
@@ -23,100 +17,23 @@ const (
 // format describes how the rows of one weight type are interleaved. Of each
 // block of a row's values, tileLanes rows lie together: first the codes, four
 // consecutive columns (a k-quad) of each row in turn, then the scales. The
-// file's bits are kept; six-bit scales take eight.
+// file's bits are kept; six-bit scales take eight. All formats, with the offsets
+// of their parts, are in formats.go, which the generator of the assembly writes
+// from its own table.
 type format struct {
 	kind      kind
 	values    int // of one row, in a block
 	rowBytes  int // a row's block in the file
 	tileBytes int // a tile's block
 
+	scales int // offset of scales that are bytes, where the type has some
+	factor int // offset of float16 factors, 0 where it has none
+	least  int // offset of the minima's float16 factors, 0 where it has none
+	shift  int // how far right a panel's biases are moved to fit the codes' offset
+
 	// pack interleaves tileLanes row blocks, stride bytes apart in src;
 	// unpackBlock is its inverse.
 	pack func(tile, src []byte, stride int)
-}
-
-// formats has every type that a file may hold.
-var formats = map[gguf.Type]*format{
-	gguf.TypeQ2K:   {kindSuper, superBlockValues, q2kBytes, q2kTileBytes, packQ2K},
-	gguf.TypeQ3K:   {kindSuper, superBlockValues, q3kBytes, q3kTileBytes, packQ3K},
-	gguf.TypeQ4K:   {kindSuper, superBlockValues, q4kBytes, q4kTileBytes, packQ4K},
-	gguf.TypeQ5K:   {kindSuper, superBlockValues, q5kBytes, q5kTileBytes, packQ5K},
-	gguf.TypeQ6K:   {kindSuper, superBlockValues, q6kBytes, q6kTileBytes, packQ6K},
-	gguf.TypeIQ4XS: {kindSuper, superBlockValues, iq4xsBytes, iq4xsTileBytes, packIQ4XS},
-	gguf.TypeQ8_0:  {kindBlock, blockValues, q80Bytes, tileLanes * q80Bytes, packQ80},
-	gguf.TypeQ4_0:  {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
-	gguf.TypeQ4_1:  {kindBlock, blockValues, q41Bytes, tileLanes * q41Bytes, packQ41},
-	gguf.TypeQ5_0:  {kindBlock, blockValues, q50Bytes, tileLanes * q50Bytes, packQ50},
-	gguf.TypeQ5_1:  {kindBlock, blockValues, q51Bytes, tileLanes * q51Bytes, packQ51},
-	gguf.TypeIQ4NL: {kindBlock, blockValues, q40Bytes, tileLanes * q40Bytes, packQ40},
-	gguf.TypeMXFP4: {kindBlock, blockValues, mxfp4Bytes, mxfp4TileBytes, packMXFP4},
-	gguf.TypeF32:   {kindFloat, 1, 4, tileLanes * 4, packF32},
-	gguf.TypeF16:   {kindFloat, 1, 2, tileLanes * 2, packF16},
-	gguf.TypeBF16:  {kindFloat, 1, 2, tileLanes * 2, packF16},
-}
-
-// unpackBlock restores the file's block of one lane from a tile's block. (A
-// switch, since what passes through function values escapes to the heap.)
-func unpackBlock(t gguf.Type, block, tile []byte, lane int) {
-	switch t {
-	case gguf.TypeQ2K:
-		unpackQ2K(block, tile, lane)
-	case gguf.TypeQ3K:
-		unpackQ3K(block, tile, lane)
-	case gguf.TypeQ4K:
-		unpackQ4K(block, tile, lane)
-	case gguf.TypeQ5K:
-		unpackQ5K(block, tile, lane)
-	case gguf.TypeQ6K:
-		unpackQ6K(block, tile, lane)
-	case gguf.TypeIQ4XS:
-		unpackIQ4XS(block, tile, lane)
-	case gguf.TypeQ8_0:
-		unpackQ80(block, tile, lane)
-	case gguf.TypeQ4_0, gguf.TypeIQ4NL:
-		unpackQ40(block, tile, lane)
-	case gguf.TypeQ4_1:
-		unpackQ41(block, tile, lane)
-	case gguf.TypeQ5_0:
-		unpackQ50(block, tile, lane)
-	case gguf.TypeQ5_1:
-		unpackQ51(block, tile, lane)
-	case gguf.TypeMXFP4:
-		unpackMXFP4(block, tile, lane)
-	case gguf.TypeF32:
-		unpackF32(block, tile, lane)
-	default: // F16 and BF16
-		unpackF16(block, tile, lane)
-	}
-}
-
-// expandBlock writes the codes of a tile's block, as [k-quad][lane][4] unsigned
-// bytes, for the portable products.
-func expandBlock(t gguf.Type, codes, tile []byte) {
-	switch t {
-	case gguf.TypeQ2K:
-		expandQ2K(codes, tile)
-	case gguf.TypeQ3K:
-		expandQ3K(codes, tile)
-	case gguf.TypeQ4K:
-		expandQ4K(codes, tile)
-	case gguf.TypeQ5K:
-		expandQ5K(codes, tile)
-	case gguf.TypeQ6K:
-		expandQ6K(codes, tile)
-	case gguf.TypeIQ4XS:
-		expandIQ4XS(codes, tile)
-	case gguf.TypeQ8_0:
-		expandQ80(codes, tile)
-	case gguf.TypeQ4_0, gguf.TypeQ4_1:
-		expandQ40(codes, tile)
-	case gguf.TypeQ5_0, gguf.TypeQ5_1:
-		expandQ50(codes, tile)
-	case gguf.TypeMXFP4:
-		expandMXFP4(codes, tile)
-	default: // IQ4_NL; floats have no codes
-		expandIQ4NL(codes, tile)
-	}
 }
 
 // quad returns four bytes of b at offset i.
@@ -160,11 +77,11 @@ const (
 // packQ80: 8 k-quads of codes plus 128, then the scales.
 func packQ80(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 2, 8, flip8)
-	lanes(tile[512:], src, stride, 0)
+	lanes(tile[q80Factor:], src, stride, 0)
 }
 
 func unpackQ80(block, tile []byte, lane int) {
-	copy(block[:2], tile[512+2*lane:])
+	copy(block[:2], tile[q80Factor+2*lane:])
 	collect(block[2:], tile, lane, 8, flip8)
 }
 
@@ -174,11 +91,11 @@ func expandQ80(codes, tile []byte) { copy(codes[:512], tile) }
 // k-quads 0 to 3, the high ones 4 to 7, as in the file.
 func packQ40(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 2, 4, 0)
-	lanes(tile[256:], src, stride, 0)
+	lanes(tile[q40Factor:], src, stride, 0)
 }
 
 func unpackQ40(block, tile []byte, lane int) {
-	copy(block[:2], tile[256+2*lane:])
+	copy(block[:2], tile[q40Factor+2*lane:])
 	collect(block[2:], tile, lane, 4, 0)
 }
 
@@ -210,14 +127,14 @@ func expandTable(codes, tile []byte, values *[16]float32, offset int) {
 func packQ50(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 6, 4, 0)
 	for r := range tileLanes {
-		putQuad(tile, 256+4*r, spread(quad(src, r*stride+2)))
+		putQuad(tile, q50High+4*r, spread(quad(src, r*stride+2)))
 	}
-	lanes(tile[320:], src, stride, 0)
+	lanes(tile[q50Factor:], src, stride, 0)
 }
 
 func unpackQ50(block, tile []byte, lane int) {
-	copy(block[:2], tile[320+2*lane:])
-	putQuad(block, 2, gather(quad(tile, 256+4*lane)))
+	copy(block[:2], tile[q50Factor+2*lane:])
+	putQuad(block, 2, gather(quad(tile, q50High+4*lane)))
 	collect(block[6:], tile, lane, 4, 0)
 }
 
@@ -226,7 +143,7 @@ func expandQ50(codes, tile []byte) {
 	for q := range 8 {
 		for r := range tileLanes {
 			i := 64*q + 4*r
-			putQuad(codes, i, quad(codes, i)|(quad(tile, 256+4*r)>>(q&7)&low1)<<4)
+			putQuad(codes, i, quad(codes, i)|(quad(tile, q50High+4*r)>>(q&7)&low1)<<4)
 		}
 	}
 }
@@ -254,6 +171,12 @@ func packF32(tile, src []byte, stride int) { interleave(tile, src, stride, 0, 1,
 
 func unpackF32(block, tile []byte, lane int) { collect(block, tile, lane, 1, 0) }
 
+func packIQ4NL(tile, src []byte, stride int)   { packQ40(tile, src, stride) }
+func unpackIQ4NL(block, tile []byte, lane int) { unpackQ40(block, tile, lane) }
+
 func packF16(tile, src []byte, stride int) { lanes(tile, src, stride, 0) }
 
 func unpackF16(block, tile []byte, lane int) { copy(block[:2], tile[2*lane:]) }
+
+func packBF16(tile, src []byte, stride int)   { packF16(tile, src, stride) }
+func unpackBF16(block, tile []byte, lane int) { unpackF16(block, tile, lane) }

@@ -1,23 +1,15 @@
 package weight
 
-// Bytes of a tile's superblock: the codes of tileLanes rows, their scales (and
-// minima) widened to bytes, their float16 factors.
-const (
-	q4kTileBytes = 2048 + 256 + 64
-	q5kTileBytes = 2048 + 512 + 256 + 64
-	q6kTileBytes = 2048 + 1024 + 256 + 32
-)
-
 // packQ4K: 32 k-quads of pairs of nibbles (in each group of 8, the low ones are
 // one sub-block and the high ones the next), scales [8][16], pairs of minima
 // [4][16][2], d [16], dmin [16].
 func packQ4K(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 16, 32, 0)
-	packScales(tile[2048:], src, stride)
+	packScales(tile[q4kScales:], src, stride)
 }
 
 func unpackQ4K(block, tile []byte, lane int) {
-	unpackScales(block, tile[2048:], lane)
+	unpackScales(block, tile[q4kScales:], lane)
 	collect(block[16:], tile, lane, 32, 0)
 }
 
@@ -31,7 +23,14 @@ func expandQ4K(codes, tile []byte) {
 	}
 }
 
-// packScales lays out what Q4_K and Q5_K have in common.
+// Offsets behind the scales of Q4_K and Q5_K, which end alike.
+const (
+	minimaAt = q4kMinima - q4kScales
+	factorAt = q4kFactor - q4kScales
+	leastAt  = q4kLeast - q4kScales
+)
+
+// packScales lays out what Q4_K and Q5_K have in common: all but the codes.
 func packScales(dst, src []byte, stride int) {
 	for r := range tileLanes {
 		block := src[r*stride:]
@@ -39,20 +38,20 @@ func packScales(dst, src []byte, stride int) {
 		for j := range 8 {
 			scale, minimum := sixBits(packed, j)
 			dst[16*j+r] = scale
-			dst[128+32*(j/2)+2*r+j%2] = minimum
+			dst[minimaAt+32*(j/2)+2*r+j%2] = minimum
 		}
 	}
-	lanes(dst[256:], src, stride, 0)
-	lanes(dst[288:], src, stride, 2)
+	lanes(dst[factorAt:], src, stride, 0)
+	lanes(dst[leastAt:], src, stride, 2)
 }
 
 func unpackScales(block, src []byte, lane int) {
-	copy(block[0:2], src[256+2*lane:])
-	copy(block[2:4], src[288+2*lane:])
+	copy(block[0:2], src[factorAt+2*lane:])
+	copy(block[2:4], src[leastAt+2*lane:])
 	packed := (*[12]byte)(block[4:])
 	*packed = [12]byte{}
 	for j := range 8 {
-		scale, minimum := src[16*j+lane], src[128+32*(j/2)+2*lane+j%2]
+		scale, minimum := src[16*j+lane], src[minimaAt+32*(j/2)+2*lane+j%2]
 		if j < 4 {
 			packed[j] |= scale
 			packed[j+4] |= minimum
@@ -84,18 +83,18 @@ func packQ5K(tile, src []byte, stride int) {
 			for q := range 8 {
 				v |= quad(bits, 4*q) >> j & low1 << q
 			}
-			putQuad(tile, 2048+64*j+4*r, v)
+			putQuad(tile, q5kHigh+64*j+4*r, v)
 		}
 	}
-	packScales(tile[2560:], src, stride)
+	packScales(tile[q5kScales:], src, stride)
 }
 
 func unpackQ5K(block, tile []byte, lane int) {
-	unpackScales(block, tile[2560:], lane)
+	unpackScales(block, tile[q5kScales:], lane)
 	for q := range 8 {
 		v := uint32(0)
 		for j := range 8 {
-			v |= quad(tile, 2048+64*j+4*lane) >> q & low1 << j
+			v |= quad(tile, q5kHigh+64*j+4*lane) >> q & low1 << j
 		}
 		putQuad(block, 16+4*q, v)
 	}
@@ -107,7 +106,7 @@ func expandQ5K(codes, tile []byte) {
 	for q := range 64 {
 		for r := range tileLanes {
 			i := 64*q + 4*r
-			bits := quad(tile, 2048+64*(q/8)+4*r)
+			bits := quad(tile, q5kHigh+64*(q/8)+4*r)
 			putQuad(codes, i, quad(codes, i)|bits>>(q%8)&low1<<4)
 		}
 	}
@@ -120,13 +119,13 @@ func packQ6K(tile, src []byte, stride int) {
 	for r := range tileLanes {
 		block := src[r*stride:][:q6kBytes]
 		for half := range 2 {
-			packHalfQ6K(tile[1024*half+4*r:], tile[2048+512*half+4*r:], block[64*half:], block[128+32*half:])
+			packHalfQ6K(tile[1024*half+4*r:], tile[q6kHigh+512*half+4*r:], block[64*half:], block[128+32*half:])
 		}
 		for j, scale := range block[192:208] {
-			tile[3072+16*j+r] = scale
+			tile[q6kScales+16*j+r] = scale
 		}
 	}
-	lanes(tile[3328:], src, stride, 208)
+	lanes(tile[q6kFactor:], src, stride, 208)
 }
 
 // packHalfQ6K lays out 128 values of one row: of runs of 32 values, in the file,
@@ -151,9 +150,9 @@ func unpackQ6K(block, tile []byte, lane int) {
 		putCodes6(block, q, tileCodes6(tile, q, lane))
 	}
 	for j := range 16 {
-		block[192+j] = tile[3072+16*j+lane]
+		block[192+j] = tile[q6kScales+16*j+lane]
 	}
-	copy(block[208:210], tile[3328+2*lane:])
+	copy(block[208:210], tile[q6kFactor+2*lane:])
 }
 
 func expandQ6K(codes, tile []byte) {
@@ -168,7 +167,7 @@ func expandQ6K(codes, tile []byte) {
 func tileCodes6(tile []byte, q, lane int) uint32 {
 	g, s, i := q/16, q%16/4, q%4
 	nibbles := quad(tile, 512*g+64*(q%8)+4*lane) >> (4 * (s / 2)) & low4
-	return nibbles | quad(tile, 2048+256*g+64*i+4*lane)>>(2*s)&low2<<4
+	return nibbles | quad(tile, q6kHigh+256*g+64*i+4*lane)>>(2*s)&low2<<4
 }
 
 // putCodes6 adds k-quad q of 64 to a row's superblock, cleared before.

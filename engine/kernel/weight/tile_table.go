@@ -5,13 +5,6 @@ import "encoding/binary"
 // This file lays out the types whose nibbles index a table of values, IQ4_XS and
 // MXFP4; IQ4_NL lies as Q4_0 does.
 
-// Bytes of a tile's block: nibbles; a byte for each scale or exponent; of IQ4_XS
-// a float16 factor.
-const (
-	iq4xsTileBytes = 2048 + 128 + 32
-	mxfp4TileBytes = 256 + 16
-)
-
 // packIQ4XS: 32 k-quads of pairs of nibbles, of each 32 columns four (low: k-quads
 // 0 to 3, high: 4 to 7); pairs of scales [4][16][2] less 32, signed; d [16].
 func packIQ4XS(tile, src []byte, stride int) {
@@ -21,18 +14,18 @@ func packIQ4XS(tile, src []byte, stride int) {
 		high := binary.LittleEndian.Uint16(block[2:])
 		for j := range 8 {
 			scale := block[4+j/2]>>(j%2*4)&15 | byte(high>>(2*j)&3)<<4
-			tile[2048+32*(j/2)+2*r+j%2] = scale - 32
+			tile[iq4xsScales+32*(j/2)+2*r+j%2] = scale - 32
 		}
 	}
-	lanes(tile[2176:], src, stride, 0)
+	lanes(tile[iq4xsFactor:], src, stride, 0)
 }
 
 func unpackIQ4XS(block, tile []byte, lane int) {
-	copy(block[0:2], tile[2176+2*lane:])
+	copy(block[0:2], tile[iq4xsFactor+2*lane:])
 	clear(block[4:8])
 	high := uint16(0)
 	for j := range 8 {
-		scale := tile[2048+32*(j/2)+2*lane+j%2] + 32
+		scale := tile[iq4xsScales+32*(j/2)+2*lane+j%2] + 32
 		block[4+j/2] |= scale & 15 << (j % 2 * 4)
 		high |= uint16(scale>>4) << (2 * j)
 	}
@@ -47,29 +40,16 @@ func expandIQ4XS(codes, tile []byte) {
 	}
 }
 
-// sumsIQ4XS adds a row's products with each 32 values times their signed scales
-// [4][lane][2] to isum.
-func sumsIQ4XS(isum *[tileLanes]int32, codes, scales, panel []byte, m, r int) {
-	for j := range 8 {
-		bias := panelInt(panel[256*m:], 2*j*m+r) + panelInt(panel[256*m:], (2*j+1)*m+r)
-		sum := filled(4 * bias) // of -32 in the panel, 128 here
-		dotQuads(&sum, codes[512*j:], panel[32*j*m+4*r:], m, 8)
-		for l := range isum {
-			isum[l] += int32(int8(scales[32*(j/2)+2*l+j%2])) * sum[l]
-		}
-	}
-}
-
 // packMXFP4: 4 k-quads of pairs of nibbles, as packQ40, then the exponents.
 func packMXFP4(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 1, 4, 0)
 	for r := range tileLanes {
-		tile[256+r] = src[r*stride]
+		tile[mxfp4Scales+r] = src[r*stride]
 	}
 }
 
 func unpackMXFP4(block, tile []byte, lane int) {
-	block[0] = tile[256+lane]
+	block[0] = tile[mxfp4Scales+lane]
 	collect(block[1:], tile, lane, 4, 0)
 }
 
