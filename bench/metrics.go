@@ -15,6 +15,7 @@ type Metric struct {
 // Metrics are all that Serve measures, in the order in which they are shown.
 var Metrics = []Metric{
 	{"ttft", "TTFT", "Time to First Token"},
+	{afterRamp, "TTFT after ramp", "Time to First Token after the First Wave"},
 	{"first_text", "First Text", "Time to First Non-empty Text"},
 	{"tpot", "TPOT", "Time per Output Token (excl. 1st token)"},
 	{"itl", "ITL", "Inter-token Latency"},
@@ -22,6 +23,10 @@ var Metrics = []Metric{
 	{"client_queue_time", "Client Queue Time", "Client-side Queueing"},
 	{"e2el_including_client_queue", "E2EL incl. Client Queue", "Queue-inclusive End-to-end Latency"},
 }
+
+// afterRamp is the key of the time to the first token of requests that came
+// after a closed loop's first wave.
+const afterRamp = "ttft_after_ramp"
 
 // SLO is a bound that a good request keeps.
 type SLO struct {
@@ -77,6 +82,9 @@ func Compute(l *Load, slos []SLO) *Figures {
 			f.ServerFingerprints = append(f.ServerFingerprints, o.Fingerprint)
 		}
 		f.addLatencies(o)
+		if l.Ramp > 0 && i >= l.Ramp {
+			f.Latencies[afterRamp] = append(f.Latencies[afterRamp], o.TTFT)
+		}
 	}
 	for _, values := range f.Latencies {
 		slices.Sort(values)

@@ -86,6 +86,8 @@ func (p *Report) stats(key string) (average, median, deviation float64, percenti
 func (p *Report) exists(key string) bool {
 	limited := p.Options.MaxConcurrency > 0
 	switch key {
+	case afterRamp:
+		return p.Load.Ramp > 0
 	case "client_queue_time":
 		return limited
 	case "e2el_including_client_queue":
@@ -130,7 +132,8 @@ func (p *Report) Print(w io.Writer) error {
 	value("Peak concurrent requests:", float64(f.PeakConcurrent))
 	value("Total token throughput (tok/s):", f.TotalThroughput)
 	for _, m := range Metrics {
-		if !p.exists(m.Key) || !slices.Contains(p.Shown, m.Key) {
+		shown := slices.Contains(p.Shown, m.Key) || m.Key == afterRamp && slices.Contains(p.Shown, "ttft")
+		if !p.exists(m.Key) || !shown {
 			continue
 		}
 		average, median, _, percentiles := p.stats(m.Key)

@@ -30,6 +30,7 @@ type ServeOptions struct {
 type Load struct {
 	Outcomes []Outcome // in the order of the requests
 	Duration float64   // seconds from the first arrival to the last answer
+	Ramp     int       // of a closed loop, requests of the first wave, which find the server empty and all come at once; 0 where there is no later one
 }
 
 // check refuses options that make no sense.
@@ -83,7 +84,15 @@ func Serve(ctx context.Context, t *Target, o ServeOptions) (*Load, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("stopped after %d of %d requests: %w", l.done.Load(), len(o.Requests), err)
 	}
-	return &Load{Outcomes: l.outcomes, Duration: l.duration}, nil
+	return &Load{Outcomes: l.outcomes, Duration: l.duration, Ramp: o.ramp()}, nil
+}
+
+// ramp is how many requests a closed loop begins with.
+func (o *ServeOptions) ramp() int {
+	if o.SelfTimed || !math.IsInf(o.Rate, 1) || o.MaxConcurrency >= len(o.Requests) {
+		return 0
+	}
+	return o.MaxConcurrency
 }
 
 // warmUp sends the warm-ups, as many at a time as the run will.

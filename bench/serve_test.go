@@ -527,3 +527,46 @@ func TestReportOfRun(t *testing.T) {
 		}
 	}
 }
+
+// The first wave of a closed loop is told apart from the steady state.
+func TestTheColdRampIsReportedApart(t *testing.T) {
+	load := &Load{Duration: 10, Ramp: 2}
+	for i := range 10 {
+		ttft := 0.1
+		if i < 2 {
+			ttft = 5
+		}
+		load.Outcomes = append(load.Outcomes, Outcome{TTFT: ttft, Latency: 6, OutputTokens: 3, Counted: true, Chunks: 3})
+	}
+	o := ServeOptions{Requests: make([]Request, 10), Rate: math.Inf(1), Burstiness: 1, MaxConcurrency: 2}
+	if o.ramp() != 2 {
+		t.Errorf("the ramp of a closed loop of 2 is %d", o.ramp())
+	}
+	report := &Report{
+		Figures: Compute(load, nil), Load: load, Target: &Target{}, Options: &o, Shown: []string{"ttft"}, Percentiles: []float64{50, 99},
+	}
+	var out strings.Builder
+	if err := report.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		lines[strings.Join(strings.Fields(line), " ")] = true
+	}
+	for _, want := range []string{"P99 TTFT (ms): 5000.00", "P50 TTFT after ramp (ms): 100.00", "P99 TTFT after ramp (ms): 100.00"} {
+		if !lines[want] {
+			t.Errorf("no line %q in\n%s", want, out.String())
+		}
+	}
+	r := NewResult("serve")
+	report.Fill(r)
+	if !slices.ContainsFunc(r.Rows, func(w Row) bool { return w.Name == "p99_ttft_after_ramp_ms" && w.Value == 100 }) {
+		t.Errorf("no row for the steady state: %+v", r.Rows)
+	}
+	for _, open := range []ServeOptions{{Rate: 3, MaxConcurrency: 2}, {Rate: math.Inf(1), MaxConcurrency: 20}, {Rate: math.Inf(1), SelfTimed: true, MaxConcurrency: 2}} {
+		open.Requests = o.Requests
+		if n := open.ramp(); n != 0 {
+			t.Errorf("a ramp of %d where nothing comes after it: %+v", n, open)
+		}
+	}
+}
