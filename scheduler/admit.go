@@ -369,7 +369,8 @@ func (s *Scheduler) refuseStart(c *candidate, q *sequence) bool {
 
 // enter takes a request out of the queue for good.
 func (s *Scheduler) enter(r *request, cached int) {
-	r.flow = s.queue.Take(uint64(10*(len(r.Prompt)-cached) + cached))
+	r.charged = s.promptCost(len(r.Prompt), cached)
+	r.flow = s.queue.Take(r.charged)
 	r.started = true
 	s.admitted++
 	r.order = s.admitted

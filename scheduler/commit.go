@@ -20,7 +20,9 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 		return s.ends
 	}
 	s.step.out = false
-	s.cost.Observe(s.step.load, time.Duration(now-s.step.began))
+	took := time.Duration(now - s.step.began)
+	s.bill(took)
+	s.cost.Observe(s.step.load, took)
 	for i, q := range s.step.seqs {
 		rows := q.rows
 		q.rows = 0
@@ -53,6 +55,7 @@ func (s *Scheduler) settle(q *sequence, rows, samples int, res *Result) {
 	q.computed += rows
 	q.peak = max(q.peak, q.computed)
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
+	s.settlePrompt(r)
 	if r.Logits == LogitsAll {
 		r.reported = max(r.reported, min(q.computed, len(r.Prompt)))
 	}
@@ -97,7 +100,7 @@ func (s *Scheduler) settleDrafts(q *sequence, drafts int, res *Result) {
 // extend appends token i of a result to a sequence and ends it when it is done.
 func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	r := q.req
-	s.count(r)
+	s.stats.OutputTokens++
 	q.ids = append(q.ids, res.Tokens[i])
 	q.produced++
 	q.ran++
@@ -110,12 +113,6 @@ func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 		return false
 	}
 	return true
-}
-
-// count books one output token.
-func (s *Scheduler) count(r *request) {
-	s.queue.Charge(r.flow, 20)
-	s.stats.OutputTokens++
 }
 
 func stops(res *Result, i int) bool { return i < len(res.Stop) && res.Stop[i] }

@@ -128,8 +128,10 @@ func TestS6BackloggedTenantsAreServedByWeight(t *testing.T) {
 			}, kvcache.Config{Blocks: pressure.blocks, BlockTokens: 4})
 			rng := rand.New(rand.NewPCG(7, 7))
 			service, waiting := map[string]float64{}, map[string]int{}
-			book := func(j *job, units int) {
-				service[j.req.Tenant] += float64(units) / float64(weights[j.req.Tenant])
+			// The default prior's prices, in rows: the world has no clock.
+			const step, row, out, position = 8, 1, 0.2, 0.0005
+			book := func(j *job, rows float64) {
+				service[j.req.Tenant] += rows / float64(weights[j.req.Tenant])
 			}
 			for range 3000 {
 				for _, name := range tenants {
@@ -150,11 +152,11 @@ func TestS6BackloggedTenantsAreServedByWeight(t *testing.T) {
 				for _, id := range w.plan.Admitted {
 					j := w.jobs[id]
 					waiting[j.req.Tenant]--
-					book(j, 10*len(j.req.Prompt))
 				}
 				for _, c := range w.plan.Chunks {
+					attended := c.Count*c.Start + c.Count*(c.Count+1)/2
+					book(w.jobs[c.Request], float64(c.Count)*row+float64(c.LogitRows)*out+float64(attended)*position+step/float64(len(w.plan.Chunks)))
 					if c.Samples > 0 {
-						book(w.jobs[c.Request], 20)
 						outputs++
 					}
 				}
@@ -162,16 +164,18 @@ func TestS6BackloggedTenantsAreServedByWeight(t *testing.T) {
 					t.Fatal("output tokens do not add up")
 				}
 				// The theorem's bound, and what passes a blocked head.
-				bound := 2*max(10*longest, 20*output*seqs) + pressure.overtake%64*(10*longest+20*output)
+				const token, prompt = row + out + position*(longest+output) + step, longest*(row+position*longest) + out + 2*step
+				bound := 2*max(prompt, token*output*seqs) + float64(pressure.overtake%64)*(prompt+token*output)
 				for _, a := range tenants {
 					for _, b := range tenants {
-						if gap := service[a] - service[b]; gap > float64(bound) {
-							t.Fatalf("step %d: %s is %f units ahead of %s, bound %d", w.steps, a, gap, b, bound)
+						if gap := service[a] - service[b]; gap > bound {
+							t.Fatalf("step %d: %s is %f rows ahead of %s, bound %f", w.steps, a, gap, b, bound)
 						}
 					}
 				}
 			}
-			if service["light"] < 20000 {
+			t.Logf("service in rows, by weight: %v", service)
+			if service["light"] < 3000 {
 				t.Errorf("too little service to show anything: %v", service)
 			}
 		})

@@ -27,9 +27,12 @@ type request struct {
 	blocked   int    // blocks that it lacked at its last trial; below that a trial is pointless
 	tried     uint64 // plan of the last trial
 
-	prefilled int // prompt rows that were computed or cached at some time
-	cached    int // prompt rows found in the cache at the first start
-	reported  int // prompt rows whose logits the engine has had (LogitsAll)
+	prefilled int    // prompt rows that were computed or cached at some time
+	cached    int    // prompt rows found in the cache at the first start
+	charged   uint64 // to the flow for the prompt, in nanoseconds
+	spent     uint64 // on the prompt
+
+	reported int // prompt rows whose logits the engine has had (LogitsAll)
 }
 
 // choice is one answer of a request. Before the fork, the first live choice

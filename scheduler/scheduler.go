@@ -364,7 +364,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	q := s.requests.take()
 	q.ticket, err = s.queue.Offer(admission.Item{
 		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Group: r.Group, Weight: r.Weight,
-		Choices: r.N, Tokens: len(r.Prompt), Cost: uint64(10 * len(r.Prompt)), Deadline: r.Deadline,
+		Choices: r.N, Tokens: len(r.Prompt), Cost: s.promptCost(len(r.Prompt), 0), Deadline: r.Deadline,
 	})
 	if err != nil {
 		s.requests.put(q)
