@@ -22,7 +22,7 @@ type Access struct {
 	Origins  []string // of web pages that may call, such as https://chat.example; "*" is every page
 }
 
-// Any, in a list of Access, stands for everything.
+// anyName, in a list of Access, stands for everything.
 const anyName = "*"
 
 // Check refuses a request for its Host and Origin headers; nil lets it pass.
@@ -31,8 +31,8 @@ const anyName = "*"
 func (a *Access) Check(method, host, origin string) *Error {
 	if host != "" && !a.answersTo(host) {
 		return &Error{Status: http.StatusForbidden, Type: TypeInvalidRequest, Code: "host_not_allowed",
-			Message: fmt.Sprintf("this server does not answer to the name %.80q; call it as localhost or by its address, or start it with --allowed-hosts NAME",
-				hostName(host))}
+			Message: fmt.Sprintf("this server does not answer to the name %.80q; call it as localhost or by its address, "+
+				"or start it with --allowed-hosts NAME", hostName(host))}
 	}
 	if origin != "" && changesState(method) && !a.takesOrigin(origin, host) {
 		return &Error{Status: http.StatusForbidden, Type: TypeInvalidRequest, Code: "origin_not_allowed",

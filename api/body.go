@@ -80,7 +80,8 @@ func (s *Server) grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, 
 	c := connOf(ctx)
 	if !c.charge(int64(size)) {
 		return nil, &Error{Status: fasthttp.StatusServiceUnavailable, Type: TypeUnavailable, Code: "server_is_overloaded",
-			Message: "the server holds as many bytes of request bodies as it may (--http-body-memory-bytes); retry, or send less at once", RetryAfter: time.Second}
+			Message:    "the server holds as many bytes of request bodies as it may (--http-body-memory-bytes); retry, or send less at once",
+			RetryAfter: time.Second}
 	}
 	grown := make([]byte, len(body), size)
 	copy(grown, body)

@@ -58,7 +58,8 @@ func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 			Message: fmt.Sprintf("this server does not speak %.16q; use HTTP/1.1", version)}
 	case ambiguous(h):
 		return &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
-			Message: "the request's length can be read in two ways; send one Content-Length or one Transfer-Encoding, and no folded header lines"}
+			Message: "the request's length can be read in two ways; send one Content-Length or one Transfer-Encoding, " +
+				"and no folded header lines"}
 	case version == "HTTP/1.1" && len(h.Host()) == 0:
 		return &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
 			Message: "the request has no Host header, which HTTP/1.1 asks for"}
@@ -74,7 +75,8 @@ func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 
 func (s *Server) tooLarge() *Error {
 	return &Error{Status: fasthttp.StatusRequestEntityTooLarge, Type: TypeInvalidRequest, Code: "request_too_large",
-		Message: fmt.Sprintf("the request body is larger than the %d bytes that this server takes (--http-max-request-bytes)", s.config.MaxRequestBytes)}
+		Message: fmt.Sprintf("the request body is larger than the %d bytes that this server takes (--http-max-request-bytes)",
+			s.config.MaxRequestBytes)}
 }
 
 // ambiguous tells requests whose end a proxy in front may see elsewhere than

@@ -44,7 +44,9 @@ func (f files) within(limit int) files {
 }
 
 func (f files) log(log *zap.Logger) {
-	fields := []zap.Field{zap.Int("connections", f.connections), zap.Int("max_connections", f.asked), zap.Int("open_files_limit", f.limit)}
+	fields := []zap.Field{
+		zap.Int("connections", f.connections), zap.Int("max_connections", f.asked), zap.Int("open_files_limit", f.limit),
+	}
 	switch {
 	case f.limit > 0 && f.limit < 2*leastSpareFiles:
 		log.Warn("the limit on open files is too low to serve well; raise it (ulimit -n)", fields...)

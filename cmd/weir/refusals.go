@@ -80,13 +80,15 @@ func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
 		OnAcceptError: func(err error, pause time.Duration) {
 			m.CountAcceptError()
 			failed.do(func(held int) {
-				log.Error("no connection can be accepted; trying again", zap.Error(err), zap.Duration("pause", pause), zap.Int("times_before", held))
+				log.Error("no connection can be accepted; trying again",
+					zap.Error(err), zap.Duration("pause", pause), zap.Int("times_before", held))
 			})
 		},
 		OnEvicted: func() {
 			m.CountEvicted()
 			evicted.do(func(held int) {
-				log.Warn("there are as many connections as there may be; one that asked for nothing was closed for a new one", zap.Int("times_before", held))
+				log.Warn("there are as many connections as there may be; one that asked for nothing was closed for a new one",
+					zap.Int("times_before", held))
 			})
 		},
 		OnTurnedAway: func() {
