@@ -7,9 +7,19 @@ import (
 )
 
 // The attention kernels in plain Go, one function for each of asm/attention.go.
-// tiles are offsets into data, see [KV], an even number of them; lanes is a
-// multiple of four. The others also fetch memory ahead: a core waits on only so
-// many misses, and keys and values each take their turn at it.
+// The number of lanes is a multiple of four. The assembly also prefetches: a core
+// waits on only so many misses, and keys and values each take their turn at it.
+
+// stretch is what a kernel reads of the store: tiles of one head, see [KV].
+type stretch struct {
+	data  []byte // of the store
+	tiles []int  // offsets of the tiles, an even number of them
+	at    int    // offset in a tile of the values or scales that are read
+
+	ahead  []int // tiles whose keys the assembly prefetches meanwhile, as many; nil of none
+	keys   int   // offset of what it prefetches in them
+	scales int   // offset of the scales beside, of q8_0
+}
 
 // weightCodes are the weights of four lanes over a segment, each times the
 // scale of its token's value, as integers of 14 bits in two halves of seven:
@@ -28,15 +38,15 @@ const (
 	leastTop   = 0x1p-100 // the largest weight counts as at least this, so that its inverse is finite
 )
 
-func scoreQ8Portable(dst []float32, query []uint32, lanes, blocks int, data []byte, tiles []int) {
-	for i, t := range tiles {
+func scoreQ8Portable(dst []float32, query []uint32, lanes, blocks int, s *stretch) {
+	for i, t := range s.tiles {
 		for l := range lanes {
 			q := query[l/laneStep*blocks*queryWords+l%laneStep:]
 			out := (*[tileTokens]float32)(dst[l*scoreStride+i*tileTokens:])
 			clear(out[:])
 			for b := range blocks {
-				keys := data[t+b*blockValues*tileTokens:][:blockValues*tileTokens]
-				scales := data[t+blocks*2*blockValues*tileTokens+b*2*tileTokens:]
+				keys := s.data[t+b*blockValues*tileTokens:][:blockValues*tileTokens]
+				scales := s.data[t+blocks*2*blockValues*tileTokens+b*2*tileTokens:]
 				scoreBlock(out, q[b*queryWords:], keys, scales)
 			}
 		}
@@ -64,12 +74,12 @@ func scoreBlock(out *[tileTokens]float32, q []uint32, keys, scales []byte) {
 	}
 }
 
-func quantizeWeightsPortable(w *weightCodes, p []float32, data []byte, at int, tiles []int) {
+func quantizeWeightsPortable(w *weightCodes, p []float32, s *stretch) {
 	for l := range laneStep {
 		p := p[l*scoreStride:]
 		top := float32(leastTop)
-		for i, t := range tiles {
-			scales := data[t+at:]
+		for i, t := range s.tiles {
+			scales := s.data[t+s.at:]
 			for k, v := range p[i*tileTokens : (i+1)*tileTokens] {
 				if x := v * vector.F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])); x > top {
 					top = x
@@ -77,8 +87,8 @@ func quantizeWeightsPortable(w *weightCodes, p []float32, data []byte, at int, t
 			}
 		}
 		inverse := weightMax / top
-		for i, t := range tiles {
-			scales := data[t+at:]
+		for i, t := range s.tiles {
+			scales := s.data[t+s.at:]
 			for k, v := range p[i*tileTokens : (i+1)*tileTokens] {
 				n := uint16(0)
 				if x := v * vector.F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])) * inverse; x > 0 { // not NaN
@@ -92,13 +102,13 @@ func quantizeWeightsPortable(w *weightCodes, p []float32, data []byte, at int, t
 	}
 }
 
-func mixQ8Portable(out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int) {
+func mixQ8Portable(out []float32, stride int, w *weightCodes, s *stretch) {
 	for l := range laneStep {
 		var sums [blockValues]int32
-		for i, t := range tiles {
+		for i, t := range s.tiles {
 			for k := range tileTokens {
 				n := int32(w.codes[l][0][i*tileTokens+k])*weightHalf + int32(w.codes[l][1][i*tileTokens+k])
-				values := data[t+at+k/4*4*blockValues+k%4:]
+				values := s.data[t+s.at+k/4*4*blockValues+k%4:]
 				for d := range sums {
 					sums[d] += n * int32(int8(values[4*d]))
 				}
@@ -110,20 +120,20 @@ func mixQ8Portable(out []float32, stride int, w *weightCodes, data []byte, at in
 	}
 }
 
-func scoreF32Portable(dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
-	for i, t := range tiles {
-		keys := vector.Floats(data[t : t+4*tileTokens*headDim])
+func scoreF32Portable(dst []float32, query []uint32, lanes, headDim int, s *stretch) {
+	for i, t := range s.tiles {
+		keys := vector.Floats(s.data[t : t+4*tileTokens*headDim])
 		for d := range headDim {
 			scoreKeys(dst[i*tileTokens:], query[d*laneStep:], lanes, laneStep*headDim, (*[tileTokens]float32)(keys[d*tileTokens:]), d == 0)
 		}
 	}
 }
 
-func scoreF16Portable(dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
+func scoreF16Portable(dst []float32, query []uint32, lanes, headDim int, s *stretch) {
 	var keys [tileTokens]float32
-	for i, t := range tiles {
+	for i, t := range s.tiles {
 		for d := range headDim {
-			vector.DecodeF16(keys[:], data[t+2*tileTokens*d:][:2*tileTokens])
+			vector.DecodeF16(keys[:], s.data[t+2*tileTokens*d:][:2*tileTokens])
 			scoreKeys(dst[i*tileTokens:], query[d*laneStep:], lanes, laneStep*headDim, &keys, d == 0)
 		}
 	}
@@ -143,19 +153,19 @@ func scoreKeys(dst []float32, query []uint32, lanes, stride int, keys *[tileToke
 	}
 }
 
-func mixF32Portable(out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+func mixF32Portable(out, weights []float32, headDim int, s *stretch, n int) {
 	for i := range n {
-		values := vector.Floats(data[tiles[i/tileTokens]+at+i%tileTokens*4*headDim:][:4*headDim])
+		values := vector.Floats(s.data[s.tiles[i/tileTokens]+s.at+i%tileTokens*4*headDim:][:4*headDim])
 		for l := range laneStep {
 			axpy(out[l*headDim:(l+1)*headDim], weights[l*scoreStride+i], values)
 		}
 	}
 }
 
-func mixF16Portable(out, weights []float32, headDim int, data []byte, at int, tiles []int, n int) {
+func mixF16Portable(out, weights []float32, headDim int, s *stretch, n int) {
 	var values [16]float32
 	for i := range n {
-		raw := data[tiles[i/tileTokens]+at+i%tileTokens*2*headDim:][:2*headDim]
+		raw := s.data[s.tiles[i/tileTokens]+s.at+i%tileTokens*2*headDim:][:2*headDim]
 		for d := 0; d < headDim; d += len(values) {
 			v := values[:min(len(values), headDim-d)]
 			vector.DecodeF16(v, raw[2*d:])

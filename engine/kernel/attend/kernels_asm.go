@@ -26,85 +26,85 @@ func halveEights(level isa.Level, dst []byte, x []float32) {
 	halveAVX2((*uint16)(unsafe.Pointer(&dst[0])), &x[0], len(x))
 }
 
-func scoreQ8(level isa.Level, dst []float32, query []uint32, lanes, blocks int, data []byte, tiles []int) {
+func scoreQ8(level isa.Level, dst []float32, query []uint32, lanes, blocks int, s *stretch) {
 	switch level {
 	case isa.AVX512:
-		scoreQ8AVX512(&dst[0], &query[0], lanes, blocks, &data[0], &tiles[0], len(tiles))
+		scoreQ8AVX512(&dst[0], &query[0], lanes, blocks, &s.data[0], &s.tiles[0], len(s.tiles))
 	case isa.AVX2:
-		scoreQ8AVX2(&dst[0], &query[0], lanes, blocks, &data[0], &tiles[0], len(tiles))
+		scoreQ8AVX2(&dst[0], &query[0], lanes, blocks, &s.data[0], &s.tiles[0], len(s.tiles))
 	default:
-		scoreQ8Portable(dst, query, lanes, blocks, data, tiles)
+		scoreQ8Portable(dst, query, lanes, blocks, s)
 	}
 }
 
-func scoreF16(level isa.Level, dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
+func scoreF16(level isa.Level, dst []float32, query []uint32, lanes, headDim int, s *stretch) {
 	switch level {
 	case isa.AVX512:
-		scoreF16AVX512(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+		scoreF16AVX512(&dst[0], &query[0], lanes, headDim, &s.data[0], &s.tiles[0], len(s.tiles))
 	case isa.AVX2:
-		scoreF16AVX2(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+		scoreF16AVX2(&dst[0], &query[0], lanes, headDim, &s.data[0], &s.tiles[0], len(s.tiles))
 	default:
-		scoreF16Portable(dst, query, lanes, headDim, data, tiles)
+		scoreF16Portable(dst, query, lanes, headDim, s)
 	}
 }
 
-func scoreF32(level isa.Level, dst []float32, query []uint32, lanes, headDim int, data []byte, tiles []int) {
+func scoreF32(level isa.Level, dst []float32, query []uint32, lanes, headDim int, s *stretch) {
 	switch level {
 	case isa.AVX512:
-		scoreF32AVX512(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+		scoreF32AVX512(&dst[0], &query[0], lanes, headDim, &s.data[0], &s.tiles[0], len(s.tiles))
 	case isa.AVX2:
-		scoreF32AVX2(&dst[0], &query[0], lanes, headDim, &data[0], &tiles[0], len(tiles))
+		scoreF32AVX2(&dst[0], &query[0], lanes, headDim, &s.data[0], &s.tiles[0], len(s.tiles))
 	default:
-		scoreF32Portable(dst, query, lanes, headDim, data, tiles)
+		scoreF32Portable(dst, query, lanes, headDim, s)
 	}
 }
 
-func quantizeWeights(level isa.Level, w *weightCodes, p []float32, data []byte, at int, tiles []int) {
+func quantizeWeights(level isa.Level, w *weightCodes, p []float32, s *stretch) {
 	switch level {
 	case isa.AVX512:
-		quantizeWeightsAVX512((*byte)(unsafe.Pointer(w)), &p[0], &data[at], &tiles[0], len(tiles))
+		quantizeWeightsAVX512((*byte)(unsafe.Pointer(w)), &p[0], &s.data[s.at], &s.tiles[0], len(s.tiles))
 	case isa.AVX2:
-		quantizeWeightsAVX2((*byte)(unsafe.Pointer(w)), &p[0], &data[at], &tiles[0], len(tiles))
+		quantizeWeightsAVX2((*byte)(unsafe.Pointer(w)), &p[0], &s.data[s.at], &s.tiles[0], len(s.tiles))
 	default:
-		quantizeWeightsPortable(w, p, data, at, tiles)
+		quantizeWeightsPortable(w, p, s)
 	}
 }
 
-func mixQ8(level isa.Level, out []float32, stride int, w *weightCodes, data []byte, at int, tiles []int, keys, scales int, ahead []int) {
-	next := unsafe.SliceData(ahead)
+func mixQ8(level isa.Level, out []float32, stride int, w *weightCodes, s *stretch) {
+	next := unsafe.SliceData(s.ahead)
 	switch level {
 	case isa.AVX512:
-		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], scales-keys, next)
+		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys], s.scales-s.keys, next)
 	case isa.AVX2:
-		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &data[at], &tiles[0], len(tiles), &data[keys], scales-keys, next)
+		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys], s.scales-s.keys, next)
 	default:
-		mixQ8Portable(out, stride, w, data, at, tiles)
+		mixQ8Portable(out, stride, w, s)
 	}
 }
 
-func mixF16(level isa.Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int, ahead []int) {
-	next := unsafe.SliceData(ahead)
+func mixF16(level isa.Level, out, weights []float32, headDim int, s *stretch, n int) {
+	next := unsafe.SliceData(s.ahead)
 	switch {
 	case n == 0:
 	case level == isa.AVX512 && headDim%16 == 0:
-		mixF16AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
+		mixF16AVX512(&out[0], &weights[0], headDim, &s.data[s.at], &s.tiles[0], n, &s.data[0], next)
 	case level >= isa.AVX2 && headDim%8 == 0:
-		mixF16AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
+		mixF16AVX2(&out[0], &weights[0], headDim, &s.data[s.at], &s.tiles[0], n, &s.data[0], next)
 	default:
-		mixF16Portable(out, weights, headDim, data, at, tiles, n)
+		mixF16Portable(out, weights, headDim, s, n)
 	}
 }
 
-func mixF32(level isa.Level, out, weights []float32, headDim int, data []byte, at int, tiles []int, n int, ahead []int) {
-	next := unsafe.SliceData(ahead)
+func mixF32(level isa.Level, out, weights []float32, headDim int, s *stretch, n int) {
+	next := unsafe.SliceData(s.ahead)
 	switch {
 	case n == 0:
 	case level == isa.AVX512 && headDim%16 == 0:
-		mixF32AVX512(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
+		mixF32AVX512(&out[0], &weights[0], headDim, &s.data[s.at], &s.tiles[0], n, &s.data[0], next)
 	case level >= isa.AVX2 && headDim%8 == 0:
-		mixF32AVX2(&out[0], &weights[0], headDim, &data[at], &tiles[0], n, &data[0], next)
+		mixF32AVX2(&out[0], &weights[0], headDim, &s.data[s.at], &s.tiles[0], n, &s.data[0], next)
 	default:
-		mixF32Portable(out, weights, headDim, data, at, tiles, n)
+		mixF32Portable(out, weights, headDim, s, n)
 	}
 }
 

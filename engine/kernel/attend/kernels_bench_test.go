@@ -17,6 +17,9 @@ func BenchmarkAttendKernels(b *testing.B) {
 	for i := range tiles {
 		codesAt[i], halvesAt[i] = i*codes.tileSize, i*halves.tileSize
 	}
+	inCodes, inHalves := stretch{data: codes.data, tiles: codesAt}, stretch{data: halves.data, tiles: halvesAt}
+	codeScales, codeValues, halfValues := inCodes, inCodes, inHalves
+	codeScales.at, codeValues.at, halfValues.at = codes.valueScalesAt(), codes.valuesAt(), halves.valuesAt()
 	w := &attendWork{}
 	w.reserve(lanes, dim)
 	for _, level := range isa.Levels() {
@@ -24,14 +27,14 @@ func BenchmarkAttendKernels(b *testing.B) {
 			name string
 			run  func()
 		}{
-			{"scoreQ8", func() { scoreQ8(level, w.scores, w.query, lanes, dim/blockValues, codes.data, codesAt) }},
-			{"scoreF16", func() { scoreF16(level, w.scores, w.query, lanes, dim, halves.data, halvesAt) }},
+			{"scoreQ8", func() { scoreQ8(level, w.scores, w.query, lanes, dim/blockValues, &inCodes) }},
+			{"scoreF16", func() { scoreF16(level, w.scores, w.query, lanes, dim, &inHalves) }},
 			{"vector.Maximum", func() { vector.Maximum(level, w.scores[:lanes*segmentTokens]) }},
 			{"vector.ExpSum", func() { vector.ExpSum(level, w.scores[:lanes*segmentTokens], 0) }},
-			{"quantizeWeights", func() { quantizeWeights(level, &w.codes, w.scores, codes.data, codes.valueScalesAt(), codesAt) }},
-			{"mixQ8", func() { mixQ8(level, w.part, dim, &w.codes, codes.data, codes.valuesAt(), codesAt, 0, 0, nil) }},
+			{"quantizeWeights", func() { quantizeWeights(level, &w.codes, w.scores, &codeScales) }},
+			{"mixQ8", func() { mixQ8(level, w.part, dim, &w.codes, &codeValues) }},
 			{"mixF16", func() {
-				mixF16(level, w.part, w.scores, dim, halves.data, halves.valuesAt(), halvesAt, segmentTokens, nil)
+				mixF16(level, w.part, w.scores, dim, &halfValues, segmentTokens)
 			}},
 		} {
 			b.Run(k.name+"/level="+level.String(), func(b *testing.B) {

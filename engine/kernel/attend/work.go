@@ -163,13 +163,14 @@ func (w *attendWork) ahead(first, n int) []int {
 
 func (w *attendWork) score(places []int) {
 	kv := w.KV
+	s := stretch{data: kv.data, tiles: places}
 	switch kv.Type {
 	case KVQ8:
-		scoreQ8(w.level, w.scores, w.query, w.padded(), kv.HeadDim/blockValues, kv.data, places)
+		scoreQ8(w.level, w.scores, w.query, w.padded(), kv.HeadDim/blockValues, &s)
 	case KVF32:
-		scoreF32(w.level, w.scores, w.query, w.padded(), kv.HeadDim, kv.data, places)
+		scoreF32(w.level, w.scores, w.query, w.padded(), kv.HeadDim, &s)
 	default:
-		scoreF16(w.level, w.scores, w.query, w.padded(), kv.HeadDim, kv.data, places)
+		scoreF16(w.level, w.scores, w.query, w.padded(), kv.HeadDim, &s)
 	}
 }
 
@@ -192,9 +193,10 @@ func (w *attendWork) mixCodes(places, ahead []int) {
 	for l := 0; l < w.lanes; l += laneStep {
 		for b := range kv.HeadDim / blockValues {
 			codes, scales := b*blockValues*tileTokens, b*2*tileTokens
-			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], kv.data, kv.valueScalesAt()+scales, places)
-			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, kv.data, kv.valuesAt()+codes, places,
-				codes, kv.keyScalesAt()+scales, ahead)
+			s := stretch{data: kv.data, tiles: places, at: kv.valueScalesAt() + scales}
+			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], &s)
+			s.at, s.ahead, s.keys, s.scales = kv.valuesAt()+codes, ahead, codes, kv.keyScalesAt()+scales
+			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, &s)
 		}
 		ahead = nil
 	}
@@ -222,14 +224,15 @@ func (w *attendWork) valueBytes() int { return w.KV.valuesAt() / tileTokens }
 // lane on.
 func (w *attendWork) mix(lane, at, n int, places, ahead []int) {
 	kv := w.KV
+	s := stretch{data: kv.data, tiles: places, at: kv.valuesAt(), ahead: ahead}
 	for l := lane; l < w.lanes; l += laneStep {
 		out, weights := w.part[l*kv.HeadDim:], w.scores[l*scoreStride+at:]
 		if kv.Type == KVF32 {
-			mixF32(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n, ahead)
+			mixF32(w.level, out, weights, kv.HeadDim, &s, n)
 		} else {
-			mixF16(w.level, out, weights, kv.HeadDim, kv.data, kv.valuesAt(), places, n, ahead)
+			mixF16(w.level, out, weights, kv.HeadDim, &s, n)
 		}
-		ahead = nil
+		s.ahead = nil
 	}
 }
 

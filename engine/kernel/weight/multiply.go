@@ -103,8 +103,8 @@ func (j *inputJob) Do(worker, row int) {
 	first, m := j.cut.panel(p)
 	for k := range kinds {
 		if j.want[k] {
-			panel := j.panels[k][first*k.words(j.cols):]
-			fillPanel(j.owner.level, k, panel, m, row-first, x, scratch[j.cols:])
+			place := panelPlace{panel: j.panels[k][first*k.words(j.cols):], rows: m, row: row - first}
+			place.fill(j.owner.level, k, x, scratch[j.cols:])
 		}
 	}
 }

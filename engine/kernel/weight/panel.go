@@ -77,18 +77,24 @@ func (c cut) locate(r int) int {
 // index i*m+lane.
 func (k kind) words(cols int) int { return k.rowBytes(cols) / 4 }
 
-// fillPanel writes x as row lane of m to a panel. scratch holds at least
-// words(len(x)) floats.
-func fillPanel(level isa.Level, k kind, panel []float32, m, lane int, x, scratch []float32) {
+// panelPlace is the place of one row in a panel.
+type panelPlace struct {
+	panel []float32 // dwords of several types
+	rows  int       // of the panel
+	row   int
+}
+
+// fill writes x to its place. scratch holds at least words(len(x)) floats.
+func (p panelPlace) fill(level isa.Level, k kind, x, scratch []float32) {
 	row := x
 	if k != kindFloat {
-		if row = scratch[:k.words(len(x))]; m == 1 {
-			row = panel[:len(row)]
+		if row = scratch[:k.words(len(x))]; p.rows == 1 {
+			row = p.panel[:len(row)]
 		}
 		quantizeRow(level, k, row, x)
 	}
-	if m > 1 || k == kindFloat {
-		placeRow(level, panel[lane:], m, row)
+	if p.rows > 1 || k == kindFloat {
+		placeRow(level, p.panel[p.row:], p.rows, row)
 	}
 }
 

@@ -1,4 +1,4 @@
-//go:build !purego && !noasm
+//go:build amd64 && !purego && !noasm
 
 package roofline
 
