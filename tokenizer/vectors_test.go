@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,10 +11,11 @@ import (
 	"testing"
 
 	"weir/engine/gguf"
+	"weir/internal/reference"
 	"weir/tokenizer"
 )
 
-const vectorFolder = "../../shared/testdata/tokenizers"
+const vectorFolder = "testdata/tokenizers/"
 
 var vectorNames = []string{"bert-bge", "deepseek-llm", "gpt-2", "llama-bpe", "llama-spm", "phi-3"}
 
@@ -28,9 +28,9 @@ type vector struct {
 
 func readVectors(t testing.TB, name string) []vector {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(vectorFolder, name+".json"))
+	data, err := os.ReadFile(reference.Path(t, vectorFolder+name+".json"))
 	if err != nil {
-		t.Skipf("reference vectors are not there: %v", err)
+		t.Fatal(err)
 	}
 	var vectors []vector
 	if err := json.Unmarshal(data, &vectors); err != nil {
@@ -58,11 +58,7 @@ var byteEscape = regexp.MustCompile(`\\x[0-9a-fA-F]{2}`)
 
 func openVocabulary(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
-	path := filepath.Join(vectorFolder, "vocab-"+name+".gguf")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("reference vocabulary is not there: %v", err)
-	}
-	f, err := gguf.Open(path)
+	f, err := gguf.Open(reference.Path(t, vectorFolder+"vocab-"+name+".gguf"))
 	if err != nil {
 		t.Fatalf("open vocabulary: %v", err)
 	}
@@ -214,11 +210,7 @@ func BenchmarkEncodeHostile(b *testing.B) {
 func BenchmarkNew(b *testing.B) {
 	for _, name := range vectorNames {
 		b.Run("vocabulary="+name, func(b *testing.B) {
-			path := filepath.Join(vectorFolder, "vocab-"+name+".gguf")
-			if _, err := os.Stat(path); err != nil {
-				b.Skipf("reference vocabulary is not there: %v", err)
-			}
-			f, err := gguf.Open(path)
+			f, err := gguf.Open(reference.Path(b, vectorFolder+"vocab-"+name+".gguf"))
 			if err != nil {
 				b.Fatal(err)
 			}

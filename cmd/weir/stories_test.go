@@ -15,9 +15,8 @@ import (
 
 	"weir/configs"
 	"weir/engine/kernel/isa"
+	"weir/internal/reference"
 )
-
-const stories = "../../../shared/testdata/stories"
 
 // story is a prompt and llama.cpp's greedy continuation.
 type story struct {
@@ -107,9 +106,10 @@ func complete(base string, st story, stream bool) (string, error) {
 // eight at once, whatever the blocks and chunks, at every level, and where the
 // cache is so small that sequences are preempted.
 func TestStoriesEqualTheReferenceThroughHTTP(t *testing.T) {
+	stories := reference.Path(t, "testdata/stories")
 	raw, err := os.ReadFile(filepath.Join(stories, "greedy.json"))
 	if err != nil {
-		t.Skip("the reference stories are not beside the checkout; this part needs them")
+		t.Fatal(err)
 	}
 	var list []story
 	if err := json.Unmarshal(raw, &list); err != nil {

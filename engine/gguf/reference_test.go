@@ -3,18 +3,14 @@ package gguf
 import (
 	"path/filepath"
 	"testing"
+
+	"weir/internal/reference"
 )
 
-// referenceData is beside the repository where the files are at hand.
-const referenceData = "../../../shared/testdata"
-
 func TestReferenceFilesParseAndRead(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join(referenceData, "*", "*.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(paths) == 0 {
-		t.Skip("the reference data ../shared/testdata is not beside the repository")
+	paths, err := filepath.Glob(filepath.Join(reference.Path(t, "testdata"), "*", "*.gguf"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no reference files: %v", err)
 	}
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -38,10 +34,7 @@ func TestReferenceFilesParseAndRead(t *testing.T) {
 }
 
 func BenchmarkOpenVocabulary(b *testing.B) {
-	path := filepath.Join(referenceData, "tokenizers", "vocab-llama-bpe.gguf")
-	if paths, _ := filepath.Glob(path); len(paths) == 0 {
-		b.Skip("the reference data ../shared/testdata is not beside the repository")
-	}
+	path := reference.Path(b, "testdata/tokenizers/vocab-llama-bpe.gguf")
 	b.ReportAllocs()
 	for b.Loop() {
 		f, err := Open(path)

@@ -14,28 +14,9 @@ import (
 	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
+	"weir/internal/reference"
 	"weir/kvcache"
 )
-
-// sharedData is where the reference data lie beside a developer's checkout,
-// sharedModels where tiny models of many architectures do, with exact outputs.
-const (
-	sharedData   = "../../../shared/testdata"
-	sharedModels = "../../../shared/architectures"
-)
-
-func needShared(t *testing.T, part string) string {
-	t.Helper()
-	return needFolder(t, filepath.Join(sharedData, part))
-}
-
-func needFolder(t *testing.T, dir string) string {
-	t.Helper()
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("reference data %s not beside the checkout; this part needs them", filepath.Base(dir))
-	}
-	return dir
-}
 
 // allLogits runs tokens through the model in chunks and returns [len][vocab].
 func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType attend.KVType, blockTokens, chunk, threads int) []float32 {
@@ -98,7 +79,7 @@ func relativeL2(got, want []float32) float64 {
 
 // The limits are llama.cpp's own distance from the same references.
 func TestLogitsMatchTheReferences(t *testing.T) {
-	dir := needShared(t, "logits")
+	dir := reference.Path(t, "testdata/logits")
 	tokens := readTokens(t, dir)
 	for _, c := range []struct {
 		name  string
@@ -143,7 +124,7 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 // Every architecture, in tiny models whose outputs are known exactly: whole, and
 // cut into chunks.
 func TestArchitecturesMatchTheirReferences(t *testing.T) {
-	dir := needFolder(t, sharedModels)
+	dir := reference.Path(t, "architectures")
 	tokens := readTokens(t, dir)
 	for _, name := range []string{"smollm3"} {
 		t.Run(name, func(t *testing.T) {

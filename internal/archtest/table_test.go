@@ -45,6 +45,7 @@ var table = []folder{
 	{path: "internal/cpu", third: []string{xsys}},
 	{path: "internal/roofline", own: []string{"internal/cpu"}, third: []string{xsys}},
 	{path: "internal/defaultmodel"},
+	{path: "internal/reference"},
 	{path: "internal/archtest"},
 }
 

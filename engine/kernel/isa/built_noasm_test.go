@@ -1,0 +1,5 @@
+//go:build !amd64 || purego || noasm
+
+package isa
+
+const built = false

@@ -1,0 +1,66 @@
+// Package reference finds what tests need beside the code: reference data in
+// ../shared, next to the checkout. Where something is missing a test skips,
+// and says so. In CI (CI=true) it fails instead, so that a green run means
+// that everything was compared, unless WEIR_CI_WITHOUT excuses it by name.
+package reference
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// excuses is the variable that lists, separated by commas, what a CI machine
+// may lack: Data, or the names of CPU levels.
+const excuses = "WEIR_CI_WITHOUT"
+
+// Data is the name of the reference data in WEIR_CI_WITHOUT.
+const Data = "reference-data"
+
+// Path gives the path of a file or folder of the reference data, such as
+// "testdata/logits". The test ends where it is missing.
+func Path(t testing.TB, part string) string {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, "..", "shared", filepath.FromSlash(part))
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, Data, "the reference data ../shared/"+part+" is not beside the checkout")
+	}
+	return path
+}
+
+// Missing ends a test that needs something the machine lacks: in CI it fails,
+// unless the lack is excused by name.
+func Missing(t testing.TB, name, why string) {
+	t.Helper()
+	if required(os.Getenv("CI"), os.Getenv(excuses), name) {
+		t.Fatalf("%s; in CI that is a failure, unless %s names %s", why, excuses, name)
+	}
+	t.Skip(why)
+}
+
+// required tells whether a lack is a failure.
+func required(ci, excused, name string) bool {
+	return ci == "true" && !slices.Contains(strings.Split(excused, ","), name)
+}
+
+// moduleRoot is the folder of go.mod, at or above the working directory.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return dir, nil
+		}
+		if parent := filepath.Dir(dir); parent != dir {
+			dir = parent
+			continue
+		}
+		err = os.ErrNotExist
+	}
+	return "", err
+}

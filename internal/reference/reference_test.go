@@ -1,0 +1,35 @@
+package reference
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWhatIsRequired(t *testing.T) {
+	for _, tc := range []struct {
+		ci, excused, name string
+		want              bool
+	}{
+		{"", "", Data, false},
+		{"true", "", Data, true},
+		{"true", "avx512", Data, true},
+		{"true", "avx512," + Data, Data, false},
+		{"true", "avx", "avx512", true},
+		{"1", "", Data, false},
+	} {
+		if got := required(tc.ci, tc.excused, tc.name); got != tc.want {
+			t.Errorf("CI=%s, excused %q: %s is required: %v, want %v", tc.ci, tc.excused, tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestModuleRoot(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "internal", "reference", "reference.go")); err != nil {
+		t.Error(err)
+	}
+}
