@@ -62,7 +62,7 @@ func answers(t testing.TB, e *Engine, requests []*inference.Request) []answer {
 
 func sameBits(a, b answer) error {
 	if a.err != nil || b.err != nil || len(a.events) != len(b.events) {
-		return fmt.Errorf("%d events (%v), %d alone (%v)", len(a.events), a.err, len(b.events), b.err)
+		return fmt.Errorf("%d events (%s), %d alone (%s)", len(a.events), fmt.Sprint(a.err), len(b.events), fmt.Sprint(b.err))
 	}
 	for i := range a.events {
 		x, y := a.events[i], b.events[i]
