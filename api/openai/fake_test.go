@@ -64,8 +64,10 @@ func byteRunes() []rune {
 var testWords = []string{"Hello", "Ġworld", "Ġthe", "stop", "ping", "user", "assistant"}
 
 // testTokenizer has the 256 bytes, a few words and the control tokens of
-// ChatML.
-var testTokenizer = sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
+// ChatML. It adds no beginning token.
+var testTokenizer = sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return newTokenizer(false) })
+
+func newTokenizer(addBOS bool) (*tokenizer.Tokenizer, error) {
 	var tokens, merges []string
 	var types []int32
 	have := map[string]bool{}
@@ -100,9 +102,10 @@ var testTokenizer = sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
 		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens,
 		"tokenizer.ggml.token_type": types, "tokenizer.ggml.merges": merges,
 		"tokenizer.ggml.eos_token_id": id("<|im_end|>"), "tokenizer.ggml.bos_token_id": id("<|endoftext|>"),
+		"tokenizer.ggml.add_bos_token": addBOS,
 	}
 	return tokenizer.New(func(key string) (any, bool) { v, ok := fields[key]; return v, ok })
-})
+}
 
 const chatML = `{% for message in messages %}{% if message['content'] == 'raise' %}{{ raise_exception('raised by the template') }}{% endif %}` +
 	`{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}` +

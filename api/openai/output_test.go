@@ -179,6 +179,31 @@ func TestCompletionTopLogprobsBeginWithTheToken(t *testing.T) {
 	}
 }
 
+// A template is the authority on control tokens; where it leaves out the beginning
+// token that a model expects, a request can ask for it.
+func TestBeginningTokenBeforeAChat(t *testing.T) {
+	backend := &fakeBackend{}
+	r := newRig(t, DefaultConfig(), backend)
+	defer r.close()
+	m := testModel(t, backend)
+	var err error
+	if m.Tokenizer, err = newTokenizer(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.openai.SetModels(m); err != nil {
+		t.Fatal(err)
+	}
+	bos, _ := m.Tokenizer.BOS()
+	for i, field := range []string{"", `,"add_special_tokens":false`, `,"add_special_tokens":true`} {
+		if status, text := r.post(routeChat, `{"messages":[{"role":"user","content":"Hello"}]`+field+`}`); status != 200 {
+			t.Fatalf("%d %s", status, text)
+		}
+		if prompt := backend.run(t, i).req.Prompt; (prompt[0] == bos) != (i == 2) {
+			t.Errorf("with %q the prompt begins with %v", field, prompt[:2])
+		}
+	}
+}
+
 func TestStopReason(t *testing.T) {
 	script := func(ids ...inference.TokenID) func(*fakeRun) {
 		return func(r *fakeRun) {

@@ -98,7 +98,7 @@ func noTemplate(m *Model) *api.Error {
 
 // readChat reads a chat completion request into a job. The prompt is already
 // tokenised: the template is the authority on special tokens, so none are
-// added around it.
+// added around it unless the request asks.
 func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
@@ -112,6 +112,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	p.readChatLogprobs(o, m, &fault)
 	j.refuseNoTokens(&fault)
 	conversation := readChatPrompt(o, m, &s.config, &fault)
+	options := tokenizer.EncodeOptions{AddSpecial: o.flag("add_special_tokens", false, &fault)}
 	o.finish(&fault)
 	if fault != nil {
 		return nil, fault
@@ -120,7 +121,6 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	var options tokenizer.EncodeOptions
 	if p.truncate == 0 {
 		options.Limit = m.countedLimit()
 	}
