@@ -153,12 +153,15 @@ func (q *Queue) firstPlace(f *flow) uint64 {
 }
 
 // lift is the counter that a flow starts from when it becomes backlogged: time
-// spent idle earns no credit.
+// spent idle earns no credit. The least served flow may be below the floor when
+// scans passed over it; a newcomer is not, since its own counter may have been
+// forgotten below the floor.
 func (q *Queue) lift(c inference.Class) uint64 {
+	floor := q.lanes[c].floor
 	if fi, ok := q.leastServed(c); ok {
-		return q.flows.at(fi).service
+		return max(floor, q.flows.at(fi).service)
 	}
-	return q.lanes[c].floor
+	return floor
 }
 
 // Charge adds to what an admitted request has cost its flow. O(1): the heap is
@@ -186,7 +189,10 @@ func (q *Queue) serve(fi int32, cost uint64) {
 // rebase moves a lane's counters down by the least of them, so that they never
 // overflow. Differences are kept, and with them the order.
 func (q *Queue) rebase(c inference.Class) {
-	base := q.lift(c)
+	base := q.lanes[c].floor
+	if fi, ok := q.leastServed(c); ok {
+		base = min(base, q.flows.at(fi).service)
+	}
 	for i := range q.flows.slots {
 		s := &q.flows.slots[i]
 		if !s.live || s.value.key.class != c {

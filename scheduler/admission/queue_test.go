@@ -150,6 +150,82 @@ func TestWhatWasUsedIsCharged(t *testing.T) {
 	}
 }
 
+func TestCallsTakeTurnsInsideATenant(t *testing.T) {
+	q := mustQueue(t, Config{})
+	add := func(group string, refs ...uint64) {
+		for _, ref := range refs {
+			if _, err := q.Offer(Item{Ref: ref, Group: group, Cost: 10}); err != nil {
+				t.Fatal(err)
+			}
+			check(t, q)
+		}
+	}
+	add("big", 1, 2, 3, 4, 5)
+	add("", 11)
+	add("small", 21, 22)
+	add("", 12)
+	if got, want := takeAll(t, q), []uint64{1, 11, 21, 12, 2, 22, 3, 4, 5}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if len(q.byGroup) != 0 {
+		t.Errorf("%d groups are remembered though nothing waits", len(q.byGroup))
+	}
+}
+
+func TestWhatIsSetAsideKeepsItsPlaceAndCostsNoLook(t *testing.T) {
+	q := mustQueue(t, Config{LookAhead: 2})
+	offer(t, q, 0, "a:9", "a:9", "a:9", "a:9", "a:9", "a:1")
+	q.Scan(0, false)
+	for range 5 {
+		q.Next()
+		q.SetAside()
+	}
+	ref, _, ok := q.Next()
+	if !ok || ref != 6 {
+		t.Errorf("behind five that were set aside the scan sees %d %v, want 6", ref, ok)
+	}
+	q.EndScan()
+	check(t, q)
+	if ref, ok := takeNext(t, q, 0); !ok || ref != 6 {
+		t.Errorf("a scan without them begins with %d %v, want 6", ref, ok)
+	}
+	q.Scan(0, true)
+	for want := uint64(1); want < 3; want++ {
+		if ref, _, ok := q.Next(); !ok || ref != want {
+			t.Errorf("a scan with them sees %d %v, want %d", ref, ok, want)
+		}
+		q.Skip()
+	}
+	q.EndScan()
+	check(t, q)
+}
+
+func TestTenantsLeaveRoomForOthers(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 100, MaxTokens: 10_000})
+	fill := func(tenant string, choices int) (n int, err error) {
+		for ; err == nil; n++ {
+			_, err = q.Offer(Item{Tenant: tenant, Choices: choices, Tokens: 1})
+			check(t, q)
+		}
+		return n - 1, err
+	}
+	var limit *inference.LimitError
+	if n, err := fill("a", 1); n != 50 || !errors.Is(err, inference.ErrTenantQueueFull) || !errors.As(err, &limit) || limit.Need <= limit.Limit {
+		t.Errorf("the first tenant got %d in, then %v; want half", n, err)
+	}
+	if n, err := fill("b", 5); n != 5 || !errors.Is(err, inference.ErrTenantQueueFull) {
+		t.Errorf("the second got %d times five choices in, then %v; want half of the rest", n, err)
+	}
+	for i := range 25 {
+		if _, err := q.Offer(Item{Tenant: fmt.Sprint("newcomer ", i)}); err != nil {
+			t.Errorf("newcomer %d: %v", i, err)
+		}
+	}
+	if _, err := q.Offer(Item{Tenant: "late"}); !errors.Is(err, inference.ErrQueueFull) {
+		t.Errorf("beyond the whole bound: %v", err)
+	}
+}
+
 func TestIdleTenantsEarnNoCredit(t *testing.T) {
 	q := mustQueue(t, Config{MaxRequests: 600})
 	for range 200 {
@@ -372,11 +448,14 @@ type naive struct {
 	scale   map[flowKey]uint64
 	floor   [inference.NumClasses]uint64
 	credit  [inference.NumClasses]uint64
+	places  uint64
 }
 
 type naiveItem struct {
 	Item
 	number uint64
+	place  uint64 // in line; 0 while another of its group is
+	aside  bool
 }
 
 func (n *naive) key(it Item) flowKey { return flowKey{it.Tenant, it.Class} }
@@ -390,16 +469,40 @@ func (n *naive) waiting(c inference.Class) (all []naiveItem) {
 	return all
 }
 
-// head is the item whose turn it is: the oldest of the least served flow.
-func (n *naive) head(c inference.Class) (best naiveItem, ok bool) {
+// own is how many items of the same tenant and class wait.
+func (n *naive) own(it Item) (own int) {
+	for _, o := range n.items {
+		if n.key(o.Item) == n.key(it) {
+			own++
+		}
+	}
+	return own
+}
+
+// head is the item whose turn it is: the first in line of the least served flow,
+// of those that were set aside only if these are wanted.
+func (n *naive) head(c inference.Class, aside bool) (best naiveItem, ok bool) {
 	for _, it := range n.waiting(c) {
 		k, b := n.key(it.Item), n.key(best.Item)
 		switch {
-		case !ok, n.service[k] < n.service[b], n.service[k] == n.service[b] && n.turn[k] < n.turn[b]:
+		case it.place == 0 || it.aside && !aside:
+		case !ok, n.service[k] < n.service[b], n.service[k] == n.service[b] && n.turn[k] < n.turn[b], k == b && it.place < best.place:
 			best, ok = it, true
 		}
 	}
 	return best, ok
+}
+
+// line puts an item in line unless one of its group is.
+func (n *naive) line(i int) {
+	it := &n.items[i]
+	if it.Group != "" && slices.ContainsFunc(n.items, func(o naiveItem) bool {
+		return o.place > 0 && o.Group == it.Group && n.key(o.Item) == n.key(it.Item)
+	}) {
+		return
+	}
+	n.places++
+	it.place = n.places
 }
 
 func (n *naive) offer(it Item, number uint64) {
@@ -407,20 +510,28 @@ func (n *naive) offer(it Item, number uint64) {
 	backlogged := slices.ContainsFunc(n.items, func(o naiveItem) bool { return n.key(o.Item) == k })
 	if !backlogged {
 		lift := n.floor[it.Class]
-		if h, ok := n.head(it.Class); ok {
-			lift = n.service[n.key(h.Item)]
+		if h, ok := n.head(it.Class, true); ok {
+			lift = max(lift, n.service[n.key(h.Item)])
 		}
 		n.service[k] = max(n.service[k], lift)
 		n.turn[k] = number
 	}
 	n.scale[k] = unitScale / uint64(min(max(it.Weight, 1), MaxWeight))
-	n.items = append(n.items, naiveItem{it, number})
+	n.items = append(n.items, naiveItem{Item: it, number: number})
+	n.line(len(n.items) - 1)
 }
 
 func (n *naive) remove(ref uint64) {
 	i := slices.IndexFunc(n.items, func(it naiveItem) bool { return it.Ref == ref })
-	c := n.items[i].Class
+	gone := n.items[i]
+	c := gone.Class
 	n.items = slices.Delete(n.items, i, i+1)
+	next := slices.IndexFunc(n.items, func(o naiveItem) bool {
+		return o.place == 0 && o.Group == gone.Group && n.key(o.Item) == n.key(gone.Item)
+	})
+	if next >= 0 {
+		n.line(next)
+	}
 	if len(n.waiting(c)) == 0 {
 		n.credit[c] = 0
 	}
@@ -442,7 +553,7 @@ func (n *naive) take(it naiveItem, cost uint64) {
 func (n *naive) order() (out [inference.NumClasses]inference.Class) {
 	var due, rest []inference.Class
 	for c := range inference.Class(inference.NumClasses) {
-		h, ok := n.head(c)
+		h, ok := n.owed(c)
 		if ok && n.credit[c] > 0 && n.credit[c] >= 100*h.Cost {
 			due = append(due, c)
 		} else {
@@ -451,6 +562,21 @@ func (n *naive) order() (out [inference.NumClasses]inference.Class) {
 	}
 	copy(out[:], append(due, rest...))
 	return out
+}
+
+// owed is the item that a class's guaranteed share pays for: of the least served
+// flow the first in line, or else of those set aside.
+func (n *naive) owed(c inference.Class) (naiveItem, bool) {
+	first, ok := n.head(c, true)
+	if !ok {
+		return first, false
+	}
+	for _, it := range n.waiting(c) {
+		if it.place > 0 && !it.aside && n.key(it.Item) == n.key(first.Item) && (first.aside || it.place < first.place) {
+			first = it
+		}
+	}
+	return first, true
 }
 
 // compareWithNaive runs random operations on both and wants the same answers.
@@ -473,11 +599,13 @@ func compareWithNaive(t *testing.T, data func() int) {
 		case op%8 < 3:
 			it := Item{Ref: ref, Tenant: strconv.Itoa(data() & 7), Class: inference.Class((data() & 127) % 3), Weight: data() & 3, Tokens: data() & 31}
 			it.Cost = uint64(10 * it.Tokens)
+			it.Group = []string{"", "", "x", "y"}[data()&3]
 			if id, err := q.Offer(it); err == nil {
 				tickets[ref] = id
 				n.offer(it, q.offers)
-			} else if len(n.items) < cfg.MaxRequests {
-				t.Fatal(err)
+			} else if own, free := n.own(it), cfg.MaxRequests-len(n.items); errors.Is(err, inference.ErrTenantQueueFull) && own+1 <= max(free-1, tenantRoom) ||
+				errors.Is(err, inference.ErrQueueFull) && free > 0 {
+				t.Fatalf("%d of the tenant wait, %d are free: %v", own, free, err)
 			}
 		case op%8 == 3 && len(n.items) > 0:
 			gone := n.items[(data()&127)%len(n.items)].Ref
@@ -498,13 +626,18 @@ func compareWithNaive(t *testing.T, data func() int) {
 				t.Fatalf("order %v, want %v", q.Order(), n.order())
 			}
 			c := inference.Class((data() & 127) % 3)
-			q.Scan(c, false)
+			aside := data()&1 == 0
+			q.Scan(c, aside)
 			got, _, ok := q.Next()
-			want, wantOK := n.head(c)
+			want, wantOK := n.head(c, aside)
 			if ok != wantOK || ok && got != want.Ref {
 				t.Fatalf("next of class %d: %d %v, want %d %v", c, got, ok, want.Ref, wantOK)
 			}
-			if ok {
+			if ok && !want.aside && data()&3 == 0 { // it waits for something of its own
+				q.SetAside()
+				i := slices.IndexFunc(n.items, func(o naiveItem) bool { return o.Ref == want.Ref })
+				n.items[i].aside = true
+			} else if ok {
 				cached := min(data()&15, want.Tokens)
 				cost := uint64(10*want.Tokens - 9*cached)
 				flow := q.Take(cost)
