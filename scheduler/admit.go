@@ -7,8 +7,8 @@ import (
 	"weir/kvcache"
 )
 
-// admit is the scratch memory of the admission phase.
-type admit struct {
+// trial is the scratch memory of the admission phase.
+type trial struct {
 	probe   kvcache.Table // asks the pool what a candidate would take
 	growth  []growth      // of running sequences, longest remaining first
 	stale   bool          // growth must be made anew
@@ -25,7 +25,7 @@ type candidate struct {
 	ids      []inference.TokenID
 	produced int
 	most     int // choices that it could start for; they get as many slots as fit, at least one
-	seats    int // these, after judge
+	slots    int // these, after judge
 	hit      kvcache.Hit
 	need     int // blocks that it lacked, after judge
 }
@@ -35,23 +35,23 @@ type verdict uint8
 
 const (
 	fits    verdict = iota
-	crowded         // seats or blocks are taken
+	crowded         // slots or blocks are taken
 	queued          // MaxPrefills long prompts are ahead of it, or its call has all slots that one call may have
 	held            // a running prompt is computing what it can share
 	never           // nothing runs and it still does not fit
 )
 
-// admissions starts preempted and waiting requests while rows, seats and
+// admissions starts preempted and waiting requests while rows, slots and
 // blocks last, one at a time, since each changes whose turn is next. Nothing
 // is admitted in a step in which a running sequence lacked blocks.
 func (s *Scheduler) admissions() {
-	s.admit.stale = true
-	for s.open() && !s.step.pressed && (s.seats < s.cfg.MaxSeqs || s.displaceable()) {
-		s.admit.passed = s.admit.passed[:0]
+	s.trial.stale = true
+	for s.open() && !s.step.pressed && (s.slots < s.cfg.MaxSeqs || s.displaceable()) {
+		s.trial.passed = s.trial.passed[:0]
 		if !s.admitOne() {
 			return
 		}
-		for _, r := range s.admit.passed {
+		for _, r := range s.trial.passed {
 			r.overtaken++
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Scheduler) displaceable() bool {
 		return true
 	}
 	for c := range lowest {
-		if s.queue.Waiting(c) > 0 {
+		if s.waiting.Waiting(c) > 0 {
 			return true
 		}
 	}
@@ -79,7 +79,7 @@ func (s *Scheduler) displaceable() bool {
 // false. A barrier in one class bars the classes below it as well.
 func (s *Scheduler) admitOne() bool {
 	barrier := inference.Class(inference.NumClasses)
-	for _, c := range s.queue.Order() {
+	for _, c := range s.waiting.Order() {
 		if c >= barrier {
 			continue
 		}
@@ -113,7 +113,7 @@ func (s *Scheduler) resume(class inference.Class) (started, open bool) {
 	case v == fits, v == crowded && s.displace(&c) && s.judge(&c) == fits:
 		return s.start(&c), false
 	case v == never:
-		s.exhausted(q)
+		s.failForBlocks(q)
 		return s.resume(class)
 	}
 	return false, false
@@ -158,7 +158,7 @@ func (s *Scheduler) another(class inference.Class) bool {
 		case fits:
 			return s.start(&c)
 		case never:
-			s.fail(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
+			s.failRequest(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
 			return s.another(class)
 		}
 	}
@@ -179,14 +179,14 @@ func (s *Scheduler) listPartial(r *request) {
 // fresh starts a waiting request of a class: the first in order of turns that
 // fits. A request that was passed OvertakeLimit times is passed no more.
 func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
-	if s.queue.Waiting(class) == 0 {
+	if s.waiting.Waiting(class) == 0 {
 		return false, true
 	}
 	const recheck = 8 // plans: after so many, others than those for long prompts may have got what they lack
-	s.queue.Scan(class, s.longPrefills() < s.cfg.MaxPrefills || s.plans%recheck == 0)
-	defer s.queue.EndScan()
+	s.waiting.Scan(class, s.longPrefills() < s.cfg.MaxPrefills || s.plans%recheck == 0)
+	defer s.waiting.EndScan()
 	for first := true; ; {
-		ref, _, ok := s.queue.Next()
+		ref, _, ok := s.waiting.Next()
 		if !ok {
 			return false, true
 		}
@@ -200,19 +200,19 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 		case v == fits:
 			return s.start(&c), false
 		case v == never:
-			s.fail(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
+			s.failRequest(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
 			continue
 		case v == queued:
 			// What it waits for is held by its like: barring others would not free
 			// it, and passing it is not overtaking.
-			s.queue.SetAside()
+			s.waiting.SetAside()
 			first = false
 			continue
 		case r.overtaken >= s.cfg.OvertakeLimit, s.step.pressed:
 			return false, false
 		}
-		s.admit.passed = append(s.admit.passed, r)
-		s.queue.Skip()
+		s.trial.passed = append(s.trial.passed, r)
+		s.waiting.Skip()
 		first = false
 	}
 }
@@ -223,12 +223,12 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 func (s *Scheduler) judge(c *candidate) verdict {
 	const recheck = 8 // plans
 	r := c.req
-	if c.seats = min(c.most, s.cfg.MaxSeqs-s.seats); c.seats < 1 {
+	if c.slots = min(c.most, s.cfg.MaxSeqs-s.slots); c.slots < 1 {
 		return crowded
 	}
 	if c.seq == nil && (r.Group != "" || r.N > 1) {
 		taken := s.callSlots(r)
-		if c.seats = min(c.seats, max(s.callLimit(taken)-taken, 0)); c.seats < 1 {
+		if c.slots = min(c.slots, max(s.callLimit(taken)-taken, 0)); c.slots < 1 {
 			return queued
 		}
 	}
@@ -246,8 +246,8 @@ func (s *Scheduler) judge(c *candidate) verdict {
 		s.share(r, s.promptRows(r))
 	}
 	v := s.footprint(c)
-	if v == crowded && c.seats > 1 {
-		c.seats = 1
+	if v == crowded && c.slots > 1 {
+		c.slots = 1
 		v = s.footprint(c)
 	}
 	r.blocked, r.tried = 0, s.plans
@@ -271,7 +271,7 @@ func (s *Scheduler) match(c *candidate) {
 // otherwise. At least half are its own.
 func (s *Scheduler) callLimit(taken int) int {
 	all := s.cfg.MaxSeqs
-	return all - min(max(all/4, 2*(s.seats-taken)), all/2)
+	return all - min(max(all/4, 2*(s.slots-taken)), all/2)
 }
 
 // callSlots is how many slots the call of a request has.
@@ -279,7 +279,7 @@ func (s *Scheduler) callSlots(r *request) int {
 	n := 0
 	for _, q := range s.running {
 		if q.req == r || r.Group != "" && q.req.Group == r.Group && q.req.Tenant == r.Tenant {
-			n += q.seats
+			n += q.slots
 		}
 	}
 	return n
@@ -327,8 +327,8 @@ func (s *Scheduler) start(c *candidate) bool {
 	if !s.pool.Grow(&q.table, len(q.ids), c.hit, &p.Copies) {
 		return s.refuseStart(c, q)
 	}
-	if q.seats = c.seats; born || q.seats > 1 {
-		r.slot(q.choice, q.seats)
+	if q.slots = c.slots; born || q.slots > 1 {
+		r.slot(q.choice, q.slots)
 	}
 	switch {
 	case !r.started:
@@ -347,9 +347,9 @@ func (s *Scheduler) start(c *candidate) bool {
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
 	s.listPartial(r)
 	s.running = insert(s.running, q)
-	s.seats += q.seats
-	if !s.admit.stale {
-		s.expect(s.growthOf(q), q.seats)
+	s.slots += q.slots
+	if !s.trial.stale {
+		s.expect(s.growthOf(q), q.slots)
 	}
 	if !s.finish(q) {
 		s.step.wanted += min(q.pending(), s.cfg.PrefillChunk)
@@ -370,7 +370,7 @@ func (s *Scheduler) refuseStart(c *candidate, q *sequence) bool {
 // enter takes a request out of the queue for good.
 func (s *Scheduler) enter(r *request, cached int) {
 	r.charged = s.promptCost(len(r.Prompt), cached)
-	r.flow = s.queue.Take(r.charged)
+	r.flow = s.waiting.Take(r.charged)
 	r.started = true
 	s.admitted++
 	r.order = s.admitted

@@ -28,9 +28,9 @@ func newLoad(tb testing.TB, running, waiting, output int) *load {
 	return newLoadWith(tb, running, running, waiting, output)
 }
 
-// newLoadWith has more seats than the blocks are enough for when seats exceeds
+// newLoadWith has more slots than the blocks are enough for when slots exceeds
 // running: the head of the queue waits for blocks.
-func newLoadWith(tb testing.TB, running, seats, waiting, output int) *load {
+func newLoadWith(tb testing.TB, running, slots, waiting, output int) *load {
 	tb.Helper()
 	const prompt = 16
 	pool, err := kvcache.New(kvcache.Config{Blocks: running*((prompt+output)/16+2) + 100, BlockTokens: 16, ModelDigest: "m", KVType: "f16"})
@@ -38,7 +38,7 @@ func newLoadWith(tb testing.TB, running, seats, waiting, output int) *load {
 		tb.Fatal(err)
 	}
 	s, err := New(Config{
-		MaxSeqs: seats, MaxBatchTokens: max(512, 2*seats), MaxModelLen: prompt + output, MaxWaiting: 2*(waiting+running) + 64, OutputEstimate: output,
+		MaxSeqs: slots, MaxBatchTokens: max(512, 2*slots), MaxModelLen: prompt + output, MaxWaiting: 2*(waiting+running) + 64, OutputEstimate: output,
 	}, pool)
 	if err != nil {
 		tb.Fatal(err)

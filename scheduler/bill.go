@@ -28,13 +28,13 @@ func (s *Scheduler) bill(took time.Duration) {
 	}
 	each := p.Step / float64(len(s.step.seqs))
 	for _, q := range s.step.seqs {
-		if q.doomed {
+		if q.ended {
 			continue // its flow may be another's by now
 		}
 		spent := uint64(scale * (p.Of(q.load(q.rows)) + each))
 		switch r := q.req; {
 		case q.decoding():
-			s.queue.Charge(r.flow, spent)
+			s.waiting.Charge(r.flow, spent)
 		case q.computed >= q.peak:
 			s.billPrompt(r, spent)
 		}
@@ -44,7 +44,7 @@ func (s *Scheduler) bill(took time.Duration) {
 // billPrompt books what rows of a prompt took against what was charged for it.
 func (s *Scheduler) billPrompt(r *request, spent uint64) {
 	if r.spent += spent; r.spent > r.charged {
-		s.queue.Charge(r.flow, r.spent-r.charged)
+		s.waiting.Charge(r.flow, r.spent-r.charged)
 		r.charged = r.spent
 	}
 }
@@ -52,7 +52,7 @@ func (s *Scheduler) billPrompt(r *request, spent uint64) {
 // settlePrompt gives back what a prompt that is complete was charged too much.
 func (s *Scheduler) settlePrompt(r *request) {
 	if r.charged > r.spent && r.prefilled >= len(r.Prompt) {
-		s.queue.Refund(r.flow, r.charged-r.spent)
+		s.waiting.Refund(r.flow, r.charged-r.spent)
 		r.charged = r.spent
 	}
 }

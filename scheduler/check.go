@@ -13,11 +13,11 @@ import (
 //
 //	S1  every submitted request is waiting, started or counted as ended
 //	S2  a live request has choices left, each ended or (once forked) a sequence
-//	S3  planned rows and taken seats are within their limits
+//	S3  planned rows and taken slots are within their limits
 //	S4  every running sequence's table covers its planned rows; nobody else has blocks
 //	S6  the queue's own counts (admission.Queue.Check)
 func (s *Scheduler) CheckInvariants() error {
-	for _, check := range []func() error{s.checkRequests, s.checkSequences, s.checkStep, s.queue.Check, s.pool.Check} {
+	for _, check := range []func() error{s.checkRequests, s.checkSequences, s.checkStep, s.waiting.Check, s.pool.Check} {
 		if err := check(); err != nil {
 			return fmt.Errorf("check scheduler: %w", err)
 		}
@@ -44,8 +44,8 @@ func (s *Scheduler) checkRequests() error {
 	}
 	c := &s.stats.Counters
 	switch {
-	case waiting != s.queue.Len():
-		return fmt.Errorf("S1: %d requests wait, the queue has %d", waiting, s.queue.Len())
+	case waiting != s.waiting.Len():
+		return fmt.Errorf("S1: %d requests wait, the queue has %d", waiting, s.waiting.Len())
 	case live != len(s.requests.slots)-len(s.requests.free):
 		return fmt.Errorf("S1: %d live requests in %d slots of which %d are free", live, len(s.requests.slots), len(s.requests.free))
 	case c.Submitted != uint64(live)+c.Ended():
@@ -67,7 +67,7 @@ func (s *Scheduler) checkChoices(r *request) error {
 		if c.seq == nil {
 			continue
 		}
-		slots += c.seq.seats
+		slots += c.seq.slots
 		if c.ended || k >= r.next || c.seq.req != r || c.seq.choice != k {
 			return fmt.Errorf("S2: choice %d of request %v has the sequence of another, has ended or waits", k, r.id)
 		}
@@ -82,9 +82,9 @@ func (s *Scheduler) checkChoices(r *request) error {
 }
 
 func (s *Scheduler) checkSequences() error {
-	seats := 0
+	slots := 0
 	for _, q := range s.running {
-		seats += q.seats
+		slots += q.slots
 		if err := s.checkSequence(q); err != nil {
 			return err
 		}
@@ -101,8 +101,8 @@ func (s *Scheduler) checkSequences() error {
 			return fmt.Errorf("S4: preempted sequence %v/%d holds blocks or rows", q.req.id, q.choice)
 		}
 	}
-	if seats != s.seats || seats > s.cfg.MaxSeqs {
-		return fmt.Errorf("S3: %d seats taken, counted %d, limit %d", seats, s.seats, s.cfg.MaxSeqs)
+	if slots != s.slots || slots > s.cfg.MaxSeqs {
+		return fmt.Errorf("S3: %d slots taken, counted %d, limit %d", slots, s.slots, s.cfg.MaxSeqs)
 	}
 	strictly := func(a, b *sequence) bool { return compare(a, b) < 0 }
 	for _, list := range [][]*sequence{s.running, s.resuming} {
@@ -124,18 +124,18 @@ func (s *Scheduler) checkSequence(q *sequence) error {
 		return fmt.Errorf("S4: sequence %v/%d: %d ids, %d computed, %d produced", r.id, q.choice, len(q.ids), q.computed, q.produced)
 	case r.limit > 0 && q.produced >= r.limit:
 		return fmt.Errorf("S2: sequence %v/%d runs on after %d of %d tokens", r.id, q.choice, q.produced, r.limit)
-	case q.seats < 1 || q.forks() && q.produced > 0:
-		return fmt.Errorf("S3: sequence %v/%d has %d seats for %d choices", r.id, q.choice, q.seats, r.live)
+	case q.slots < 1 || q.forks() && q.produced > 0:
+		return fmt.Errorf("S3: sequence %v/%d has %d slots for %d choices", r.id, q.choice, q.slots, r.live)
 	}
 	return nil
 }
 
 func (s *Scheduler) checkStep() error {
-	rows, doomed := 0, 0
+	rows, ended := 0, 0
 	for i, q := range s.step.seqs {
 		rows += q.rows
-		if q.doomed {
-			doomed++
+		if q.ended {
+			ended++
 		} else if !slices.Contains(s.running, q) || q.chunk != i || q.rows < 1 {
 			return fmt.Errorf("S3: chunk %d is of a sequence that does not run it", i)
 		}
@@ -143,11 +143,11 @@ func (s *Scheduler) checkStep() error {
 	if rows > s.cfg.MaxBatchTokens {
 		return fmt.Errorf("S3: %d rows planned, limit %d", rows, s.cfg.MaxBatchTokens)
 	}
-	if n := len(s.admit.growth); n > s.cfg.MaxSeqs {
+	if n := len(s.trial.growth); n > s.cfg.MaxSeqs {
 		return fmt.Errorf("S3: growth is expected of %d choices, limit %d", n, s.cfg.MaxSeqs)
 	}
-	if n := s.pool.Stats().Tables; n != len(s.running)+doomed {
-		return fmt.Errorf("S4: %d tables live for %d running sequences and %d ending", n, len(s.running), doomed)
+	if n := s.pool.Stats().Tables; n != len(s.running)+ended {
+		return fmt.Errorf("S4: %d tables live for %d running sequences and %d ending", n, len(s.running), ended)
 	}
 	return nil
 }

@@ -27,15 +27,15 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 		rows := q.rows
 		q.rows = 0
 		switch {
-		case q.doomed:
-			s.bury(q)
+		case q.ended:
+			s.recycle(q)
 		case i >= len(results):
-			s.abort(q, fmt.Errorf("%w: the step has no result for the sequence", inference.ErrInternal))
+			s.failSequence(q, fmt.Errorf("%w: the step has no result for the sequence", inference.ErrInternal))
 		case results[i].Err != nil:
-			s.abort(q, results[i].Err)
+			s.failSequence(q, results[i].Err)
 		default:
 			s.stats.Rows += uint64(rows)
-			s.settle(q, rows, s.step.plan.Chunks[i].Samples, &results[i])
+			s.commitRows(q, rows, s.step.plan.Chunks[i].Samples, &results[i])
 		}
 	}
 	s.stats.Steps++
@@ -43,12 +43,12 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 	return s.ends
 }
 
-// settle makes the rows of a sequence final and takes in what was sampled from
+// commitRows makes the rows of a sequence final and takes in what was sampled from
 // the last one.
-func (s *Scheduler) settle(q *sequence, rows, samples int, res *Result) {
+func (s *Scheduler) commitRows(q *sequence, rows, samples int, res *Result) {
 	r := q.req
 	if drafts := q.computed + rows - len(q.ids); drafts > 0 {
-		s.settleDrafts(q, drafts, res)
+		s.commitDrafts(q, drafts, res)
 		return
 	}
 	s.pool.Commit(&q.table, q.ids, q.computed+rows)
@@ -62,9 +62,9 @@ func (s *Scheduler) settle(q *sequence, rows, samples int, res *Result) {
 	switch {
 	case q.pending() > 0:
 	case r.limit == 0:
-		s.complete(q)
+		s.endPrompt(q)
 	case len(res.Tokens) < samples:
-		s.abort(q, fmt.Errorf("%w: %d of %d tokens were sampled", inference.ErrInternal, len(res.Tokens), samples))
+		s.failSequence(q, fmt.Errorf("%w: %d of %d tokens were sampled", inference.ErrInternal, len(res.Tokens), samples))
 	case samples > 1:
 		s.fork(q, res)
 	default:
@@ -72,14 +72,14 @@ func (s *Scheduler) settle(q *sequence, rows, samples int, res *Result) {
 	}
 }
 
-// settleDrafts makes an output's row final, and those of the drafts that were
+// commitDrafts makes an output's row final, and those of the drafts that were
 // sampled after it. The other rows are as good as never written.
-func (s *Scheduler) settleDrafts(q *sequence, drafts int, res *Result) {
+func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	accepted := q.verified(drafts, res.Tokens)
 	s.stats.Drafts++
 	s.stats.DraftTokens += uint64(drafts)
 	if n := len(res.Tokens); n < 1 || n > accepted+1 {
-		s.abort(q, fmt.Errorf("%w: %d tokens were sampled after %d drafts of which %d were right", inference.ErrInternal, n, drafts, accepted))
+		s.failSequence(q, fmt.Errorf("%w: %d tokens were sampled after %d drafts of which %d were right", inference.ErrInternal, n, drafts, accepted))
 		return
 	}
 	accepted = len(res.Tokens) - 1 // an accepted token may have been the last one
@@ -106,9 +106,9 @@ func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	q.ran++
 	switch {
 	case stops(res, i):
-		s.finishChoice(q, inference.FinishStop, stopped)
+		s.endSequence(q, inference.FinishStop, stopped, nil)
 	case q.produced >= r.limit:
-		s.finishChoice(q, inference.FinishLength, length)
+		s.endSequence(q, inference.FinishLength, length, nil)
 	default:
 		return false
 	}
@@ -123,9 +123,9 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 	r := q.req
 	end := r.next
 	s.running, _ = remove(s.running, q) // comes back under its choice
-	s.seats -= q.seats
+	s.slots -= q.slots
 	r.choices[q.choice].seq = nil
-	q.seats, q.shared = 1, q.computed
+	q.slots, q.shared = 1, q.computed
 	kept := false
 	for k := q.choice; k < end; k++ {
 		switch {
@@ -139,7 +139,7 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 		}
 		d := r.choices[k].seq
 		s.running = insert(s.running, d)
-		s.seats++
+		s.slots++
 	}
 	// Only now, so that the shared blocks outlive a choice that ends at once.
 	for k := q.choice; k < end && r.live > 0; k++ {
@@ -156,51 +156,44 @@ func (s *Scheduler) branchOff(r *request, q *sequence, k int) {
 	d.computed, d.shared, d.peak, d.preemptions = q.computed, q.computed, q.peak, q.preemptions
 }
 
-// complete ends a request without output tokens.
-func (s *Scheduler) complete(q *sequence) {
+// endPrompt ends a request without output tokens.
+func (s *Scheduler) endPrompt(q *sequence) {
 	if q.req.Logits == LogitsNone {
-		s.finishChoice(q, inference.FinishStop, stopped)
+		s.endSequence(q, inference.FinishStop, stopped, nil)
 		return
 	}
 	r := q.req
-	s.drop(q)
+	s.releaseSequence(q)
 	for k := range r.choices { // without output none needs a slot of its own
-		if !r.choices[k].ended && s.report(r, k, inference.FinishLength, length, nil) {
+		if !r.choices[k].ended && s.endAndReport(r, k, inference.FinishLength, length, nil) {
 			return
 		}
 	}
 }
 
-// abort ends a sequence, and all choices that were to be forked from it.
-func (s *Scheduler) abort(q *sequence, err error) {
-	s.finishAll(q, inference.FinishError, failed, err)
+// failSequence ends a sequence, and all choices that were to be forked from it.
+func (s *Scheduler) failSequence(q *sequence, err error) {
+	s.endSequence(q, inference.FinishError, failed, err)
 }
 
-// finishChoice ends one choice within Commit.
-func (s *Scheduler) finishChoice(q *sequence, f inference.FinishReason, how outcome) {
-	r := q.req
-	s.drop(q)
-	s.report(r, q.choice, f, how, nil)
-}
-
-// finishAll ends a sequence's choice, or every live one before the fork.
-func (s *Scheduler) finishAll(q *sequence, f inference.FinishReason, how outcome, err error) {
+// endSequence ends a sequence's choice, or every live one before the fork.
+func (s *Scheduler) endSequence(q *sequence, f inference.FinishReason, how outcome, err error) {
 	r, first, end := q.req, q.choice, q.choice+1
 	if q.forks() {
 		end = q.req.next
 	}
-	s.drop(q)
+	s.releaseSequence(q)
 	for k := first; k < end; k++ {
-		if !r.choices[k].ended && s.report(r, k, f, how, err) {
+		if !r.choices[k].ended && s.endAndReport(r, k, f, how, err) {
 			return
 		}
 	}
 }
 
-// report ends a choice and tells the engine.
-func (s *Scheduler) report(r *request, k int, f inference.FinishReason, how outcome, err error) (done bool) {
+// endAndReport ends a choice and tells the engine.
+func (s *Scheduler) endAndReport(r *request, k int, f inference.FinishReason, how outcome, err error) (done bool) {
 	e := End{Request: r.id, Choice: k, User: r.User, Finish: f, Err: err}
-	e.Done = s.end(r, k, how)
+	e.Done = s.endChoice(r, k, how)
 	s.ends = append(s.ends, e)
 	return e.Done
 }
@@ -215,8 +208,8 @@ func (s *Scheduler) Abandon(_ int64) {
 	s.step.out = false
 	for _, q := range s.step.seqs {
 		q.rows = 0
-		if q.doomed {
-			s.bury(q)
+		if q.ended {
+			s.recycle(q)
 		} else {
 			s.suspend(q)
 		}

@@ -42,10 +42,10 @@ func (d *draftRecord) learn(planned, accepted int) {
 	}
 }
 
-// drafts gives rows that are still left to guesses of the tokens to come, for
+// proposeDrafts gives rows that are still left to guesses of the tokens to come, for
 // outputs that are planned. They take nothing from anybody: no budget that a
 // prompt wants, no block that a running sequence may need next.
-func (s *Scheduler) drafts() {
+func (s *Scheduler) proposeDrafts() {
 	if s.cfg.MaxDrafts == 0 || s.step.pressed || s.step.outputs.Rows == 0 {
 		return
 	}

@@ -17,7 +17,7 @@ type growth struct {
 // running sequences will need until the first of them end, and a watermark.
 // When nothing runs its own blocks are enough: there is nobody to wait for.
 func (s *Scheduler) footprint(c *candidate) verdict {
-	t := &s.admit.probe
+	t := &s.trial.probe
 	s.pool.Begin(t, c.req.Domain)
 	defer s.pool.Release(t)
 	if len(s.running) == 0 {
@@ -48,22 +48,22 @@ func (s *Scheduler) peak(c *candidate) int {
 		slack:   blocks*s.blockTokens - len(c.ids),
 		private: blocks - c.hit.Full,
 	}
-	s.expect(own, c.seats)
+	s.expect(own, c.slots)
 	need := s.demand()
-	s.unexpect(own, c.seats)
+	s.unexpect(own, c.slots)
 	return need
 }
 
 // demand is the peak over the ends of all expected growths.
 func (s *Scheduler) demand() int {
-	slacks := s.admit.slacks
+	slacks := s.trial.slacks
 	clear(slacks)
 	held := 0 // by all that will have ended, less what forks take at once
-	for _, g := range s.admit.growth {
+	for _, g := range s.trial.growth {
 		held += g.private - g.copies
 	}
 	most := 0
-	for i, g := range s.admit.growth {
+	for i, g := range s.trial.growth {
 		held -= g.private
 		slacks[g.slack]++
 		whole, rest := g.left/s.blockTokens, g.left%s.blockTokens
@@ -78,14 +78,14 @@ func (s *Scheduler) demand() int {
 
 // refresh makes the list of expected growths anew after somebody left.
 func (s *Scheduler) refresh() {
-	a := &s.admit
+	a := &s.trial
 	if !a.stale {
 		return
 	}
 	a.growth = a.growth[:0]
 	for _, q := range s.running {
 		g := s.growthOf(q)
-		for i := range q.seats {
+		for i := range q.slots {
 			a.growth = append(a.growth, s.branch(g, i))
 		}
 	}
@@ -125,18 +125,18 @@ func (s *Scheduler) branch(g growth, i int) growth {
 	return g
 }
 
-func (s *Scheduler) expect(g growth, seats int) {
-	for i := range seats {
+func (s *Scheduler) expect(g growth, slots int) {
+	for i := range slots {
 		b := s.branch(g, i)
-		at, _ := slices.BinarySearchFunc(s.admit.growth, b, longer)
-		s.admit.growth = slices.Insert(s.admit.growth, at, b)
+		at, _ := slices.BinarySearchFunc(s.trial.growth, b, longer)
+		s.trial.growth = slices.Insert(s.trial.growth, at, b)
 	}
 }
 
-func (s *Scheduler) unexpect(g growth, seats int) {
-	for i := range seats {
-		if at, ok := slices.BinarySearchFunc(s.admit.growth, s.branch(g, i), longer); ok {
-			s.admit.growth = slices.Delete(s.admit.growth, at, at+1)
+func (s *Scheduler) unexpect(g growth, slots int) {
+	for i := range slots {
+		if at, ok := slices.BinarySearchFunc(s.trial.growth, s.branch(g, i), longer); ok {
+			s.trial.growth = slices.Delete(s.trial.growth, at, at+1)
 		}
 	}
 }

@@ -77,28 +77,28 @@ func (s *Scheduler) schedule() {
 	s.prefills()
 	s.admissions()
 	s.leftover()
-	s.drafts()
+	s.proposeDrafts()
 }
 
 // expire ends waiting requests whose deadline has passed.
 func (s *Scheduler) expire(now int64) {
 	for {
-		ref, ok := s.queue.Expire(now)
+		ref, ok := s.waiting.Expire(now)
 		if !ok {
 			return
 		}
 		if r := s.requests.find(ID(ref)); r != nil {
-			s.fail(r, inference.FinishCancelled, ErrExpired, expired)
+			s.failRequest(r, inference.FinishCancelled, ErrExpired, expired)
 		}
 	}
 }
 
-// fail ends what is left of a request within Plan.
-func (s *Scheduler) fail(r *request, finish inference.FinishReason, err error, how outcome) {
+// failRequest ends what is left of a request within Plan.
+func (s *Scheduler) failRequest(r *request, finish inference.FinishReason, err error, how outcome) {
 	s.step.plan.Failed = append(s.step.plan.Failed, End{
 		Request: r.id, Choice: -1, User: r.User, Finish: finish, Err: err, Done: true,
 	})
-	s.endAll(r, how)
+	s.endRequest(r, how)
 }
 
 // decodes plans one row for every running output, in order of precedence.
@@ -132,7 +132,7 @@ func (s *Scheduler) cover(i int) bool {
 		}
 		switch {
 		case i == 0:
-			s.exhausted(q)
+			s.failForBlocks(q)
 		case q.preemptions < s.cfg.PreemptLimit:
 			s.preempt(q)
 		default:
@@ -143,18 +143,18 @@ func (s *Scheduler) cover(i int) bool {
 	return true
 }
 
-// exhausted ends a choice that the whole pool cannot hold, or all choices when
+// failForBlocks ends a choice that the whole pool cannot hold, or all choices when
 // they still share their prompt.
-func (s *Scheduler) exhausted(q *sequence) {
+func (s *Scheduler) failForBlocks(q *sequence) {
 	r, k := q.req, q.choice
 	err := s.outOfCache(len(q.ids), len(q.table.Blocks()))
 	if q.forks() {
-		s.fail(r, inference.FinishError, err, failed)
+		s.failRequest(r, inference.FinishError, err, failed)
 		return
 	}
 	e := End{Request: r.id, Choice: k, User: r.User, Finish: inference.FinishError, Err: err}
-	s.drop(q)
-	e.Done = s.end(r, k, failed)
+	s.releaseSequence(q)
+	e.Done = s.endChoice(r, k, failed)
 	s.step.plan.Failed = append(s.step.plan.Failed, e)
 }
 

@@ -59,23 +59,23 @@ func (s *Scheduler) preempt(q *sequence) {
 // suspend moves a sequence from the running to the resuming ones.
 func (s *Scheduler) suspend(q *sequence) {
 	s.running, _ = remove(s.running, q)
-	s.seats -= q.seats
+	s.slots -= q.slots
 	if q.forks() { // the other choices wait for slots again
 		q.req.slot(q.choice, 1)
 		s.listPartial(q.req)
-		q.seats = 1
+		q.slots = 1
 	}
 	s.pool.Release(&q.table)
 	q.computed, q.shared, q.ran = 0, 0, 0
 	s.resuming = insert(s.resuming, q)
 }
 
-// displace frees seats and blocks for a candidate at the cost of running
+// displace frees slots and blocks for a candidate at the cost of running
 // sequences of strictly lower classes that have had their minimal run: equals
 // never displace each other, so nobody plays ping-pong. Nobody is touched if
 // all of them together would not be enough.
 func (s *Scheduler) displace(c *candidate) bool {
-	a := &s.admit
+	a := &s.trial
 	a.victims = a.victims[:0]
 	for _, v := range s.running {
 		if v.req.Class > c.req.Class && s.shield(v) == 0 {
@@ -88,13 +88,13 @@ func (s *Scheduler) displace(c *candidate) bool {
 	slices.SortFunc(a.victims, s.sooner)
 	s.match(c)
 	need := s.blocksFor(len(c.ids)+s.left(c.req, c.produced)) - c.hit.Full + s.watermark
-	seats, blocks := s.cfg.MaxSeqs-s.seats, s.pool.FreeNow()
+	slots, blocks := s.cfg.MaxSeqs-s.slots, s.pool.FreeNow()
 	n := 0
-	for ; n < len(a.victims) && (n == 0 || seats < 1 || blocks < need); n++ {
-		seats += a.victims[n].seats
+	for ; n < len(a.victims) && (n == 0 || slots < 1 || blocks < need); n++ {
+		slots += a.victims[n].slots
 		blocks += a.victims[n].private(s.blockTokens)
 	}
-	if seats < 1 || blocks < need {
+	if slots < 1 || blocks < need {
 		return false
 	}
 	for _, v := range a.victims[:n] {

@@ -77,8 +77,8 @@ func TestS3PlansStayInsideTheBudget(t *testing.T) {
 				}
 			}
 			// Resuming outputs are prompts of their own length, admitted one by one.
-			if long > w.cfg.MaxPrefills || w.sched.seats > w.cfg.MaxSeqs {
-				t.Errorf("%d long prompts of %d, %d seats of %d", long, w.cfg.MaxPrefills, w.sched.seats, w.cfg.MaxSeqs)
+			if long > w.cfg.MaxPrefills || w.sched.slots > w.cfg.MaxSeqs {
+				t.Errorf("%d long prompts of %d, %d slots of %d", long, w.cfg.MaxPrefills, w.sched.slots, w.cfg.MaxSeqs)
 			}
 		}
 		return nil
@@ -121,7 +121,7 @@ func TestS6BackloggedTenantsAreServedByWeight(t *testing.T) {
 		name     string
 		blocks   int
 		overtake int
-	}{{"seats", 100, 64}, {"blocks", 24, 2}} {
+	}{{"slots", 100, 64}, {"blocks", 24, 2}} {
 		t.Run(pressure.name, func(t *testing.T) {
 			w := newWorld(t, Config{
 				MaxSeqs: seqs, MaxBatchTokens: 32, MaxModelLen: 64, OvertakeLimit: pressure.overtake, OutputEstimate: output,
@@ -188,7 +188,7 @@ func TestS7LowerClassesWaitForHigherOnes(t *testing.T) {
 		w := newWorld(t, Config{
 			MaxSeqs: 3, MaxBatchTokens: 16, MaxModelLen: 64, SharePercent: [inference.NumClasses]int{100, 0, 0},
 		}, kvcache.Config{Blocks: 60, BlockTokens: 4})
-		waiting := func(c inference.Class) int { return w.sched.queue.Waiting(c) }
+		waiting := func(c inference.Class) int { return w.sched.waiting.Waiting(c) }
 		w.onPlan = func([]runner) {
 			for _, id := range w.plan.Admitted {
 				for c := range w.jobs[id].req.Class {
@@ -219,7 +219,7 @@ func TestS7LowerClassesGetTheirShare(t *testing.T) {
 	tokens := map[inference.Class]int{}
 	for range 2000 {
 		for c := range inference.Class(2) {
-			for w.sched.queue.Waiting(c) < 2 {
+			for w.sched.waiting.Waiting(c) < 2 {
 				r := Request{Prompt: make([]int32, 8), MaxTokens: 2, NoCache: true, Class: c, Domain: w.pool.Domain("a")}
 				if _, err := w.submit("r"+strconv.Itoa(len(w.order)), r); err != nil {
 					t.Fatal(err)

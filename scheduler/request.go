@@ -82,7 +82,7 @@ func (r *request) reuse(ids []inference.TokenID) int {
 type sequence struct {
 	req    *request
 	choice int
-	seats  int // 1, or before the fork one per live choice in [choice, req.next)
+	slots  int // 1, or before the fork one per live choice in [choice, req.next)
 	table  kvcache.Table
 	ids    []inference.TokenID // prompt and output so far
 
@@ -96,7 +96,7 @@ type sequence struct {
 	drafts      draftRecord
 	rows        int  // in the plan in the making or out, drafts included
 	chunk       int  // index of these in the plan
-	doomed      bool // ended while its rows are in a plan that is out
+	ended       bool // ended while its rows are in a plan that is out
 }
 
 func (q *sequence) pending() int { return len(q.ids) - q.computed }
@@ -105,7 +105,7 @@ func (q *sequence) pending() int { return len(q.ids) - q.computed }
 func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
 
 // forks means that the end of the prompt is the start of several choices.
-func (q *sequence) forks() bool { return q.seats > 1 }
+func (q *sequence) forks() bool { return q.slots > 1 }
 
 // private is how many blocks preempting the sequence is sure to free.
 func (q *sequence) private(blockTokens int) int {
@@ -142,49 +142,49 @@ func remove(list []*sequence, q *sequence) ([]*sequence, bool) {
 }
 
 // newSequence takes a sequence for one choice of r from the spares.
-func (s *Scheduler) newSequence(r *request, choice, seats int) *sequence {
+func (s *Scheduler) newSequence(r *request, choice, slots int) *sequence {
 	var q *sequence
 	if n := len(s.spare); n > 0 {
 		q, s.spare = s.spare[n-1], s.spare[:n-1]
 	} else {
 		q = &sequence{}
 	}
-	q.req, q.choice, q.seats = r, choice, seats
+	q.req, q.choice, q.slots = r, choice, slots
 	q.ids = slices.Grow(q.ids[:0], len(r.Prompt)+min(r.limit, 256))
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
-	q.preemptions, q.rows, q.doomed = 0, 0, false
+	q.preemptions, q.rows, q.ended = 0, 0, false
 	q.drafts = draftRecord{}
 	r.choices[choice].seq = q
 	return q
 }
 
-// drop ends a sequence: its blocks are free, except while a plan that is out
-// writes to them; then Commit frees them.
-func (s *Scheduler) drop(q *sequence) {
+// releaseSequence takes a sequence off the lists and gives its blocks back,
+// except while a plan that is out writes to them; then Commit does.
+func (s *Scheduler) releaseSequence(q *sequence) {
 	s.lengths.learn(q.req.Tenant, q.req.limit, q.produced)
 	var ok bool
 	if s.running, ok = remove(s.running, q); ok {
-		s.seats -= q.seats
+		s.slots -= q.slots
 	} else {
 		s.resuming, _ = remove(s.resuming, q)
 	}
 	if s.step.out && q.rows > 0 {
-		q.doomed = true
+		q.ended = true
 		return
 	}
-	s.bury(q)
+	s.recycle(q)
 }
 
-// bury releases a sequence's blocks and keeps its memory for the next one.
-func (s *Scheduler) bury(q *sequence) {
+// recycle releases a sequence's blocks and keeps its memory for the next one.
+func (s *Scheduler) recycle(q *sequence) {
 	s.pool.Release(&q.table)
 	q.req = nil
 	s.spare = append(s.spare, q)
 }
 
-// end ends one choice. It frees the request with the last one.
-func (s *Scheduler) end(r *request, choice int, how outcome) (done bool) {
+// endChoice ends one choice. It frees the request with the last one.
+func (s *Scheduler) endChoice(r *request, choice int, how outcome) (done bool) {
 	r.choices[choice].ended = true
 	r.choices[choice].seq = nil
 	r.live--
@@ -192,19 +192,19 @@ func (s *Scheduler) end(r *request, choice int, how outcome) (done bool) {
 	if r.live > 0 {
 		return false
 	}
-	s.close(r)
+	s.forget(r)
 	return true
 }
 
-// close counts a request's outcome and forgets it.
-func (s *Scheduler) close(r *request) {
+// forget counts a request's outcome and forgets it.
+func (s *Scheduler) forget(r *request) {
 	if i := slices.Index(s.partial, r); i >= 0 {
 		s.partial = slices.Delete(s.partial, i, i+1)
 	}
 	if r.started {
-		s.queue.Done(r.flow)
+		s.waiting.Done(r.flow)
 	} else {
-		s.queue.Remove(r.ticket)
+		s.waiting.Remove(r.ticket)
 	}
 	switch r.outcome {
 	case stopped:
@@ -221,17 +221,17 @@ func (s *Scheduler) close(r *request) {
 	s.requests.put(r)
 }
 
-// endAll ends every choice of a request that is left.
-func (s *Scheduler) endAll(r *request, how outcome) {
+// endRequest ends every choice of a request that is left.
+func (s *Scheduler) endRequest(r *request, how outcome) {
 	for i := range r.choices {
 		c := &r.choices[i]
 		if c.ended {
 			continue
 		}
 		if c.seq != nil {
-			s.drop(c.seq)
+			s.releaseSequence(c.seq)
 		}
-		if s.end(r, i, how) {
+		if s.endChoice(r, i, how) {
 			return
 		}
 	}
@@ -247,35 +247,35 @@ func (s *Scheduler) Cancel(_ int64, id ID, choice int) bool {
 		return false
 	}
 	if choice == -1 {
-		s.endAll(r, cancelled)
+		s.endRequest(r, cancelled)
 		return true
 	}
 	if r.choices[choice].ended {
 		return false
 	}
 	if r.started && choice < r.next {
-		s.unseat(r, choice)
+		s.giveBack(r, choice)
 	}
-	if done := s.end(r, choice, cancelled); !done && r.started {
+	if done := s.endChoice(r, choice, cancelled); !done && r.started {
 		s.listPartial(r)
 	}
 	return true
 }
 
-// unseat gives back the slot of a choice. If the choice carries the prompt for
+// giveBack gives back the slot of a choice. If the choice carries the prompt for
 // others, the next of them does from now on.
-func (s *Scheduler) unseat(r *request, k int) {
+func (s *Scheduler) giveBack(r *request, k int) {
 	q := r.choices[k].seq
 	if q != nil && !q.forks() {
-		s.drop(q)
+		s.releaseSequence(q)
 		return
 	}
 	if q == nil {
 		q = r.carrier()
 	}
-	q.seats--
+	q.slots--
 	if _, ok := slices.BinarySearchFunc(s.running, q, compare); ok {
-		s.seats--
+		s.slots--
 	}
 	if q.choice != k {
 		return
@@ -328,7 +328,7 @@ func (s *Scheduler) share(r *request, rows int) {
 	for i := range r.choices {
 		if q := r.choices[i].seq; q != nil && q.computed >= rows && q.shared < rows {
 			q.shared = rows
-			s.admit.stale = true
+			s.trial.stale = true
 		}
 	}
 }

@@ -200,14 +200,14 @@ type Scheduler struct {
 	blockTokens int
 	watermark   int // blocks
 
-	queue    *admission.Queue
+	waiting  *admission.Queue
 	requests slab
 	running  []*sequence // in order of precedence; the first is never preempted
 	resuming []*sequence // preempted, in the same order
 	partial  []*request  // with choices that wait for a slot, in order of admission
 	lately   turn        // what was started last, a waiting request or a waiting choice
 	spare    []*sequence // ended, for reuse
-	seats    int         // taken of MaxSeqs: running sequences and forks to come
+	slots    int         // taken of MaxSeqs: running sequences and forks to come
 	admitted uint64      // requests ever; numbers them in order of admission
 	plans    uint64      // calls of Plan
 
@@ -217,7 +217,7 @@ type Scheduler struct {
 	cost    *cost.Model
 	lengths lengths
 	step    step // the plan in the making, or out until Commit
-	admit   admit
+	trial   trial
 	ends    []End
 	stats   Stats
 }
@@ -239,9 +239,9 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	}
 	return &Scheduler{
 		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
-		watermark: cfg.WatermarkBlocks, queue: queue, cost: cost.New(cfg.Cost),
+		watermark: cfg.WatermarkBlocks, waiting: queue, cost: cost.New(cfg.Cost),
 		lengths: lengths{first: firstLength, tenants: map[string]*answers{}},
-		admit:   admit{slacks: make([]int, pool.BlockTokens())},
+		trial:   trial{slacks: make([]int, pool.BlockTokens())},
 	}, nil
 }
 
@@ -345,7 +345,7 @@ func (s *Scheduler) blocksFor(rows int) int { return (rows + s.blockTokens - 1) 
 
 // Room refuses, with inference.ErrQueueFull as *inference.LimitError, so many
 // waiting choices and prompt tokens in all. It reads only what New set, as Check.
-func (s *Scheduler) Room(choices, tokens int) error { return s.queue.Room(choices, tokens) }
+func (s *Scheduler) Room(choices, tokens int) error { return s.waiting.Room(choices, tokens) }
 
 // Submit queues a request, or refuses it: what Check says, or as
 // *inference.LimitError inference.ErrQueueFull or ErrTenantQueueFull.
@@ -362,7 +362,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		return 0, err
 	}
 	q := s.requests.take()
-	q.ticket, err = s.queue.Offer(admission.Item{
+	q.ticket, err = s.waiting.Offer(admission.Item{
 		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Group: r.Group, Weight: r.Weight,
 		Choices: r.N, Tokens: len(r.Prompt), Cost: s.promptCost(len(r.Prompt), 0), Deadline: r.Deadline,
 	})
@@ -402,6 +402,6 @@ func (s *Scheduler) Progress(id ID) (inference.Progress, bool) {
 	if r == nil {
 		return inference.Progress{}, false
 	}
-	ahead, _ := s.queue.Position(r.ticket)
+	ahead, _ := s.waiting.Position(r.ticket)
 	return inference.Progress{Position: ahead, PrefillTokens: r.prefilled, CachedTokens: r.cached}, true
 }

@@ -24,7 +24,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 	}{
 		{"no context", Config{}, "MaxModelLen"},
 		{"negative", Config{MaxModelLen: 8, PreemptLimit: -1}, "PreemptLimit"},
-		{"budget below seats", Config{MaxModelLen: 8, MaxSeqs: 8, MaxBatchTokens: 4}, "MaxBatchTokens"},
+		{"budget below slots", Config{MaxModelLen: 8, MaxSeqs: 8, MaxBatchTokens: 4}, "MaxBatchTokens"},
 		{"pace", Config{MaxModelLen: 8, ITLTarget: -1}, "ITLTarget"},
 		{"lookup", Config{MaxModelLen: 8, LookupMax: 2, LookupMin: 3}, "LookupMin"},
 		{"share", Config{MaxModelLen: 8, SharePercent: [inference.NumClasses]int{0, 101, 0}}, "share"},

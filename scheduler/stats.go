@@ -47,7 +47,7 @@ func (c *Counters) Ended() uint64 {
 func (s *Scheduler) Stats() Stats {
 	p := s.pool.Stats()
 	s.stats.Running, s.stats.Resuming = len(s.running), len(s.resuming)
-	s.stats.Waiting, s.stats.WaitingChoices, s.stats.WaitingTokens = s.queue.Len(), s.queue.Choices(), s.queue.Tokens()
+	s.stats.Waiting, s.stats.WaitingChoices, s.stats.WaitingTokens = s.waiting.Len(), s.waiting.Choices(), s.waiting.Tokens()
 	s.stats.Live = len(s.requests.slots) - len(s.requests.free)
 	s.stats.KVBlocks, s.stats.KVBlocksUsed = p.Blocks, p.Referenced
 	return s.stats
