@@ -139,7 +139,13 @@ func TestBeforeModelsAreLoaded(t *testing.T) {
 	if res, body := r.do("GET", routeReady, "", ""); res.StatusCode != 503 || !strings.Contains(body, "engine not ready") {
 		t.Error("ready although the engine is not", body)
 	}
+	if res, body := r.do("GET", routeHealth, "", ""); res.StatusCode != 503 || !strings.Contains(body, notReady) {
+		t.Errorf("health of an engine that gave up: %d %s", res.StatusCode, body)
+	}
 	b.notReady = false
+	if res, body := r.do("GET", routeHealth, "", ""); res.StatusCode != 200 {
+		t.Errorf("health of an engine that serves: %d %s", res.StatusCode, body)
+	}
 	if res, _ := r.do("GET", routeReady, "", ""); res.StatusCode != 200 {
 		t.Error("not ready although all is")
 	}

@@ -8,7 +8,9 @@ import (
 )
 
 // health is 503 while models load and 200 from then on, also while the server
-// drains: the process is well. Whether it takes requests is what ready says.
+// drains: the process is well. Whether it takes requests is what ready says. An
+// engine that gave up after a fault is not well, so that a liveness probe has the
+// process started anew.
 func (c *call) health() *api.Error {
 	s := c.server
 	switch {
@@ -19,6 +21,8 @@ func (c *call) health() *api.Error {
 		}})
 	case s.running.isDraining():
 		api.WriteJSON(c.ctx, statusOK, statusJSON{"draining"})
+	case !s.models.Load().ready():
+		api.WriteJSON(c.ctx, http.StatusServiceUnavailable, statusJSON{notReady})
 	default:
 		api.WriteJSON(c.ctx, statusOK, statusJSON{"ok"})
 	}
@@ -34,7 +38,7 @@ func (s *Server) Ready() (ready bool, why string) {
 	case set == nil:
 		return false, "loading"
 	case !set.ready():
-		return false, "engine not ready"
+		return false, notReady
 	}
 	return true, "ready"
 }
@@ -62,6 +66,9 @@ func (c *call) version() *api.Error {
 	api.WriteJSON(c.ctx, statusOK, map[string]string{"version": c.server.config.Version})
 	return nil
 }
+
+// notReady is the status of an engine that takes no requests.
+const notReady = "engine not ready"
 
 type statusJSON struct {
 	Status string `json:"status"`
