@@ -13,7 +13,7 @@ import (
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure servers, and torment them",
+		Short: "Measure servers, models, kernels and the scheduler",
 		Args:  knownVerb,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

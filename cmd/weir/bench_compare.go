@@ -18,12 +18,13 @@ func newBenchCompare() *cobra.Command {
 	var plot string
 	cmd := &cobra.Command{
 		Use:   "compare A.json B.json [more.json]",
-		Short: "Set results side by side, as ratios to the first",
-		Long: "Set the results of two or more measurements side by side. Every figure of the others is\n" +
-			"given as a ratio to the first's, with a word: better or worse by its unit, same within\n" +
-			"the threshold. Where both have four samples or more, a rank sum test decides whether the\n" +
-			"difference is more than noise; unclear means that it could be. What else differs (model,\n" +
-			"CPU, flags) is warned of first. Results of vllm bench serve can be read, too.",
+		Short: "Compare results of measurements with the first of them",
+		Long: "Compare two or more result files. Each figure of the second and later files is printed as\n" +
+			"a ratio to the first file's figure, with a verdict: better, worse, same (within the\n" +
+			"threshold) or unclear. Where both files have four samples or more, a rank sum test tells\n" +
+			"a difference from noise; unclear means that the difference could be noise. A warning\n" +
+			"names what else differs between the files: model, CPU, flags. Files of vllm bench serve\n" +
+			"are read, too.",
 		Example: "  weir bench compare before.json after.json\n" +
 			"  weir bench compare a.json b.json c.json --only ttft --plot ttft.svg",
 		Args: func(_ *cobra.Command, args []string) error {

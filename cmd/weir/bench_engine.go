@@ -34,7 +34,7 @@ func newSubject(cmd *cobra.Command, formats ...string) *subject {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&s.output, "output", "o", formats[0], "format: "+strings.Join(formats, ", "))
-	f.StringVar(&s.file, "result-file", "", "write the result as JSON there, too")
+	f.StringVar(&s.file, "result-file", "", "write the result as JSON to this file, too")
 	f.Uint64Var(&s.seed, "seed", 1, "the same seed makes the same tokens")
 	s.options = addOptions(cmd, engineSections)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -169,10 +169,10 @@ func newBenchEngine() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "engine [MODEL.gguf]",
 		Short: "Measure prefill and decode of one sequence, as llama-bench does",
-		Long: "Load a model in this process and measure one sequence alone: pp512 reads a prompt of 512\n" +
-			"tokens, tg128 generates 128 tokens one by one, pp512+tg128 does both. Tokens are random,\n" +
-			"sampling is greedy, and every repetition is a prompt that the prefix cache does not know.\n" +
-			"Numbers are tokens per second: the mean of the repetitions and their deviation.",
+		Long: "Load a model in this process and measure one sequence alone: pp512 prefills a prompt of 512\n" +
+			"tokens, tg128 decodes 128 tokens one by one, pp512+tg128 does both. Tokens are random,\n" +
+			"sampling is greedy, and no repetition's prompt is in the prefix cache. Figures are tokens\n" +
+			"per second: mean and standard deviation of the repetitions.",
 		Example: "  weir bench engine model.gguf\n" +
 			"  weir bench engine -m model.gguf -p 128,512 -n 0 -r 3 -t 4\n" +
 			"  weir bench engine -m model.gguf -p 0 -n 64 -d 0,4096 -o json > now.json",
@@ -180,10 +180,10 @@ func newBenchEngine() *cobra.Command {
 	}
 	var o engineFlags
 	f := cmd.Flags()
-	f.IntSliceVarP(&o.prompts, "n-prompt", "p", []int{512}, "prompt lengths to read; 0 for none")
-	f.IntSliceVarP(&o.generate, "n-gen", "n", []int{128}, "counts of tokens to generate; 0 for none")
+	f.IntSliceVarP(&o.prompts, "n-prompt", "p", []int{512}, "prompt lengths in tokens; 0 for none")
+	f.IntSliceVarP(&o.generate, "n-gen", "n", []int{128}, "numbers of tokens to decode; 0 for none")
 	f.StringArrayVar(&o.both, "pg", nil, "a prompt length and a count of tokens after it: 512,128; repeat for several")
-	f.IntSliceVarP(&o.depths, "n-depth", "d", []int{0}, "tokens of context before each test, from the prefix cache")
+	f.IntSliceVarP(&o.depths, "n-depth", "d", []int{0}, "tokens of context before each test, taken from the prefix cache")
 	f.IntVarP(&o.repetitions, "repetitions", "r", 5, "how often each test runs")
 	f.BoolVar(&o.noWarmup, "no-warmup", false, "measure the first run, too")
 	s := newSubject(cmd, "md", "json", "csv")
@@ -287,18 +287,18 @@ func newBenchBatched() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "batched [MODEL.gguf]",
 		Short: "Measure many sequences at once, as llama-batched-bench does",
-		Long: "Load a model in this process and measure B sequences at once, the two phases apart: all\n" +
-			"prompts of PP tokens are read (T_PP), then all sequences decode in step, TG tokens each\n" +
-			"(T_TG). N_KV = B*(PP+TG); S_PP = B*PP/T_PP, S_TG = B*TG/T_TG, S = N_KV/T in tokens per\n" +
-			"second. Tokens are random and no two sequences share a prefix.",
+		Long: "Load a model in this process and measure B sequences at once. First all prompts of PP\n" +
+			"tokens are prefilled, in T_PP seconds; then all sequences decode TG tokens each, in T_TG\n" +
+			"seconds. N_KV = B*(PP+TG) tokens; S_PP = B*PP/T_PP, S_TG = B*TG/T_TG and S = N_KV/T are\n" +
+			"tokens per second. Tokens are random and no two sequences share a prefix.",
 		Example: "  weir bench batched model.gguf\n" +
 			"  weir bench batched -m model.gguf --npp 128,512 --ntg 64 --npl 1,4,16 -o json > now.json",
 		Args: atMost(1),
 	}
 	var o batchedFlags
 	f := cmd.Flags()
-	f.IntSliceVar(&o.prompts, "npp", []int{128, 512}, "prompt lengths")
-	f.IntSliceVar(&o.generate, "ntg", []int{128}, "tokens that each sequence generates")
+	f.IntSliceVar(&o.prompts, "npp", []int{128, 512}, "prompt lengths in tokens")
+	f.IntSliceVar(&o.generate, "ntg", []int{128}, "tokens that each sequence decodes")
 	f.IntSliceVar(&o.sequences, "npl", []int{1, 2, 4, 8, 16, 32}, "sequences at once")
 	f.BoolVar(&o.noWarmup, "no-warmup", false, "measure the first run, too")
 	s := newSubject(cmd, "md", "json")

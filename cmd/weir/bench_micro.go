@@ -28,11 +28,11 @@ type microFlags struct {
 func newBenchMicro() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "micro",
-		Short: "Measure kernels, and compare them with what this machine can do",
+		Short: "Measure kernels as shares of this machine's limits",
 		Long: "Measure the engine's kernels one by one: matrix products by weight type and rows,\n" +
 			"attention by cache type and context, operations on rows. First the machine's limits are\n" +
-			"measured (see weir doctor); each product and attention is told as a share of the limit\n" +
-			"that it meets first, memory or multipliers. No model is needed.",
+			"measured (see weir doctor); each product and each attention is printed as a share of the\n" +
+			"limit that bounds it, memory bandwidth or multiplications. No model is needed.",
 		Example: "  weir bench micro\n" +
 			"  weir bench micro --kernels product --types Q4_K,Q8_0 --rows 1,16,512 --plot roofline.svg\n" +
 			"  weir bench micro --cpu-level avx2 -t 1 -o json > now.json",
@@ -42,17 +42,17 @@ func newBenchMicro() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringSliceVar(&m.o.Kernels, "kernels", bench.MicroKernels, "groups to measure")
-	f.StringVar(&m.types, "types", "", "weight types, as in Q4_K,F16; all for every type; empty for those with kernels of their own")
-	f.IntSliceVar(&m.o.Rows, "rows", []int{1, 4, 8, 16, 64, 512}, "rows of the products")
+	f.StringVar(&m.types, "types", "", "weight types, as in Q4_K,F16; all for every type; empty for those that have assembly kernels")
+	f.IntSliceVar(&m.o.Rows, "rows", []int{1, 4, 8, 16, 64, 512}, "rows (tokens) of the matrix products")
 	f.StringVar(&m.size, "size", "8192x2048", "outputs and inputs of the weight matrices")
-	f.IntVar(&m.o.Rounds, "rounds", 5, "measurements of each case, of which the median counts")
+	f.IntVar(&m.o.Rounds, "rounds", 5, "measurements of each case; the median is reported")
 	f.IntVarP(&m.o.Threads, "threads", "t", 0, "compute threads; 0 takes every core")
-	f.StringVar(&m.level, "cpu-level", "auto", "instructions to compute with: auto, avx512, avx2, portable")
+	f.StringVar(&m.level, "cpu-level", "auto", "instruction set of the kernels: auto, avx512, avx2, portable")
 	f.BoolVar(&m.noLimits, "no-limits", false, "do not measure the machine's limits")
 	f.Uint64Var(&m.o.Seed, "seed", 1, "the same seed makes the same numbers")
 	f.StringVarP(&m.output, "output", "o", "md", "format: md, json")
-	f.StringVar(&m.plot, "plot", "", "draw the rooflines as SVG there")
-	f.StringVar(&m.saved, "result-file", "", "write the result as JSON there, too")
+	f.StringVar(&m.plot, "plot", "", "draw the rooflines into this SVG file")
+	f.StringVar(&m.saved, "result-file", "", "write the result as JSON to this file, too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := m.read(); err != nil {
 			return &usageError{err, ""}

@@ -59,16 +59,17 @@ func newBenchServe() *cobra.Command {
 	b := new(serveBench)
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Load a running server and measure latency and throughput",
+		Short: "Send requests to a running server and measure latency and throughput",
 		Long: "Send requests to any OpenAI-compatible server and measure what its clients would see:\n" +
 			"time to first token, time per output token, gaps between tokens, throughput. Definitions,\n" +
-			"flags and the result file are those of vllm bench serve, so that figures can be set\n" +
-			"beside each other.\n\n" +
-			"With --request-rate requests come at that rate, whether or not the server keeps up (an\n" +
-			"open loop: what users do). Without it, --max-concurrency keeps so many under way (a closed\n" +
-			"loop: what the server can do at most). Without either everything is sent at once.\n\n" +
+			"flags and the result file are those of vllm bench serve, so that figures can be\n" +
+			"compared.\n\n" +
+			"--request-rate sends requests at that rate, whether or not the server keeps up (an open\n" +
+			"loop: how users behave). Without --request-rate, --max-concurrency keeps that many requests\n" +
+			"running (a closed loop: what the server can do at most). Without both, all requests are\n" +
+			"sent at once.\n\n" +
 			"Prompts are random common words; the server counts their tokens. --length-unit tokens\n" +
-			"measures tokens per word first and meets the wanted lengths in tokens.\n\n" +
+			"measures tokens per word first, so that lengths are in tokens.\n\n" +
 			"Datasets: random; prefix_repetition (long shared beginnings); trace (lengths, arrivals and\n" +
 			"shared prefixes like a public trace's, see --trace-shape); timed_trace, sharegpt and custom\n" +
 			"read a file.",
@@ -111,45 +112,45 @@ func (b *serveBench) takeLists(_ *cobra.Command, args []string) error {
 
 func (b *serveBench) addServerFlags(f *pflag.FlagSet) {
 	f.StringVar(&b.baseURL, "base-url", "", "server to measure; empty takes --host and --port")
-	f.StringVar(&b.host, "host", "127.0.0.1", "its host")
-	f.IntVar(&b.port, "port", 8000, "its port")
-	f.StringVar(&b.target.Endpoint, "endpoint", bench.EndpointCompletions, "or "+bench.EndpointChat)
-	f.StringVar(&b.target.Model, "model", "", "model to ask for; empty takes the server's first")
-	f.StringVar(&b.target.Served, "served-model-name", "", "name to send, if it is not the model's")
+	f.StringVar(&b.host, "host", "127.0.0.1", "host of the server")
+	f.IntVar(&b.port, "port", 8000, "port of the server")
+	f.StringVar(&b.target.Endpoint, "endpoint", bench.EndpointCompletions, "path to send requests to; "+bench.EndpointChat+" for chats")
+	f.StringVar(&b.target.Model, "model", "", "model to request; empty takes the server's first")
+	f.StringVar(&b.target.Served, "served-model-name", "", "model name in requests, where it differs from --model")
 	f.StringVar(&b.target.APIKey, "api-key", os.Getenv("WEIR_API_KEY"), "key to send (WEIR_API_KEY)")
 	f.Lookup("api-key").DefValue = "" // help must not print it
 	f.StringArrayVar(&b.headers, "header", nil, "further header, KEY=VALUE; may be repeated")
-	f.Float64Var(&b.temperature, "temperature", 0, "temperature to send; without the flag the server's own")
+	f.Float64Var(&b.temperature, "temperature", 0, "temperature in requests; without the flag the server's default")
 	f.BoolVar(&b.ignoreEOS, "ignore-eos", false, "let outputs run to their full length; on for generated datasets unless given as =false")
 	f.StringVar(&b.extraBody, "extra-body", "", "JSON object with further fields of every request")
-	f.DurationVar(&b.target.Timeout, "request-timeout", 6*time.Hour, "longest a request may take")
+	f.DurationVar(&b.target.Timeout, "request-timeout", 6*time.Hour, "time after which a request counts as failed")
 	f.IntVar(&b.ready, "ready-check-timeout-sec", 30, "seconds to wait for the server; 0 skips the check")
-	f.StringVar(&b.metricsURL, "metrics-url", "", "weir's metrics, to record the digest of the served model")
+	f.StringVar(&b.metricsURL, "metrics-url", "", "URL of weir's metrics, to record the digest of the served model")
 }
 
 func (b *serveBench) addLoadFlags(f *pflag.FlagSet) {
-	f.StringVar(&b.rate, "request-rate", "inf", "requests per second")
+	f.StringVar(&b.rate, "request-rate", "inf", "requests per second; inf sends them all at once")
 	f.StringVar(&b.burstiness, "burstiness", "1", "1 is a Poisson process, less is burstier, inf is even")
-	f.IntVar(&b.options.MaxConcurrency, "max-concurrency", 0, "requests at a time; 0 is no limit")
+	f.IntVar(&b.options.MaxConcurrency, "max-concurrency", 0, "requests that run at once, at most; 0 is no limit")
 	f.BoolVar(&b.options.SelfTimed, "self-timed", false, "send requests at the times of the trace; --request-rate stretches them")
 	f.IntVar(&b.workload.Count, "num-prompts", 100, "requests to measure")
-	f.IntVar(&b.warmups, "num-warmups", 0, "requests before, not measured, with prompts of their own")
+	f.IntVar(&b.warmups, "num-warmups", 0, "requests before the measurement, with other prompts")
 	f.Uint64Var(&b.workload.Seed, "seed", 0, "the same seed sends the same requests at the same times")
 }
 
 func (b *serveBench) addDatasetFlags(f *pflag.FlagSet) {
 	w := &b.workload
-	f.StringVar(&w.Name, "dataset-name", "random", strings.Join(bench.WorkloadNames(), ", "))
+	f.StringVar(&w.Name, "dataset-name", "random", "dataset: "+strings.Join(bench.WorkloadNames(), ", "))
 	f.StringVar(&w.Path, "dataset-path", "", "file of sharegpt (JSON), custom and timed_trace (JSON lines)")
-	f.StringVar(&b.lengthUnit, "length-unit", "words", "of prompts' lengths: words, or tokens (measured first)")
-	f.IntVar(&w.Random.InputLen, "random-input-len", 128, "length of prompts")
-	f.IntVar(&w.Random.OutputLen, "random-output-len", 128, "output tokens")
+	f.StringVar(&b.lengthUnit, "length-unit", "words", "unit of prompt lengths: words or tokens")
+	f.IntVar(&w.Random.InputLen, "random-input-len", 128, "length of prompts, in --length-unit")
+	f.IntVar(&w.Random.OutputLen, "random-output-len", 128, "output tokens of each request")
 	f.Float64Var(&w.Random.RangeRatio, "random-range-ratio", 0, "lengths are spread over len*(1±ratio)")
-	f.IntVar(&w.Random.PrefixLen, "random-prefix-len", 0, "length of a beginning that all share, on top")
-	f.IntVar(&w.Prefix.PrefixLen, "prefix-repetition-prefix-len", 256, "length of shared beginnings")
-	f.IntVar(&w.Prefix.SuffixLen, "prefix-repetition-suffix-len", 64, "length of ends")
-	f.IntVar(&w.Prefix.Prefixes, "prefix-repetition-num-prefixes", 10, "different beginnings")
-	f.IntVar(&w.Prefix.OutputLen, "prefix-repetition-output-len", 128, "output tokens")
+	f.IntVar(&w.Random.PrefixLen, "random-prefix-len", 0, "length of a prefix that all prompts share, added to their length")
+	f.IntVar(&w.Prefix.PrefixLen, "prefix-repetition-prefix-len", 256, "length of the shared prefixes, in --length-unit")
+	f.IntVar(&w.Prefix.SuffixLen, "prefix-repetition-suffix-len", 64, "length of the part after the prefix, in --length-unit")
+	f.IntVar(&w.Prefix.Prefixes, "prefix-repetition-num-prefixes", 10, "number of different prefixes")
+	f.IntVar(&w.Prefix.OutputLen, "prefix-repetition-output-len", 128, "output tokens of each request")
 	shapes := []string{"shape of the trace:"}
 	names, about := bench.TraceShapes()
 	for i := range names {
@@ -157,23 +158,23 @@ func (b *serveBench) addDatasetFlags(f *pflag.FlagSet) {
 	}
 	f.StringVar(&w.Trace.Shape, "trace-shape", "azure-conv", strings.Join(shapes, "\n"))
 	f.Float64Var(&w.Trace.Shrink, "trace-shrink", 1, "factor on all of a trace's lengths, at most 1")
-	f.IntVar(&w.Trace.MaxInput, "trace-max-input", 0, "cut a trace's prompts to this length; 0 does not")
-	f.IntVar(&w.Trace.MaxOutput, "trace-max-output", 0, "cut a trace's outputs to these tokens; 0 does not")
-	f.IntVar(&w.FileOutputLen, "output-len", 0, "output tokens with sharegpt and custom; 0 takes the file's")
+	f.IntVar(&w.Trace.MaxInput, "trace-max-input", 0, "longest prompt of a trace; longer ones are cut; 0 is no limit")
+	f.IntVar(&w.Trace.MaxOutput, "trace-max-output", 0, "most output tokens of a trace's request; 0 is no limit")
+	f.IntVar(&w.FileOutputLen, "output-len", 0, "output tokens of each request of sharegpt and custom; 0 takes the file's")
 }
 
 func (b *serveBench) addReportFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&b.goodput, "goodput", nil, "bounds in ms that a good request keeps: ttft:500,tpot:50,e2el:9000")
+	f.StringSliceVar(&b.goodput, "goodput", nil, "latency bounds in ms within which a request counts for goodput: ttft:500,tpot:50,e2el:9000")
 	f.StringVar(&b.metrics, "percentile-metrics", "ttft,tpot,itl", "latencies to print: "+metricKeys())
-	f.StringVar(&b.percentiles, "metric-percentiles", "99", "percentiles of them, as in 50,99,99.9")
+	f.StringVar(&b.percentiles, "metric-percentiles", "99", "percentiles of the latencies, as in 50,99,99.9")
 	f.BoolVar(&b.save, "save-result", false, "write a JSON file")
-	f.BoolVar(&b.detailed, "save-detailed", false, "with every request's times, texts and errors")
-	f.StringVar(&b.dir, "result-dir", "", "folder of the file")
-	f.StringVar(&b.file, "result-filename", "", "name of the file; empty makes one from rate, model and date")
-	f.StringVar(&b.label, "label", "", "beginning of a made name; in the file, too")
-	f.StringSliceVar(&b.metadata, "metadata", nil, "further members of the file, KEY=VALUE")
+	f.BoolVar(&b.detailed, "save-detailed", false, "write every request's times, texts and errors to the JSON file")
+	f.StringVar(&b.dir, "result-dir", "", "folder of the JSON file")
+	f.StringVar(&b.file, "result-filename", "", "name of the JSON file; empty makes one from rate, model and date")
+	f.StringVar(&b.label, "label", "", "prefix of a made file name; also written to the JSON file")
+	f.StringSliceVar(&b.metadata, "metadata", nil, "further members of the JSON file, KEY=VALUE")
 	f.StringVar(&b.plot, "plot", "", "draw the distributions of latencies into this SVG file")
-	f.BoolVar(&b.quiet, "disable-progress", false, "no progress bar")
+	f.BoolVar(&b.quiet, "disable-progress", false, "show no progress bar")
 }
 
 func metricKeys() string {

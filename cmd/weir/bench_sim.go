@@ -33,9 +33,9 @@ func newBenchSim() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Uint64Var(&seed, "seed", 1, "the same seed gives the same requests and the same noise")
-	targetMillis := f.Int("itl-target-ms", int(target.Milliseconds()), "wanted bound of the time between two tokens; 0 is none")
-	f.IntVar(&seqs, "max-num-seqs", 64, "sequences that run at once")
-	f.IntVar(&batch, "max-num-batched-tokens", 512, "rows of a step, at most")
+	targetMillis := f.Int("itl-target-ms", int(target.Milliseconds()), "target for the inter-token latency; 0 is no target")
+	f.IntVar(&seqs, "max-num-seqs", 64, "sequences that run at once, at most")
+	f.IntVar(&batch, "max-num-batched-tokens", 512, "tokens that one step computes at most, prefill and decode together")
 	f.Float64Var(&noise, "noise", -1, "standard deviation of step times, as a share; below 0 is the scenario's own")
 	f.Float64Var(&spikes, "spikes", -1, "share of steps that take twice as long; below 0 is the scenario's own")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

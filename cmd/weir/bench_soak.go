@@ -16,19 +16,20 @@ func newBenchSoak() *cobra.Command {
 	var o bench.SoakOptions
 	cmd := &cobra.Command{
 		Use:   "soak",
-		Short: "Cut requests off at every stage and check that nothing of them is left",
-		Long: "Send requests and cut them off at every stage; afterwards the server's own gauges must be\n" +
-			"zero: no request running or waiting, no KV block held. Any OpenAI-compatible server will do.",
+		Short: "Hang up on requests at every stage and check that the server released everything",
+		Long: "Send requests and hang up at every stage: while a request waits, prefills or decodes.\n" +
+			"Afterwards the server's own gauges must be zero: no request running or waiting, no KV block\n" +
+			"held. Works with any OpenAI-compatible server.",
 		Example: "  weir bench soak --url http://127.0.0.1:8000 --metrics-url http://127.0.0.1:9090/metrics",
 		Args:    atMost(0),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.URL, "url", "http://127.0.0.1:8000", "server to send to")
-	f.StringVar(&o.MetricsURL, "metrics-url", "http://127.0.0.1:9090/metrics", "its metrics; empty skips the check of leaks")
+	f.StringVar(&o.MetricsURL, "metrics-url", "http://127.0.0.1:9090/metrics", "URL of the server's metrics; empty skips the check for leaks")
 	f.StringVar(&o.APIKey, "api-key", os.Getenv("WEIR_API_KEY"), "key to send (WEIR_API_KEY)")
 	f.Lookup("api-key").DefValue = "" // help must not print it
-	f.StringVar(&o.Model, "model", "", "model to ask for; empty takes the server's first")
+	f.StringVar(&o.Model, "model", "", "model to request; empty takes the server's first")
 	f.IntVar(&o.Requests, "requests", 2000, "requests in all")
 	f.IntVar(&o.Concurrency, "concurrency", 32, "requests at once")
 	f.IntVar(&o.MaxTokens, "max-tokens", 64, "output tokens per request, at most")

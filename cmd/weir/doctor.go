@@ -22,12 +22,12 @@ import (
 func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [MODEL.gguf]",
-		Short: "Measure this machine, and say how a model would run on it",
-		Long: "Look at processor, memory and limits, measure how fast memory is read and numbers are\n" +
-			"multiplied (about three seconds, best on an idle machine), and tell what stands in the\n" +
-			"way. With a model: what the engine would choose for it, whether it fits, and how many\n" +
-			"tokens per second this machine allows. Flags are those of serve. The exit status is 1\n" +
-			"only if the model cannot run.",
+		Short: "Measure this machine and forecast how a model would run on it",
+		Long: "Print the processor, the memory and the limits of this process, measure memory bandwidth\n" +
+			"and multiplications per second (about three seconds, best on an idle machine), and warn of\n" +
+			"what would slow weir down. With a model: the settings that the engine would choose, whether\n" +
+			"the model fits in memory, and the most tokens per second that this machine allows. Flags\n" +
+			"are those of serve. The exit status is 1 only if the model cannot run.",
 		Example: "  weir doctor\n  weir doctor model.gguf --threads 4\n  weir doctor model.gguf --quick --json",
 		Args:    atMost(1),
 	}

@@ -25,7 +25,7 @@ import (
 func newInspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect [MODEL.gguf]",
-		Short: "Show what a model file holds and what it would take to run it",
+		Short: "Show what a model file holds and the memory that it needs",
 		Long: "Show metadata, tensors and types of a GGUF file, and the memory that weir would use to\n" +
 			"run it with the same flags as serve. Weights are not read. Without an argument, the\n" +
 			"model that is built in.",

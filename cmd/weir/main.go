@@ -60,7 +60,7 @@ func newRoot() *cobra.Command {
 		Use:   "weir",
 		Short: "Serve language models from GGUF files on the CPU",
 		Long: "weir serves language models from GGUF files on the CPU, with an OpenAI-compatible API.\n" +
-			"Without a model it serves the small one that is built in.",
+			"weir serve without a model file serves a small built-in model.",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},

@@ -34,11 +34,11 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL.gguf]",
 		Short: "Serve a model with an OpenAI-compatible API",
-		Long: "Serve a GGUF model with an OpenAI-compatible API; without an argument, the small model\n" +
-			"that is built in. Every flag can also stand in a YAML file (--config) and in the\n" +
-			"environment: --max-num-seqs is WEIR_MAX_NUM_SEQS. Flags beat the environment, the\n" +
-			"environment beats the file. SIGINT and SIGTERM let running requests finish; a second\n" +
-			"one ends the process at once.",
+		Long: "Serve a GGUF model with an OpenAI-compatible API; without an argument, the small built-in\n" +
+			"model. Every flag is also a key of the YAML file (--config) and an environment variable:\n" +
+			"--max-num-seqs is WEIR_MAX_NUM_SEQS. A flag overrides the environment, the environment\n" +
+			"overrides the file. SIGINT and SIGTERM let running requests end; a second signal ends the\n" +
+			"process at once.",
 		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n" +
 			"  WEIR_API_KEY=long-secret weir serve model.gguf --host 0.0.0.0",
 		Args: atMost(1),
