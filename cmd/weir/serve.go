@@ -44,10 +44,14 @@ func newServe() *cobra.Command {
 		Args: atMost(1),
 	}
 	opts := addOptions(cmd, everySection)
+	takeLenient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, warnings, err := opts.config()
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed(lenient) {
+			warnings = append(warnings, "--lenient changes nothing: fields that weir does not know are ignored unless --strict is given")
 		}
 		if err := c.CheckExposure(); err != nil {
 			return configError(err)
@@ -58,6 +62,15 @@ func newServe() *cobra.Command {
 		return serve(cmd.Context(), c, warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	return cmd
+}
+
+// lenient is a flag of what has become the default since. The built-in model was
+// trained before and still recommends it.
+const lenient = "lenient"
+
+func takeLenient(cmd *cobra.Command) {
+	cmd.Flags().Bool(lenient, true, "")
+	_ = cmd.Flags().MarkHidden(lenient) // the flag exists
 }
 
 // isTerminal reports whether a person reads w.
