@@ -324,6 +324,7 @@ func (s *Scheduler) start(c *candidate) bool {
 		q = s.newSequence(r, k, 1)
 	}
 	s.pool.Begin(&q.table, r.Domain)
+	s.pool.SetClass(&q.table, retention(r.Class))
 	if !s.pool.Grow(&q.table, len(q.ids), c.hit, &p.Copies) {
 		return s.refuseStart(c, q)
 	}
@@ -355,6 +356,19 @@ func (s *Scheduler) start(c *candidate) bool {
 		s.step.wanted += min(q.pending(), s.cfg.PrefillChunk)
 	}
 	return true
+}
+
+// retention is how long the blocks of a request are kept in the prefix cache
+// beside others: what a bulk job leaves goes before conversations do.
+func retention(c inference.Class) kvcache.Class {
+	switch c {
+	case inference.Interactive:
+		return kvcache.Retained
+	case inference.Bulk:
+		return kvcache.Ephemeral
+	default:
+		return kvcache.Normal
+	}
 }
 
 // refuseStart undoes a start for which the pool took back its word.
