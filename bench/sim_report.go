@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -68,7 +69,7 @@ func (r *SimResult) Print(w io.Writer) error {
 	}
 	var rows [][]string
 	for _, s := range r.Rows() {
-		row := []string{cmp.Or(s.Label, "all"), fmt.Sprint(s.Requests), fmt.Sprint(s.Failed), fmt.Sprintf("%.1f", s.PerSecond)}
+		row := []string{cmp.Or(s.Label, "all"), strconv.Itoa(s.Requests), strconv.Itoa(s.Failed), fmt.Sprintf("%.1f", s.PerSecond)}
 		for _, p := range []struct {
 			values []float64
 			p      float64

@@ -160,6 +160,7 @@ func (s *Scheduler) another(class inference.Class) bool {
 		case never:
 			s.failRequest(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)
 			return s.another(class)
+		default: // it waits on
 		}
 	}
 	return false

@@ -95,13 +95,10 @@ func (s *Scheduler) refresh() {
 
 // left is how many rows a choice is expected to need beyond its ids now.
 func (s *Scheduler) left(r *request, produced int) int {
-	total := 0
 	if fixed := s.cfg.OutputEstimate; fixed > 0 {
-		total = min(r.limit, max(fixed, produced+fixed/4))
-	} else {
-		total = s.lengths.expected(r.answers, r.limit, produced)
+		return max(0, min(r.limit, max(fixed, produced+fixed/4))-produced-1)
 	}
-	return max(0, total-produced-1)
+	return max(0, s.lengths.expected(r.answers, r.limit, produced)-produced-1)
 }
 
 // growthOf is the growth of a running sequence.

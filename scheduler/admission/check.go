@@ -67,7 +67,7 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 }
 
 func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
-	choices, listed := 0, 0
+	choices := 0
 	walk := func(l *line, in where) error {
 		last, place := int32(none), uint64(0)
 		for e := l.head; e != none; e = q.entries.at(e).next {
@@ -86,7 +86,7 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 		return nil
 	}
 	err = errors.Join(walk(&f.line, inLine), walk(&f.aside, aside))
-	listed = entries
+	listed := entries
 	for g := range q.groups.slots {
 		if s := &q.groups.slots[g]; s.live && s.value.key.flow == i {
 			err = errors.Join(err, walk(&s.value.rest, follows))

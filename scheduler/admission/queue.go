@@ -224,11 +224,9 @@ func (q *Queue) Position(t Ticket) (int, bool) {
 	n := q.entries.at(e)
 	f := q.flows.at(n.flow)
 	l := &q.lanes[n.item.Class]
-	own := 0
+	own := int(n.place - q.firstPlace(f))
 	if n.where == follows {
 		own = int(n.place-q.groups.at(n.group).left) * f.listed
-	} else {
-		own = int(n.place - q.firstPlace(f))
 	}
 	own = min(own, f.waiting-1)
 	others := l.waiting - f.waiting
