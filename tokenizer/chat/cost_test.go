@@ -2,7 +2,6 @@ package chat
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 )
@@ -41,39 +40,52 @@ var costly = []string{
 	`ascii is eq wider`, `ascii is in long`, `long == long`, `[ascii, wider] | sort(case_sensitive=true)`, `mixed | trim('-')`, `mixed[1:]`, `mixed.split('-')`, `mixed | replace('-', '+')`,
 }
 
-// stepNanoseconds is what a step may cost on a slow, busy machine. A step of
-// plain evaluation takes 50 to 150; what is found here took a thousand and more.
-const stepNanoseconds = 500
-
-// TestStepsCostTheSame: whatever a template does over and over, a step of its
-// budget stands for a bounded time.
-func TestStepsCostTheSame(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+// repeat is a template that evaluates an expression until its budget of steps is
+// spent.
+func repeat(tb testing.TB, expression string, steps int) *Template {
+	src := costSetup + `{% for a in range(99999) %}{% for b in range(99999) %}{% set x = ` + expression + ` %}{% endfor %}{% endfor %}`
+	template, err := Parse(src, Options{MaxSteps: steps, MaxMemoryBytes: 1 << 40})
+	if err != nil {
+		tb.Fatal(err)
 	}
-	const steps = 100_000
+	return template
+}
+
+// spend renders until the budget is spent.
+func (t *Template) spend(tb testing.TB) {
+	_, err := t.Render(Input{Messages: Messages(Message{"user", "héllo"}), Now: time.Unix(0, 0)})
+	var e *Error
+	if !errors.As(err, &e) || e.Reason != Limit {
+		tb.Fatalf("got %v, want a limit", err)
+	}
+}
+
+// Whatever a template does over and over, its budget ends it.
+func TestStepsEndEveryExpression(t *testing.T) {
 	for _, expression := range costly {
-		src := costSetup + `{% for a in range(99999) %}{% for b in range(99999) %}{% set x = ` + expression + ` %}{% endfor %}{% endfor %}`
-		template, err := Parse(src, Options{MaxSteps: steps, MaxMemoryBytes: 1 << 40})
-		if err != nil {
-			t.Errorf("%s: %v", expression, err)
-			continue
-		}
-		best := time.Duration(1 << 62)
-		for try := 0; try < 3 && best > stepNanoseconds*steps*time.Nanosecond; try++ {
-			began := time.Now()
-			_, err = template.Render(Input{Messages: Messages(Message{"user", "héllo"}), Now: time.Unix(0, 0)})
-			best = min(best, time.Since(began))
-		}
-		var e *Error
-		if !errors.As(err, &e) || e.Reason != Limit {
-			t.Errorf("%s: got %v, want a limit", expression, err)
-		}
-		if best > stepNanoseconds*steps*time.Nanosecond {
-			t.Errorf("%s: %v for %d steps, %d ns each, limit %d", expression, best, steps, best.Nanoseconds()/steps, stepNanoseconds)
-		}
-		if testing.Verbose() {
-			fmt.Printf("%6d ns  %s\n", best.Nanoseconds()/steps, expression)
-		}
+		t.Run(expression, func(t *testing.T) { repeat(t, expression, 20_000).spend(t) })
+	}
+}
+
+// BenchmarkSteps fails where a step of the budget stands for more time than
+// stepNanoseconds, whatever the template does:
+//
+//	go test ./tokenizer/chat -run '^$' -bench Steps -benchtime 1x
+func BenchmarkSteps(b *testing.B) {
+	// A step of plain evaluation takes 50 to 150 ns; a filter that pays too little
+	// for its operand takes a thousand and more.
+	const steps, stepNanoseconds = 100_000, 500
+	for _, expression := range costly {
+		b.Run(expression, func(b *testing.B) {
+			template := repeat(b, expression, steps)
+			for b.Loop() {
+				template.spend(b)
+			}
+			perStep := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / steps
+			b.ReportMetric(perStep, "ns/step")
+			if perStep > stepNanoseconds {
+				b.Errorf("a step takes %.0f ns, limit %d", perStep, stepNanoseconds)
+			}
+		})
 	}
 }
