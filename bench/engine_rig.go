@@ -27,7 +27,7 @@ type Rig struct {
 	random *rand.Rand
 }
 
-// OpenRig loads a model as [llm.Load] does. It takes opts.OnStep for itself and
+// OpenRig loads a model as [llm.Open] does. It takes opts.OnStep for itself and
 // leaves out end tokens and drafts: sequences run to the length that is asked
 // for, a token per step.
 func OpenRig(f *gguf.File, opts llm.Options, seed uint64, progress func(done, total int64)) (*Rig, error) {
@@ -39,7 +39,7 @@ func OpenRig(f *gguf.File, opts llm.Options, seed uint64, progress func(done, to
 	opts.OnStep, opts.EndTokens = r.log.add, nil
 	opts.Speculate, opts.Scheduler.MaxDrafts = false, 0
 	var err error
-	if r.engine, err = llm.Load(f, opts, progress); err != nil {
+	if r.engine, err = llm.Open(f, opts, progress); err != nil {
 		return nil, err
 	}
 	return r, nil

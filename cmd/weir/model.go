@@ -133,7 +133,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	if hooks.options != nil {
 		hooks.options(&opts)
 	}
-	if m.engine, err = llm.Load(f, opts, hooks.progress); err != nil {
+	if m.engine, err = llm.Open(f, opts, hooks.progress); err != nil {
 		return nil, loadError(c.Model, err)
 	}
 	return m, nil

@@ -11,9 +11,9 @@ import (
 // that several engines share. One step at a time uses it: the operations are not
 // safe for concurrent use, and none allocates after the first call of its size.
 type CPU struct {
-	level isa.Level
-	lane  *pool.Lane
-	own   *pool.Pool // ends with the CPU; nil where the pool is shared
+	level  isa.Level
+	member *pool.Member
+	own    *pool.Pool // ends with the CPU; nil where the pool is shared
 
 	multiplier *weight.Multiplier
 	attention  *attend.Attention
@@ -38,34 +38,34 @@ func Share(p *pool.Pool, share int, level isa.Level) *CPU {
 	if level == isa.Auto {
 		level = isa.Best()
 	}
-	lane := p.Lane(share)
-	return &CPU{level: level, lane: lane, multiplier: weight.NewMultiplier(lane, level), attention: attend.New(lane, level)}
+	member := p.Join(share)
+	return &CPU{level: level, member: member, multiplier: weight.NewMultiplier(member, level), attention: attend.New(member, level)}
 }
 
 // Level is the instruction set in use.
 func (c *CPU) Level() isa.Level { return c.level }
 
 // Threads is the number of workers.
-func (c *CPU) Threads() int { return c.lane.Workers() }
+func (c *CPU) Threads() int { return c.member.Workers() }
 
 // Enter begins a step, during which the pool is this CPU's alone: it waits until
 // the steps of others that come first are over. An operation outside a step
 // waits for a turn of its own.
-func (c *CPU) Enter() { c.lane.Enter() }
+func (c *CPU) Enter() { c.member.Enter() }
 
 // Yield says that the step needs no more operations: the pool may go to another
 // CPU's step meanwhile. The next step must Enter soon, or the loop Leave.
-func (c *CPU) Yield() { c.lane.Yield() }
+func (c *CPU) Yield() { c.member.Yield() }
 
 // Leave says that there is no next step for now.
-func (c *CPU) Leave() { c.lane.Leave() }
+func (c *CPU) Leave() { c.member.Leave() }
 
 // Run does a job of the caller's own on the pool.
-func (c *CPU) Run(job pool.Job, items, grain int) { c.lane.Run(job, items, grain) }
+func (c *CPU) Run(job pool.Job, items, grain int) { c.member.Run(job, items, grain) }
 
 // Close ends the workers, unless others share them; no operation may follow.
 func (c *CPU) Close() {
-	c.lane.Leave()
+	c.member.Leave()
 	if c.own != nil {
 		c.own.Close()
 	}

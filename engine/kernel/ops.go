@@ -14,7 +14,7 @@ const pieceElems = 4096
 // Norms with a weight of one head's size are rows of heads (Qwen3's q and k).
 func (c *CPU) RMSNorm(dst, x, weight []float32, rows int, eps float32) {
 	c.norm = normJob{level: c.level, dst: dst, x: x, weight: weight, eps: eps}
-	c.lane.Run(&c.norm, rows, pieceElems/len(weight)+1)
+	c.member.Run(&c.norm, rows, pieceElems/len(weight)+1)
 }
 
 type normJob struct {
@@ -31,7 +31,7 @@ func (j *normJob) Do(_, row int) {
 // Rope rotates the heads of every row of x, [rows][Heads*HeadDim], in place.
 func (c *CPU) Rope(x []float32, rows int, r vector.Rotation) {
 	c.rotate = rotateJob{level: c.level, x: x, Rotation: r}
-	c.lane.Run(&c.rotate, rows, pieceElems/(r.Heads*r.HeadDim)+1)
+	c.member.Run(&c.rotate, rows, pieceElems/(r.Heads*r.HeadDim)+1)
 }
 
 type rotateJob struct {
@@ -46,7 +46,7 @@ func (j *rotateJob) Do(_, row int) { j.Rope(j.level, j.x, row) }
 func (c *CPU) SwiGLU(gate, up []float32, rows, width int) {
 	n := rows * width
 	c.gate = gateJob{level: c.level, gate: gate[:n], up: up[:n]}
-	c.lane.Run(&c.gate, pieces(n), 1)
+	c.member.Run(&c.gate, pieces(n), 1)
 }
 
 type gateJob struct {

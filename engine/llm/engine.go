@@ -57,10 +57,10 @@ type Stats struct {
 	LastFault string
 }
 
-// Load reads a model into memory and starts its step loop. progress is called
+// Open reads a model into memory and starts its step loop. progress is called
 // with bytes read so far, from this goroutine; it may be nil. The file may be
 // closed afterwards.
-func Load(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine, error) {
+func Open(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine, error) {
 	e, err := newEngine(f, opts, progress)
 	if err != nil {
 		return nil, err
@@ -69,22 +69,22 @@ func Load(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine
 	return e, nil
 }
 
-// newEngine is Load without the step loop's goroutine.
+// newEngine is Open without the step loop's goroutine.
 func newEngine(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine, error) {
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
 	e := &Engine{opts: opts, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	if err := e.open(f, progress); err != nil {
+	if err := e.build(f, progress); err != nil {
 		e.release()
 		return nil, err
 	}
 	return e, nil
 }
 
-// open builds the engine, what costs little first: what cannot run is refused
+// build makes the engine, cheap checks first: what cannot run is refused
 // before gigabytes are read.
-func (e *Engine) open(f *gguf.File, progress func(done, total int64)) error {
+func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	o, err := readOutline(f, &e.opts)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (e *Engine) openScheduler() error {
 	return nil
 }
 
-// release frees what open and Load took; the loop has ended or never began.
+// release frees what build took; the loop has ended or never began.
 func (e *Engine) release() {
 	if e.cpu != nil {
 		e.cpu.Close()
@@ -224,7 +224,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.admit(arriving); err != nil {
+	if err := e.checkRoom(arriving); err != nil {
 		return nil, err
 	}
 	e.inbox = append(e.inbox, work...)
@@ -254,10 +254,10 @@ func (e *Engine) group(requests int) string {
 	return strconv.FormatUint(e.calls.Add(1), 10)
 }
 
-// admit checks the bounds of the whole queue for the requests of a call, with mu
+// checkRoom checks the bounds of the whole queue for the requests of a call, with mu
 // held: the inbox counts as a part of it, so that neither grows beyond them. One
 // request may always wait alone. What else the queue bounds it checks itself.
-func (e *Engine) admit(arriving waiting) error {
+func (e *Engine) checkRoom(arriving waiting) error {
 	if e.dead != nil {
 		return e.dead
 	}

@@ -31,7 +31,7 @@ func start(t *testing.T, m tiny, o Options) *Engine {
 	if o.KVBlocks == 0 {
 		o.KVBlocks = 200
 	}
-	e, err := Load(m.file(t), o, nil)
+	e, err := Open(m.file(t), o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -503,7 +503,7 @@ func TestPanicInAStepFailsItsRequestsOnly(t *testing.T) {
 }
 
 func TestCloseDrainsThenCancels(t *testing.T) {
-	e, err := Load(families[0].file(t), Options{Threads: 2, KVBlocks: 100}, nil)
+	e, err := Open(families[0].file(t), Options{Threads: 2, KVBlocks: 100}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -519,7 +519,7 @@ func TestCloseDrainsThenCancels(t *testing.T) {
 		t.Errorf("submit after close: %v", err)
 	}
 
-	e, err = Load(families[0].file(t), Options{Threads: 2, KVBlocks: 100, Scheduler: scheduler.Config{MaxSeqs: 1}}, nil)
+	e, err = Open(families[0].file(t), Options{Threads: 2, KVBlocks: 100, Scheduler: scheduler.Config{MaxSeqs: 1}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,11 +78,11 @@ func (l *loop) hook(call func()) {
 	call()
 }
 
-// mend brings the loop back into a sound state after a panic in a turn: the
+// restore brings the loop back into a sound state after a panic in a turn: the
 // step's requests fail. Where scheduler and pool then pass their own checks,
 // nobody else is concerned. A panic inside the scheduler may have left a change
 // half made that no check would find, and is taken for a failed check.
-func (l *loop) mend(value any) {
+func (l *loop) restore(value any) {
 	inside := l.phase == planning || l.phase == committing
 	why := l.panicked(value)
 	err := l.abandon(why)
@@ -140,14 +140,14 @@ func (l *loop) fail(j *job, why error) {
 		return
 	}
 	l.e.sched.Cancel(time.Now().UnixNano(), j.id, -1)
-	l.finish(scheduler.End{User: j, Choice: -1, Finish: inference.FinishError, Err: why})
+	l.endChoices(scheduler.End{User: j, Choice: -1, Finish: inference.FinishError, Err: why})
 }
 
 // rebuild fails every live request and starts over with a new scheduler and an
 // empty pool: block ids and counts are all that is lost, the tensors stay.
 func (l *loop) rebuild(why error) {
 	for j := range l.live {
-		l.finish(scheduler.End{User: j, Choice: -1, Finish: inference.FinishError, Err: why})
+		l.endChoices(scheduler.End{User: j, Choice: -1, Finish: inference.FinishError, Err: why})
 	}
 	l.rebuilds++
 	l.unproven++

@@ -159,7 +159,7 @@ func TestAHookThatPanicsHurtsNobody(t *testing.T) {
 
 // A broken engine still closes.
 func TestABrokenEngineCloses(t *testing.T) {
-	e, err := Load(families[0].file(t), Options{Threads: 1, KVBlocks: 50, atPhase: func(p phase) {
+	e, err := Open(families[0].file(t), Options{Threads: 1, KVBlocks: 50, atPhase: func(p phase) {
 		if p == planning {
 			panic("broken for good")
 		}

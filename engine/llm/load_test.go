@@ -50,7 +50,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 			if c.m.arch == "" {
 				c.m.arch = "llama"
 			}
-			e, err := Load(c.m.file(t), c.opts, nil)
+			e, err := Open(c.m.file(t), c.opts, nil)
 			if err == nil {
 				stop(t, e)
 				t.Fatal("loaded")
@@ -71,7 +71,7 @@ func TestCheckTensorsFindsDamage(t *testing.T) {
 	at := len(damage) - 34
 	damage[at], damage[at+1] = 0x00, 0x7c // +Inf in half precision
 	f := parse(t, damage)
-	if _, err := Load(f, Options{CheckTensors: true, KVBlocks: 50}, nil); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "ffn_down") {
+	if _, err := Open(f, Options{CheckTensors: true, KVBlocks: 50}, nil); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "ffn_down") {
 		t.Errorf("%v, want a damaged ffn_down", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestImpliedContextShrinksToTheCache(t *testing.T) {
 
 func TestProgressRunsToTheTotal(t *testing.T) {
 	var last, total int64
-	e, err := Load(families[0].file(t), Options{KVBlocks: 50}, func(done, all int64) {
+	e, err := Open(families[0].file(t), Options{KVBlocks: 50}, func(done, all int64) {
 		if done < last {
 			t.Errorf("progress went back from %d to %d", last, done)
 		}
@@ -116,7 +116,7 @@ func TestKVTypeMustFitTheHeads(t *testing.T) {
 // What cannot be held is refused by the header alone, with the counts.
 func TestACacheBeyondTheMachineIsRefusedBeforeWeightsAreRead(t *testing.T) {
 	opts := Options{KVBytes: 1 << 50}
-	_, err := Load(tiny{arch: "llama"}.file(t), opts, func(int64, int64) { t.Error("weights are read") })
+	_, err := Open(tiny{arch: "llama"}.file(t), opts, func(int64, int64) { t.Error("weights are read") })
 	for _, want := range []string{"kv cache of 1048576 GiB", "weights", "memory", "--kv-cache-memory-bytes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks: %s", err, want)
@@ -150,7 +150,7 @@ func TestLoadRefusesWeightsThatAreNoNumbers(t *testing.T) {
 						} else {
 							binary.LittleEndian.PutUint16(at, half)
 						}
-						e, err := Load(parse(t, raw), Options{KVBlocks: 50, Level: level}, nil)
+						e, err := Open(parse(t, raw), Options{KVBlocks: 50, Level: level}, nil)
 						if err == nil {
 							stop(t, e)
 							t.Fatal("loaded")

@@ -18,14 +18,14 @@ type loop struct {
 	batch   batch
 	out     outputs
 	live    map[*job]struct{} // submitted and not ended
-	waiting map[*job]struct{} // of these, never admitted yet
-	work    []command         // the inbox, swapped out
+	waiting map[*job]struct{} // live and never admitted yet
+	work    []command         // the commands being executed; swaps memory with Engine.inbox
 	checked bool              // the idle check ran since the last step
 
-	phase     phase             // where the loop is
+	phase     phase             // what the loop is doing
 	broken    [numPhases]uint64 // panics per phase
-	unproven  int               // schedulers built in a row that completed no step
-	dead      error             // why the loop serves nobody any more
+	unproven  int               // schedulers built in a row of which none completed a step
+	dead      error             // why the loop refuses every request; nil while it works
 	lastFault string
 
 	steps, panics, faults, rebuilds uint64
@@ -40,29 +40,31 @@ func (l *loop) init(e *Engine) {
 // idleCheck is how long the engine must be idle before it recounts its blocks.
 const idleCheck = time.Second
 
-// run is the step loop's goroutine, on a thread of its own as the pool's workers
-// are. It ends when Close was called and nothing is left to do.
+// run is the step loop's goroutine, locked to a thread as the pool's workers are.
+// It returns when Close was called and every request has ended.
 func (e *Engine) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(e.stopped)
 	defer e.release()
-	for !e.loop.turn() {
+	for !e.loop.iterate() {
 	}
 }
 
-// turn takes in what is new and runs a step, or sleeps where there is none to
-// run. It reports whether the loop is done. A panic ends here, whatever it was in.
-func (l *loop) turn() (done bool) {
+// iterate reads the inbox and runs a step, or sleeps where there is no step to
+// run. It reports whether the loop is done. It recovers panics of every part of the loop.
+func (l *loop) iterate() (done bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			l.mend(v)
+			l.restore(v)
 		}
 	}()
 	if l.busy() {
-		l.e.cpu.Enter() // before the inbox is read: what arrives while others compute joins the step
+		// Before the inbox is read, so that requests which arrive while other
+		// engines compute join this step.
+		l.e.cpu.Enter()
 	}
-	closing, abort := l.obey()
+	closing, abort := l.readInbox()
 	if abort {
 		l.cancelAll()
 	}
@@ -78,7 +80,7 @@ func (l *loop) turn() (done bool) {
 	return false
 }
 
-// busy says whether there may be something to compute.
+// busy reports whether there is a request or a command.
 func (l *loop) busy() bool {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
@@ -100,7 +102,7 @@ func (l *loop) sleep() {
 	}
 }
 
-// check recounts what the scheduler and the pool believe.
+// check compares the counts of the scheduler and the block pool with a recount.
 func (l *loop) check() {
 	l.checked = true
 	if l.dead != nil {
@@ -124,29 +126,29 @@ func (e *Engine) publish() {
 	e.mu.Unlock()
 }
 
-// obey takes in what other goroutines asked for since the last step.
-func (l *loop) obey() (closing, abort bool) {
+// readInbox carries out what other goroutines asked for since the last step.
+func (l *loop) readInbox() (closing, abort bool) {
 	e := l.e
 	e.mu.Lock()
 	l.work, e.inbox = e.inbox, l.work[:0]
 	closing, abort = e.closing, e.abort
 	e.mu.Unlock()
 	for i := range l.work {
-		l.take(&l.work[i])
+		l.execute(&l.work[i])
 	}
 	if len(l.work) > 0 {
-		l.handOver()
+		l.countSubmitted()
 	}
 	clear(l.work)
 	return closing, abort
 }
 
-// take carries out one command. A panic in it fails its own request.
-func (l *loop) take(c *command) {
+// execute carries out one command. A panic in it fails its own request.
+func (l *loop) execute(c *command) {
 	defer func() {
 		if v := recover(); v != nil {
 			why := l.panicked(v)
-			l.live[c.job] = struct{}{} // also where it broke before it got there
+			l.live[c.job] = struct{}{} // fail ends live jobs only; the panic may have come before submit added this one
 			l.fail(c.job, why)
 			if l.recount() != nil {
 				l.rebuild(why)
@@ -164,10 +166,9 @@ func (l *loop) take(c *command) {
 	}
 }
 
-// handOver publishes the scheduler's counts, which now have the inbox's submits,
-// and takes these off the arrivals, both at once: no request is counted twice or
-// not at all.
-func (l *loop) handOver() {
+// countSubmitted moves the executed submits from Engine.arrivals to the published
+// counts of the scheduler, under one lock, so that Load counts each request once.
+func (l *loop) countSubmitted() {
 	e := l.e
 	stats := e.sched.Stats()
 	e.mu.Lock()
@@ -198,13 +199,13 @@ func (l *loop) submit(now time.Time, j *job) {
 	l.progress(j, 0)
 }
 
-// cancel ends one choice of a job, or all, and frees its blocks. It is a no-op
-// for what has ended.
+// cancel ends one choice of a job, or all of them (-1), and releases their
+// blocks. It does nothing for a choice that has ended.
 func (l *loop) cancel(now time.Time, j *job, choice int, why error) {
 	if _, ok := l.live[j]; !ok || !l.e.sched.Cancel(now.UnixNano(), j.id, choice) {
 		return
 	}
-	l.finish(scheduler.End{User: j, Choice: choice, Finish: inference.FinishCancelled, Err: why})
+	l.endChoices(scheduler.End{User: j, Choice: choice, Finish: inference.FinishCancelled, Err: why})
 }
 
 func (l *loop) cancelAll() {
@@ -213,12 +214,12 @@ func (l *loop) cancelAll() {
 	}
 }
 
-// finish reports the end of choices, and of the request with the last one. The
-// stream ends with the error of the first choice that failed. A request of
-// several choices whose last one was cancelled by its reader has not failed. A
-// choice that ends after an event was lost has not ended well, whatever the
-// scheduler made of it: its reader lacks a part.
-func (l *loop) finish(end scheduler.End) {
+// endChoices sends the finish events of choices that have ended, and closes the
+// stream with the last one. The stream ends with the error of the first choice
+// that failed. A choice that its reader cancelled is no failure of the request.
+// A choice of which an event was lost ends with ErrSlowConsumer, whatever the
+// scheduler reports, because its reader lacks a part of the answer.
+func (l *loop) endChoices(end scheduler.End) {
 	j := end.User.(*job)
 	defer func() {
 		if v := recover(); v != nil {
@@ -272,33 +273,33 @@ func (l *loop) step() (ran bool) {
 	l.at(planning)
 	ran = e.sched.Plan(start.UnixNano(), &l.plan)
 	for _, end := range l.plan.Failed {
-		l.finish(end)
+		l.endChoices(end)
 	}
 	if !ran {
 		return len(l.plan.Failed) > 0
 	}
 	planned := time.Now()
 	l.at(computing)
-	l.admit(planned)
+	l.noteAdmitted(planned)
 	l.compute()
-	e.cpu.Yield() // another engine may compute while this one reports
+	e.cpu.Yield() // another engine may compute while this one emits and commits
 	computed := time.Now()
 	l.at(emitting)
 	l.emit(computed)
 	l.at(committing)
 	ends := e.sched.Commit(computed.UnixNano(), l.results)
 	l.unproven = 0
-	l.report(start, planned) // before the ends: a client that scrapes after its answer finds it counted
+	l.report(start, planned) // before the choices end, so that a client which scrapes metrics after its answer sees it counted
 	for _, end := range ends {
-		l.finish(end)
+		l.endChoices(end)
 	}
 	l.dropLost()
 	return true
 }
 
-// admit notes when a request first left the queue, and when a preempted one
-// last ran again. It counts the preemptions of the step.
-func (l *loop) admit(now time.Time) {
+// noteAdmitted records when requests were admitted or, after a preemption,
+// resumed, and counts the preemptions of the step.
+func (l *loop) noteAdmitted(now time.Time) {
 	for _, id := range l.plan.Preempted {
 		for j := range l.live {
 			if j.id == id {
@@ -356,7 +357,7 @@ func (l *loop) gather() {
 	}
 }
 
-// dropLost cancels requests whose reader fell a whole ring behind.
+// dropLost cancels requests that lost an event because their ring was full.
 func (l *loop) dropLost() {
 	for i := range l.plan.Chunks {
 		if j, ok := l.plan.Chunks[i].User.(*job); ok && j.lost {
@@ -365,8 +366,8 @@ func (l *loop) dropLost() {
 	}
 }
 
-// report publishes the step's statistics and the queue's progress. It concerns
-// no request, and neither does a panic in it.
+// report publishes the step's statistics and the places of waiting requests. A
+// panic in report fails no request.
 func (l *loop) report(start, planned time.Time) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -393,7 +394,9 @@ func (l *loop) report(start, planned time.Time) {
 	}
 }
 
-// progress tells a job's reader how far it is; rows is what this step adds.
+// progress publishes how far a job is: its place in the waiting queue, and how
+// many prompt tokens are prefilled; rows counts those of the current step, which
+// the scheduler has not committed yet.
 func (l *loop) progress(j *job, rows int) {
 	if p, ok := l.e.sched.Progress(j.id); ok {
 		p.PrefillTokens = min(max(p.PrefillTokens, rows), len(j.req.Prompt))

@@ -34,7 +34,7 @@ type Options struct {
 	// tokenizer's; the engine knows no text.
 	EndTokens []inference.TokenID
 
-	// Scheduler's MaxModelLen and Cost are set by Load.
+	// Scheduler's MaxModelLen and Cost are set by Open.
 	Scheduler scheduler.Config
 
 	// Speculate drafts the outputs of requests that do not say whether to, as

@@ -17,15 +17,15 @@ const logitTile = 64
 
 // outputs turns the hidden states of a step into logits, tokens, logprobs and
 // pooled vectors. Rows of a tile are sampled in parallel, each with its own
-// sampler, so the order in which workers take them does not matter; rows of
-// drafts, which share one, are left to the worker that has the first of them.
+// sampler, so the order in which workers take rows does not matter. The draft
+// rows of a chunk share a sampler; one worker samples all of them, in order.
 type outputs struct {
 	e      *Engine
 	rows   []outputRow
 	pooled []pooledRow
 	logits []float32 // [logitTile][vocab]
-	tile   int       // first row of the tile in work
-	end    int       // of that tile
+	tile   int       // first row of the tile that is being sampled
+	end    int       // end of that tile: the row behind its last
 	raw    [][]float32
 	work   []sample.Scratch
 	plan   *scheduler.Plan
@@ -34,12 +34,12 @@ type outputs struct {
 	stop   []bool
 }
 
-// outputRow is one row with logits: of which chunk, at which position, and
-// what came of it.
+// outputRow is one row with logits: its chunk, its position in the sequence, and
+// the events or the error that sampling gave.
 type outputRow struct {
 	chunk   int
 	pos     int
-	sampled bool // the chunk's tokens are drawn from this row, if the drafts up to it were right
+	sampled bool // a token is sampled from this row, if the drafts up to it are accepted
 	draft   int  // which draft of its chunk the row holds, from 1; 0 for a row without one
 	prompt  inference.Event
 	samples []inference.Event
@@ -66,7 +66,7 @@ func (o *outputs) reset() {
 	o.rows, o.pooled = o.rows[:0], o.pooled[:0]
 }
 
-// add notes a row; its slot keeps the memory of earlier steps.
+// add appends a row, reusing the memory that its element has from earlier steps.
 func (o *outputs) add(row outputRow) {
 	n := len(o.rows)
 	if n < cap(o.rows) {
@@ -99,22 +99,23 @@ func (o *outputs) run(l *loop) {
 	}
 }
 
-// Do handles one row of the tile. The first row of a chunk's drafts brings
-// the others along, as far as they turn out to be right.
+// Do samples from one row of the tile. A row without a draft, or the first of
+// the tile, is followed by its chunk's draft rows for as long as drafts are
+// accepted; Do does nothing when it is called for those.
 func (o *outputs) Do(worker, item int) {
 	i := o.tile + item
-	if o.rows[i].draft > 0 && (item > 0 || !o.right(i)) {
+	if o.rows[i].draft > 0 && (item > 0 || !o.accepted(i)) {
 		return
 	}
 	o.row(worker, i)
-	for i++; i < o.end && o.rows[i].draft > 0 && o.right(i); i++ {
+	for i++; i < o.end && o.rows[i].draft > 0 && o.accepted(i); i++ {
 		o.row(worker, i)
 	}
 }
 
-// right tells whether the draft in row i is the token that was sampled from
-// the row before, and not the last one of its choice.
-func (o *outputs) right(i int) bool {
+// accepted reports whether the draft token of row i is the token that was sampled
+// from the row before. The draft behind a token that ends its choice is never accepted.
+func (o *outputs) accepted(i int) bool {
 	before, r := &o.rows[i-1], &o.rows[i]
 	if before.err != nil || len(before.samples) == 0 {
 		return false

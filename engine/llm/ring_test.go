@@ -56,12 +56,12 @@ func TestTheErrorOfAChoiceIsNotLostWithTheLastOne(t *testing.T) {
 	r := greedy(prompt(2, 6), 8)
 	r.N = 2
 	s.submit(t, r)
-	s.loop.obey()
+	s.loop.readInbox()
 	var j *job
 	for j = range s.loop.live {
 	}
-	s.loop.finish(scheduler.End{User: j, Choice: 0, Finish: inference.FinishError, Err: inference.ErrInternal})
-	s.loop.finish(scheduler.End{User: j, Choice: 1, Finish: inference.FinishLength})
+	s.loop.endChoices(scheduler.End{User: j, Choice: 0, Finish: inference.FinishError, Err: inference.ErrInternal})
+	s.loop.endChoices(scheduler.End{User: j, Choice: 1, Finish: inference.FinishLength})
 	if a := read(t, s.streams[0]); !errors.Is(a.err, inference.ErrInternal) || a.finish[0] != inference.FinishError || a.finish[1] != inference.FinishLength {
 		t.Errorf("%v, %v; want an error of the first choice", a.finish, a.err)
 	}

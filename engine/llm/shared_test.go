@@ -104,7 +104,7 @@ func TestEnginesOnOnePoolAnswerAsAlone(t *testing.T) {
 // in the middle of an answer.
 func comeAndGo(t *testing.T, o Options) {
 	for range 5 {
-		e, err := Load(families[0].file(t), o, nil)
+		e, err := Open(families[0].file(t), o, nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -168,7 +168,7 @@ func BenchmarkShared(b *testing.B) {
 			p := sharedPool(b, (&Options{}).threads())
 			var engines []*Engine
 			for range 2 {
-				e, err := Load(f, Options{Pool: p, KVBlocks: 600, MaxModelLen: 600}, nil)
+				e, err := Open(f, Options{Pool: p, KVBlocks: 600, MaxModelLen: 600}, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

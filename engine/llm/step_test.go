@@ -53,7 +53,7 @@ func (s *stepper) submit(t testing.TB, r *inference.Request) {
 
 // turn is one turn of the loop, and of the readers.
 func (s *stepper) turn() bool {
-	s.loop.obey()
+	s.loop.readInbox()
 	ran := s.loop.step()
 	for _, stream := range s.streams {
 		_, _, _ = stream.Poll(s.events[:])
@@ -152,13 +152,13 @@ func BenchmarkSubmitOnAHit(b *testing.B) {
 	for b.Loop() {
 		s.streams = s.streams[:0]
 		s.submit(b, greedy(p, 1))
-		s.loop.obey()
+		s.loop.readInbox()
 		if !s.sched.Plan(0, &s.loop.plan) || s.loop.plan.Rows > 16 {
 			b.Fatalf("%d rows planned", s.loop.plan.Rows)
 		}
 		s.sched.Abandon(0)
 		s.streams[0].Cancel(-1)
-		s.loop.obey()
+		s.loop.readInbox()
 	}
 	if hit := s.pool.Stats().HitTokens - cached; hit < 1900*uint64(b.N) {
 		b.Errorf("%d tokens were found in the cache", hit)

@@ -34,7 +34,7 @@ func (q *Queue) Check() error {
 }
 
 func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
-	l := &q.lanes[c]
+	l := &q.classes[c]
 	backlogged, idle := 0, 0
 	for i := range q.flows.slots {
 		s := &q.flows.slots[i]
@@ -95,7 +95,7 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	onHeap := f.pos != none && q.lanes[f.key.class].backlog[f.pos] == i
+	onHeap := f.pos != none && q.classes[f.key.class].backlog[f.pos] == i
 	switch {
 	case entries != f.waiting || listed != f.listed || choices != f.choices || tokens != f.tokens || entries > f.refs:
 		return 0, 0, fmt.Errorf("flow %q: %d items, %d listed, %d choices, %d tokens, counted %d, %d, %d, %d; %d references",

@@ -10,7 +10,7 @@ const maxCost = 1 << 40
 // enough that weights up to MaxWeight keep a precision below one part in 256.
 const unitScale = 1 << 20
 
-// rebaseAbove is the service above which a lane's counters are moved down.
+// rebaseAbove is the service above which a class queue's counters are moved down.
 const rebaseAbove = 1 << 60
 
 // flow is one tenant within one class: its line and its virtual counter of
@@ -31,7 +31,7 @@ type flow struct {
 	tokens  int    // of these
 	refs    int    // requests waiting or running
 	places  uint64 // entries ever listed
-	pos     int32  // index in the lane's heap; none when not on it
+	pos     int32  // index in the class queue's heap; none when not on it
 	parked  bool   // taken off the heap by the scan in progress
 	scanned bool   // the cursors are those of the scan in progress
 	cursor  int32  // the scan's next entry in line
@@ -62,7 +62,7 @@ func (q *Queue) flowOf(it Item) int32 {
 	}
 	f := q.flows.at(i)
 	if f.idle {
-		q.lanes[it.Class].idle.remove(q, i)
+		q.classes[it.Class].idle.remove(q, i)
 	}
 	f.refs++
 	f.scale = unitScale / uint64(min(max(it.Weight, 1), MaxWeight))
@@ -157,7 +157,7 @@ func (q *Queue) firstPlace(f *flow) uint64 {
 // scans passed over it; a newcomer is not, since its own counter may have been
 // forgotten below the floor.
 func (q *Queue) lift(c inference.Class) uint64 {
-	floor := q.lanes[c].floor
+	floor := q.classes[c].floor
 	if fi, ok := q.leastServed(c); ok {
 		return max(floor, q.flows.at(fi).service)
 	}
@@ -186,10 +186,10 @@ func (q *Queue) serve(fi int32, cost uint64) {
 	}
 }
 
-// rebase moves a lane's counters down by the least of them, so that they never
+// rebase moves a class queue's counters down by the least of them, so that they never
 // overflow. Differences are kept, and with them the order.
 func (q *Queue) rebase(c inference.Class) {
-	base := q.lanes[c].floor
+	base := q.classes[c].floor
 	if fi, ok := q.leastServed(c); ok {
 		base = min(base, q.flows.at(fi).service)
 	}
@@ -202,7 +202,7 @@ func (q *Queue) rebase(c inference.Class) {
 		f.service = min(f.service-min(base, f.service), rebaseAbove)
 		f.rank -= min(base, f.rank)
 	}
-	q.lanes[c].floor -= min(base, q.lanes[c].floor)
+	q.classes[c].floor -= min(base, q.classes[c].floor)
 }
 
 // Done ends the charging of an admitted request. What it consumed stays on its
@@ -210,7 +210,7 @@ func (q *Queue) rebase(c inference.Class) {
 func (q *Queue) Done(id FlowID) { q.release(int32(id)) }
 
 // release drops one reference. A flow without requests is forgotten once its
-// counter is below the lane's floor, since it would be lifted at least that far
+// counter is below the class queue's floor, since it would be lifted at least that far
 // on return; until then its debt is remembered, for at most MaxIdleTenants
 // tenants.
 func (q *Queue) release(fi int32) {
@@ -219,7 +219,7 @@ func (q *Queue) release(fi int32) {
 	if f.refs > 0 {
 		return
 	}
-	l := &q.lanes[f.key.class]
+	l := &q.classes[f.key.class]
 	l.idle.append(q, fi)
 	for l.idle.n > 0 {
 		oldest := l.idle.head

@@ -69,7 +69,7 @@ type Queue struct {
 	byKey   map[flowKey]int32
 	groups  slab[group]
 	byGroup map[groupKey]int32
-	lanes   [inference.NumClasses]lane
+	classes [inference.NumClasses]classQueue
 	due     []int32 // entries with a deadline: binary heap, soonest first
 	tokens  int
 	choices int
@@ -99,8 +99,8 @@ const (
 	follows              // another request of its group is in line
 )
 
-// lane is one class: the flows that wait in it, least served first.
-type lane struct {
+// classQueue is one class: the flows that wait in it, least served first.
+type classQueue struct {
 	backlog []int32 // binary heap of flow indices by (key, turn)
 	floor   uint64  // service of the last flow whose turn came: the lift when nobody waits
 	waiting int
@@ -125,8 +125,8 @@ func New(cfg Config) (*Queue, error) {
 	cfg.LookAhead = orDefault(cfg.LookAhead, 8)
 	cfg.MaxIdleTenants = orDefault(cfg.MaxIdleTenants, 4096)
 	q := &Queue{cfg: cfg, byKey: make(map[flowKey]int32), byGroup: make(map[groupKey]int32)}
-	for c := range q.lanes {
-		q.lanes[c].idle = idleList{none, none, 0}
+	for c := range q.classes {
+		q.classes[c].idle = idleList{none, none, 0}
 	}
 	return q, nil
 }
@@ -155,7 +155,7 @@ func (q *Queue) Offer(it Item) (Ticket, error) {
 	q.append(q.flowOf(it), e)
 	q.tokens += it.Tokens
 	q.choices += it.Choices
-	q.lanes[it.Class].waiting++
+	q.classes[it.Class].waiting++
 	if it.Deadline != 0 {
 		q.pushDue(e)
 	}
@@ -182,7 +182,7 @@ func (q *Queue) unlink(e int32) {
 	q.detach(e)
 	q.tokens -= n.item.Tokens
 	q.choices -= n.item.Choices
-	l := &q.lanes[n.item.Class]
+	l := &q.classes[n.item.Class]
 	l.waiting--
 	if l.waiting == 0 {
 		l.credit = 0
@@ -196,14 +196,14 @@ func (q *Queue) unlink(e int32) {
 // Len is the number of waiting items.
 func (q *Queue) Len() int {
 	n := 0
-	for c := range q.lanes {
-		n += q.lanes[c].waiting
+	for c := range q.classes {
+		n += q.classes[c].waiting
 	}
 	return n
 }
 
 // Waiting is the number of waiting items of one class.
-func (q *Queue) Waiting(c inference.Class) int { return q.lanes[c].waiting }
+func (q *Queue) Waiting(c inference.Class) int { return q.classes[c].waiting }
 
 // Choices is the sum of choices of all waiting items.
 func (q *Queue) Choices() int { return q.choices }
@@ -223,7 +223,7 @@ func (q *Queue) Position(t Ticket) (int, bool) {
 	}
 	n := q.entries.at(e)
 	f := q.flows.at(n.flow)
-	l := &q.lanes[n.item.Class]
+	l := &q.classes[n.item.Class]
 	own := int(n.place - q.firstPlace(f))
 	if n.where == follows {
 		own = int(n.place-q.groups.at(n.group).left) * f.listed
@@ -232,7 +232,7 @@ func (q *Queue) Position(t Ticket) (int, bool) {
 	others := l.waiting - f.waiting
 	ahead := own + min(others, own*(len(l.backlog)-1))
 	for c := range n.item.Class {
-		ahead += q.lanes[c].waiting
+		ahead += q.classes[c].waiting
 	}
 	return ahead, true
 }

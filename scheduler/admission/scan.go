@@ -32,7 +32,7 @@ func (q *Queue) Order() [inference.NumClasses]inference.Class {
 // owed reports whether a class has been passed over for so much work that its
 // next request is paid for by its guaranteed share.
 func (q *Queue) owed(c inference.Class) bool {
-	l := &q.lanes[c]
+	l := &q.classes[c]
 	if l.credit == 0 {
 		return false
 	}
@@ -67,7 +67,7 @@ func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 			return 0, 0, false
 		}
 		e := q.cursor(fi)
-		if e == none || len(q.lanes[s.class].backlog)+len(s.parked) > 1 && q.flows.at(fi).looked >= (q.cfg.LookAhead+1)/2 {
+		if e == none || len(q.classes[s.class].backlog)+len(s.parked) > 1 && q.flows.at(fi).looked >= (q.cfg.LookAhead+1)/2 {
 			q.park(fi)
 			continue
 		}
@@ -152,7 +152,7 @@ func (q *Queue) Take(cost uint64) FlowID {
 	s.current = none
 	fi := q.entries.at(e).flow
 	f := q.flows.at(fi)
-	l := &q.lanes[s.class]
+	l := &q.classes[s.class]
 	l.floor = max(l.floor, f.service)
 	cost = min(cost, maxCost)
 	q.bookShares(s.class, cost)
@@ -164,10 +164,10 @@ func (q *Queue) Take(cost uint64) FlowID {
 // bookShares books admitted work against the guaranteed shares: lower classes
 // that wait are owed their part of it, the admitted class has received it.
 func (q *Queue) bookShares(c inference.Class, cost uint64) {
-	l := &q.lanes[c]
+	l := &q.classes[c]
 	l.credit -= min(l.credit, 100*cost)
 	for lower := c + 1; lower < inference.NumClasses; lower++ {
-		if o := &q.lanes[lower]; o.waiting > 0 {
+		if o := &q.classes[lower]; o.waiting > 0 {
 			o.credit = min(o.credit+cost*uint64(q.cfg.SharePercent[lower]), rebaseAbove)
 		}
 	}

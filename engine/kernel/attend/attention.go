@@ -56,19 +56,19 @@ type Query struct {
 	Scale  float32
 }
 
-// Attention answers queries for one engine on its lane of a pool. It is not safe
+// Attention answers queries for one engine as a member of a pool. It is not safe
 // for concurrent use, and allocates nothing after the first query of a size.
 type Attention struct {
-	lane  *pool.Lane
-	level isa.Level
-	job   attendJob
-	store storeJob
+	member *pool.Member
+	level  isa.Level
+	job    attendJob
+	store  storeJob
 }
 
 // New is attention at a level, which the machine must have.
-func New(lane *pool.Lane, level isa.Level) *Attention {
-	a := &Attention{lane: lane, level: level}
-	a.job.level, a.job.work = level, make([]attendWork, lane.Workers())
+func New(member *pool.Member, level isa.Level) *Attention {
+	a := &Attention{member: member, level: level}
+	a.job.level, a.job.work = level, make([]attendWork, member.Workers())
 	return a
 }
 
@@ -78,14 +78,14 @@ func New(lane *pool.Lane, level isa.Level) *Attention {
 func (a *Attention) Attend(q Query) {
 	j := &a.job
 	j.Query, j.group = q, q.Heads/q.KV.KVHeads
-	j.plan(q.Spans, a.lane.Workers())
+	j.plan(q.Spans, a.member.Workers())
 	for i := range j.work {
 		j.work[i].reserve(j.lanes, q.KV.HeadDim)
 	}
-	a.lane.Run(j, len(j.parts)*q.KV.KVHeads, 1)
+	a.member.Run(j, len(j.parts)*q.KV.KVHeads, 1)
 	if j.splits > 0 {
 		j.gather.attendJob = j
-		a.lane.Run(&j.gather, len(j.parts)*q.KV.KVHeads, 1)
+		a.member.Run(&j.gather, len(j.parts)*q.KV.KVHeads, 1)
 	}
 }
 

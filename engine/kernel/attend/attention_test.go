@@ -49,7 +49,7 @@ func newDevice(threads int, level isa.Level) *device {
 		level = isa.Best()
 	}
 	p := pool.New(threads)
-	return &device{New(p.Lane(1), level), p}
+	return &device{New(p.Join(1), level), p}
 }
 
 func (d *device) Close() { d.pool.Close() }

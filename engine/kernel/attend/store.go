@@ -20,7 +20,7 @@ type Place struct {
 // to their places, no two of which are the same.
 func (a *Attention) Store(kv *KV, layer int, k, v []float32, places []Place) {
 	a.store = storeJob{level: a.level, kv: kv, layer: layer, k: k, v: v, places: places}
-	a.lane.Run(&a.store, len(places), pool.GrainMACs/(8*kv.KVHeads*kv.HeadDim)+1)
+	a.member.Run(&a.store, len(places), pool.GrainMACs/(8*kv.KVHeads*kv.HeadDim)+1)
 }
 
 type storeJob struct {

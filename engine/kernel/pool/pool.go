@@ -21,7 +21,7 @@ type Job interface {
 }
 
 // Pool is a fixed set of persistent workers that several engines may share,
-// each through a [Lane] of its own. Whoever calls Lane.Run is worker 0 of that
+// each through a [Member] of its own. Whoever calls Member.Run is worker 0 of that
 // round; the others wait between rounds, spinning first and parked on a channel
 // after that. A round allocates nothing.
 //
@@ -31,9 +31,9 @@ type Job interface {
 type Pool struct {
 	workers int
 	spin    time.Duration // how long to wait awake; 0 where workers share cores
-	turns   turns         // which lane may open rounds
+	turns   turns         // which member may open rounds
 
-	// The round; the lane whose turn it is writes it while no round is open,
+	// The round; the member whose turn it is writes it while no round is open,
 	// workers inside read it.
 	job          Job
 	items, grain int64
@@ -56,7 +56,7 @@ type seat struct {
 	_      [112]byte
 }
 
-// Fault is a panic in a Job, carried from a worker to the caller of Lane.Run.
+// Fault is a panic in a Job, carried from a worker to the caller of Member.Run.
 type Fault struct {
 	Value any
 	Stack []byte
@@ -87,7 +87,7 @@ func newPool(workers int, spin time.Duration) *Pool {
 	return p
 }
 
-// Workers is the number of workers, the caller of Lane.Run included.
+// Workers is the number of workers, the caller of Member.Run included.
 func (p *Pool) Workers() int { return p.workers }
 
 // run does all items of job and returns when they are done. Workers claim grain
@@ -109,7 +109,7 @@ func (p *Pool) run(job Job, items, grain int) {
 	}
 }
 
-// Close ends the workers. No Run of any lane may be in progress or follow.
+// Close ends the workers. No Run of any member may be in progress or follow.
 func (p *Pool) Close() {
 	if p.closed.Swap(true) {
 		return
@@ -120,7 +120,7 @@ func (p *Pool) Close() {
 }
 
 // loop keeps its thread where workers have cores of their own, as whoever calls
-// Lane.Run should: the Go scheduler moves what runs for long, which costs a twentieth
+// Member.Run should: the Go scheduler moves what runs for long, which costs a twentieth
 // of the tokens (docs/performance.md). Where they share cores they park after
 // every round, and waking a locked thread takes longer.
 func (p *Pool) loop(worker int) {

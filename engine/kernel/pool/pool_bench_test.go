@@ -25,10 +25,10 @@ func BenchmarkRound(b *testing.B) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			p := New(workers)
 			defer p.Close()
-			j, lane := &spanJob{}, p.Lane(1)
-			lane.Enter()
+			j, member := &spanJob{}, p.Join(1)
+			member.Enter()
 			for b.Loop() {
-				lane.Run(j, workers, 1)
+				member.Run(j, workers, 1)
 			}
 		})
 	}
@@ -40,13 +40,13 @@ func BenchmarkOversubscribed(b *testing.B) {
 	p, many := New(runtime.NumCPU()), New(4*runtime.NumCPU())
 	defer p.Close()
 	defer many.Close()
-	lanes := []*Lane{p.Lane(1), many.Lane(1)}
+	members := []*Member{p.Join(1), many.Join(1)}
 	j := &spanJob{loops: 500}
 	var took [2]time.Duration
 	for b.Loop() {
-		for i, lane := range lanes {
+		for i, member := range members {
 			begin := time.Now()
-			lane.Run(j, 64, 1)
+			member.Run(j, 64, 1)
 			took[i] += time.Since(begin)
 		}
 	}
@@ -54,8 +54,8 @@ func BenchmarkOversubscribed(b *testing.B) {
 	b.ReportMetric(float64(took[1])/float64(took[0]), "ratio-4x")
 }
 
-// HandOver is the time from the end of one lane's step to the beginning of the
-// next lane's, when two lanes want the pool all the time. Steps take longer than
+// HandOver is the time from the end of one member's step to the beginning of the
+// next member's, when two members want the pool all the time. Steps take longer than
 // a quantum, so that every one of them hands over.
 func BenchmarkHandOver(b *testing.B) {
 	p := New(runtime.NumCPU())
@@ -63,8 +63,8 @@ func BenchmarkHandOver(b *testing.B) {
 	var ended time.Time // of the last step; who has the turn may touch it
 	var gaps []time.Duration
 	var stop atomic.Bool
-	step := func(lane *Lane) {
-		lane.Enter()
+	step := func(member *Member) {
+		member.Enter()
 		begin := time.Now()
 		if !ended.IsZero() {
 			gaps = append(gaps, begin.Sub(ended))
@@ -77,19 +77,19 @@ func BenchmarkHandOver(b *testing.B) {
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		runtime.LockOSThread()
-		lane := p.Lane(1)
-		defer lane.Leave()
+		member := p.Join(1)
+		defer member.Leave()
 		for !stop.Load() {
-			step(lane)
+			step(member)
 		}
 	})
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	lane := p.Lane(1)
+	member := p.Join(1)
 	for b.Loop() {
-		step(lane)
+		step(member)
 	}
-	lane.Leave()
+	member.Leave()
 	stop.Store(true)
 	wait.Wait()
 	slices.Sort(gaps)

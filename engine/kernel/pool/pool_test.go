@@ -26,7 +26,7 @@ func TestPoolDoesEachItemOnce(t *testing.T) {
 		p := New(workers)
 		for round := range 200 {
 			j := &countJob{seen: make([]atomic.Int32, round*3+1), bad: -1}
-			p.Lane(1).Run(j, len(j.seen), 1+round%5)
+			p.Join(1).Run(j, len(j.seen), 1+round%5)
 			for i := range j.seen {
 				if n := j.seen[i].Load(); n != 1 {
 					t.Fatalf("%d workers, round %d: item %d done %d times", workers, round, i, n)
@@ -47,10 +47,10 @@ func TestPoolCarriesPanicsToTheCaller(t *testing.T) {
 					t.Fatalf("round %d: no panic reached the caller", round)
 				}
 			}()
-			p.Lane(1).Run(&countJob{seen: make([]atomic.Int32, 100), bad: round * 5}, 100, 2)
+			p.Join(1).Run(&countJob{seen: make([]atomic.Int32, 100), bad: round * 5}, 100, 2)
 		}()
 		j := &countJob{seen: make([]atomic.Int32, 100), bad: -1}
-		p.Lane(1).Run(j, 100, 1)
+		p.Join(1).Run(j, 100, 1)
 		for i := range j.seen {
 			if j.seen[i].Load() != 1 {
 				t.Fatalf("after a panic: item %d done %d times", i, j.seen[i].Load())
@@ -67,7 +67,7 @@ func TestPoolLosesNoWakeUp(t *testing.T) {
 		p := newPool(workers, 0) // parks at every wait
 		for round := range 500 {
 			j := &countJob{seen: make([]atomic.Int32, 1+round%50), bad: -1}
-			p.Lane(1).Run(j, len(j.seen), 1)
+			p.Join(1).Run(j, len(j.seen), 1)
 			for i := range j.seen {
 				if n := j.seen[i].Load(); n != 1 {
 					t.Fatalf("%d workers, round %d: item %d done %d times", workers, round, i, n)
@@ -101,7 +101,7 @@ func TestPoolRousesAsManyWorkersAsThereAreClaims(t *testing.T) {
 			runtime.Gosched()
 		}
 		items := 2 + round%(workers-1)
-		p.Lane(1).Run(&meeting{all: int32(items)}, items, 1)
+		p.Join(1).Run(&meeting{all: int32(items)}, items, 1)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestPoolPanicsAreFaultsWithTheirStack(t *testing.T) {
 						t.Errorf("%d workers, %d items: %v", workers, items, err)
 					}
 				}()
-				p.Lane(1).Run(&countJob{seen: make([]atomic.Int32, items)}, items, 1)
+				p.Join(1).Run(&countJob{seen: make([]atomic.Int32, items)}, items, 1)
 			}()
 		}
 	}
@@ -176,7 +176,7 @@ func TestPoolCloseEndsItsWorkers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
 		p := New(4)
-		p.Lane(1).Run(&countJob{seen: make([]atomic.Int32, 9), bad: -1}, 9, 1)
+		p.Join(1).Run(&countJob{seen: make([]atomic.Int32, 9), bad: -1}, 9, 1)
 		p.Close()
 		p.Close()
 	}
@@ -190,8 +190,8 @@ func TestPoolAllocatesNothing(t *testing.T) {
 		p := New(workers)
 		defer p.Close()
 		j := &countJob{seen: make([]atomic.Int32, 16), bad: -1}
-		lane := p.Lane(1)
-		if n := testing.AllocsPerRun(100, func() { lane.Enter(); lane.Run(j, 16, 1); lane.Leave(); lane.Run(j, 16, 1) }); n > 0 {
+		member := p.Join(1)
+		if n := testing.AllocsPerRun(100, func() { member.Enter(); member.Run(j, 16, 1); member.Leave(); member.Run(j, 16, 1) }); n > 0 {
 			t.Errorf("%d workers: %v allocations per round", workers, n)
 		}
 	}

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// turns decides whose turn it is. Each lane has a counter of the compute time
-// that it has used, divided by its weight; when steps end, the waiting lane with
-// the lowest counter goes next (start-time fair queueing). So a lane of short
-// steps makes many of them for each long step of another, and a lane of twice
+// turns decides whose turn it is. Each member has a counter of the compute time
+// that it has used, divided by its weight; when steps end, the waiting member with
+// the lowest counter goes next (start-time fair queueing). So a member of short
+// steps makes many of them for each long step of another, and a member of twice
 // the weight gets twice the time.
 //
-// A lane that comes back from idleness starts at the counter of the lane that
+// A member that comes back from idleness starts at the counter of the member that
 // computes: idleness saves nothing up, and who waits is served after one step.
 type turns struct {
 	mu      sync.Mutex
-	holder  *Lane // whose turn it is; nil: nobody's
-	began   int64 // when its turn began, in nanoseconds of [now]
-	since   int64 // when its time was last counted
-	clock   int64 // the counter of the last holder when its step began
-	waiting []*Lane
+	holder  *Member // whose turn it is; nil: nobody's
+	began   int64   // when its turn began, in nanoseconds of [now]
+	since   int64   // when its time was last counted
+	clock   int64   // the counter of the last holder when its step began
+	waiting []*Member
 }
 
-// quantum is the shortest turn of a lane that has more steps to do: waking the
-// next lane takes tens of microseconds, which should stay a few per cent of the
+// quantum is the shortest turn of a member that has more steps to do: waking the
+// next member takes tens of microseconds, which should stay a few per cent of the
 // turn where steps are short.
 const quantum = int64(time.Millisecond)
 
@@ -34,7 +34,7 @@ func now() int64 { return int64(time.Since(process)) }
 
 // take asks for a turn of l and says whether it has begun; otherwise a message
 // on l.turn will tell.
-func (t *turns) take(l *Lane, now int64) bool {
+func (t *turns) take(l *Member, now int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l.used = max(l.used, t.clock)
@@ -78,7 +78,7 @@ func (t *turns) charge(now int64) {
 	t.since = now
 }
 
-// first is the index of the waiting lane that has used least, of several the one
+// first is the index of the waiting member that has used least, of several the one
 // that has waited longest; -1 of none.
 func (t *turns) first() int {
 	best := -1
@@ -90,7 +90,7 @@ func (t *turns) first() int {
 	return best
 }
 
-// hand makes waiting lane i the holder and wakes it.
+// hand makes waiting member i the holder and wakes it.
 func (t *turns) hand(i int, now int64) {
 	l := t.waiting[i]
 	t.waiting = append(t.waiting[:i], t.waiting[i+1:]...)
@@ -98,6 +98,6 @@ func (t *turns) hand(i int, now int64) {
 	l.turn <- struct{}{}
 }
 
-func (t *turns) hold(l *Lane, now int64) {
+func (t *turns) hold(l *Member, now int64) {
 	t.holder, t.began, t.since, t.clock = l, now, now, l.used
 }

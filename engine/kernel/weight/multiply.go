@@ -23,10 +23,10 @@ type Product struct {
 	Add  bool
 }
 
-// Multiplier computes products for one engine on its lane of a pool. It is not
+// Multiplier computes products for one engine as a member of a pool. It is not
 // safe for concurrent use, and allocates nothing after the first call of a size.
 type Multiplier struct {
-	lane    *pool.Lane
+	member  *pool.Member
 	level   isa.Level
 	scratch [][]float32 // per worker, grown to the widest use
 
@@ -35,8 +35,8 @@ type Multiplier struct {
 }
 
 // NewMultiplier is a multiplier at a level, which the machine must have.
-func NewMultiplier(lane *pool.Lane, level isa.Level) *Multiplier {
-	return &Multiplier{lane: lane, level: level, scratch: make([][]float32, lane.Workers())}
+func NewMultiplier(member *pool.Member, level isa.Level) *Multiplier {
+	return &Multiplier{member: member, level: level, scratch: make([][]float32, member.Workers())}
 }
 
 // reserve makes every worker's scratch at least n floats.
@@ -127,7 +127,7 @@ func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 		j.ask(p.up.W)
 	}
 	u.reserve(max(3*j.cols, panelRows*tileLanes))
-	u.lane.Run(j, rows, pool.GrainMACs/(4*j.cols)+1)
+	u.member.Run(j, rows, pool.GrainMACs/(4*j.cols)+1)
 }
 
 // ask makes room for the panels that m wants.
@@ -172,7 +172,7 @@ func (u *Multiplier) multiply(x []float32, rows int, norm Norm) {
 		j.fastUp = productsFor(u.level, j.up.W.Type)
 		u.reserve(panelRows * j.group[0] * tileLanes)
 	}
-	u.lane.Run(j, total, 1)
+	u.member.Run(j, total, 1)
 }
 
 // split says how many tiles a product has and how many an item takes: few
@@ -182,7 +182,7 @@ func (j *productJob) split(p *Product, rows int) (n, size int) {
 	m := p.W
 	n = m.tiles()
 	one, macs := len(m.data)/n, m.Cols*rows*tileLanes
-	even := n / (8 * j.owner.lane.Workers())
+	even := n / (8 * j.owner.member.Workers())
 	size = max(1, pool.GrainMACs/macs, min(even, groupBytes/one))
 	return n, size + size%2 // pairs of tiles stay together
 }

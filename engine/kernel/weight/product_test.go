@@ -75,7 +75,7 @@ func newMultiplier(threads int, level isa.Level) *multiplier {
 		level = isa.Best()
 	}
 	p := pool.New(threads)
-	return &multiplier{NewMultiplier(p.Lane(1), level), p}
+	return &multiplier{NewMultiplier(p.Join(1), level), p}
 }
 
 func (m *multiplier) Close() { m.pool.Close() }
