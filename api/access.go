@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Access says under which names a listener answers and which web pages may
-// call it. It keeps pages out that a browser on this machine has open: by DNS
-// rebinding such a page reaches a listener on loopback under the page's own
-// name, and by plain cross-site requests under ours.
+// Access says which host names requests to a listener may name, and the origins
+// whose web pages may call it. It protects a listener on loopback from web pages
+// in a browser on the same machine: with DNS rebinding such a page sends requests
+// that name the page's host, with cross-site requests it names the listener's.
 //
 // The zero value answers under every name, and takes state-changing requests
 // from pages of the same origin only.
@@ -41,7 +41,8 @@ func (a *Access) Check(method, host, origin string) *Error {
 	return nil
 }
 
-// answersTo: IP literals always pass, since rebinding needs a name.
+// answersTo reports whether a host may be named. IP addresses always may, since
+// DNS rebinding needs a name.
 func (a *Access) answersTo(host string) bool {
 	if !a.Loopback && len(a.Hosts) == 0 {
 		return true
@@ -53,8 +54,8 @@ func (a *Access) answersTo(host string) bool {
 	return slices.ContainsFunc(a.Hosts, func(h string) bool { return h == anyName || strings.EqualFold(h, name) })
 }
 
-// takesOrigin: same origin means that the page came from this very server,
-// whatever scheme a proxy in front speaks.
+// takesOrigin reports whether pages of an origin may call. Pages that this server
+// sent always may; the scheme is not compared, since a proxy in front may change it.
 func (a *Access) takesOrigin(origin, host string) bool {
 	if a.listsOrigin(origin) {
 		return true

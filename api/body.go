@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	firstBodyBytes = 4 << 10  // what a body's buffer begins with; it doubles as bytes arrive
+	firstBodyBytes = 4 << 10  // first size of a body's buffer, which doubles as bytes arrive
 	smallBodyBytes = 64 << 10 // bodies up to here may take the budget's last quarter
 )
 
 // budget is the memory that request bodies of all connections may hold.
-// A body that finds it spent is refused rather than made to wait: bodies that
-// are half there would hold their part and wait for one another. The last
-// quarter is kept for small bodies, so that uploads cannot keep out chats.
+// A body for which no memory is left is refused and does not wait: bodies that
+// have half arrived would keep their memory and wait for one another. The last
+// quarter is reserved for small bodies, so that uploads cannot block chats.
 type budget struct {
 	total int64
 	used  atomic.Int64
@@ -37,10 +37,9 @@ func (b *budget) take(n, bodyBytes int64) bool {
 
 func (b *budget) give(n int64) { b.used.Add(-n) }
 
-// readBody takes in the body of a request, at most MaxRequestBytes of it. The
-// buffer grows with the bytes that came, not with those that were promised,
-// and is left to the garbage collector at the end: a pool would keep the
-// largest ones. Where readBody fails, the connection must be closed.
+// readBody reads the body of a request, at most MaxRequestBytes of it. The buffer
+// grows with the bytes that have arrived, whatever length the header declares, and
+// is left to the garbage collector: a pool of buffers would keep the largest ones. Where readBody fails, the connection must be closed.
 func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
@@ -89,9 +88,9 @@ func (s *Server) grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, 
 	return grown, nil
 }
 
-// ReleaseBody lets go of the body of a request that has been understood. A
-// handler that runs for long calls it as soon as it can; what it took out of
-// the body stays valid. At the end of Handle it is called in any case.
+// ReleaseBody gives back the memory of a request's body. A handler that runs for
+// long calls it once it has parsed the body; values that it copied stay valid. The
+// server calls it at the end of Handle in any case.
 func ReleaseBody(ctx *fasthttp.RequestCtx) {
 	ctx.Request.ResetBody()
 	connOf(ctx).settle()

@@ -28,13 +28,13 @@ const (
 	dropBytes   = 32 << 10 // read at once meanwhile
 )
 
-// longAgo is a read deadline that ends a running Read at once.
+// longAgo is a read deadline in the past, which ends a running Read at once.
 var longAgo = time.Unix(1, 0)
 
 // conn adds to a connection: Watch, a background read that finds a hang-up
-// while a handler runs; a fresh deadline for every write; an account of the
-// memory that its request's body holds; and an end that refused clients can
-// read (linger).
+// while a handler runs; a new deadline for every write; the count of the memory
+// that its request's body holds; and a close after which a refused client can
+// still read the refusal (linger).
 //
 // The connection's goroutine owns Read, Watch and the deadlines; the watching
 // goroutine owns Conn.Read from Watch until the next Read has stopped it.
@@ -134,7 +134,7 @@ func (c *conn) readAhead(stopped chan struct{}) {
 	}
 }
 
-// tookIn files the result of one read ahead; false ends the watch.
+// tookIn stores the result of one read ahead; false ends the watch.
 func (c *conn) tookIn(p []byte, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +179,8 @@ func (c *conn) stopWatch() error {
 	return c.Conn.SetReadDeadline(c.readDeadline)
 }
 
-// work marks the beginning of a request's handling. It ends when the server
-// reads on, which it does once the answer is out.
+// work marks the beginning of a request's handling, which ends when the server
+// reads from the connection again, after the answer was written.
 func (c *conn) work() {
 	if c != nil && c.listener != nil && !c.busy.Swap(true) {
 		c.listener.works(c)
@@ -286,15 +286,15 @@ func (c *conn) refund(n int64) {
 	c.bodies.give(n)
 }
 
-// settle gives everything back.
+// settle gives all of the connection's share of the budget back.
 func (c *conn) settle() {
 	if c != nil {
 		c.refund(c.charged)
 	}
 }
 
-// linger makes the end of a request's connection one that its client can
-// read. A connection that is closed while bytes lie unread is reset, and a
+// linger delays the close of a request's connection so that its client can read
+// the answer. A connection that is closed while bytes lie unread is reset, and a
 // reset throws away what the client has not read yet: the refusal.
 func linger(ctx *fasthttp.RequestCtx) {
 	ctx.SetConnectionClose()

@@ -7,9 +7,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Cross-origin resource sharing: what a browser wants to hear before a page
-// of another origin may read an answer. Without Access.Origins nothing of it
-// is sent.
+// Cross-origin resource sharing (CORS): the header fields that a browser needs
+// before a page of another origin may read an answer. Without Access.Origins none
+// of them is sent.
 
 // exposedHeaders are those of our answers that a page may read beside the few
 // that every page may.
@@ -19,7 +19,8 @@ var exposedHeaders = strings.Join([]string{
 	"X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens",
 }, ", ")
 
-// share lets the page that sent a request read the answer, if it is listed.
+// share adds the fields with which the page that sent a request may read the
+// answer, if the page's origin is allowed.
 func (a *Access) share(ctx *fasthttp.RequestCtx) {
 	if len(a.Origins) == 0 {
 		return

@@ -13,35 +13,34 @@ const (
 	minAcceptPause = 5 * time.Millisecond
 	maxAcceptPause = time.Second
 
-	// turnAwayLane is how many surplus connections are told 503 at a time.
-	// Each holds a descriptor until its client has read that; what comes
-	// while the lane is full is closed without a word.
-	turnAwayLane = 16
+	// turnAwayPlaces is how many surplus connections are answered with 503 at a
+	// time. Each holds a descriptor until its client has read the answer; a
+	// surplus connection beyond these is closed without an answer.
+	turnAwayPlaces = 16
 
 	// leastRest is how long a connection may rest, or take over sending a
 	// request, before it may have to make place for a new one.
 	leastRest = time.Second
 )
 
-// listener bounds the connections that it hands out and remembers them until
-// they are closed, so that a shutdown can end those that their peers keep
-// open. A failure that passes, such as being out of descriptors, never ends
-// it.
+// listener bounds the number of open connections and keeps a list of them, so
+// that a shutdown can close those that their peers keep open. A temporary failure
+// of accept, such as running out of descriptors, never ends the listener.
 //
 // When all places are taken, the connection that has been without a request
-// for the longest time gives its place to the new one, so that a flood of
-// connections that ask for nothing keeps nobody out. Where there is none, the
-// new one gets a 503 rather than being left in the kernel's backlog, where a
-// client waits without knowing why and a load balancer has nothing to act on.
+// for the longest time is closed for the new one, so that a flood of connections
+// without requests locks nobody out. Where every connection has a request, the new
+// one gets a 503 and is not left in the kernel's backlog, where its client would
+// wait without knowing why and a load balancer would see no error.
 type listener struct {
 	net.Listener
 	config Config
 	bodies *budget
 
-	pause   time.Duration // before the next Accept; owned by the accepting goroutine
-	lane    chan struct{} // a place per connection that is being turned away
-	closed  chan struct{}
-	closing sync.Once
+	pause       time.Duration // before the next Accept; owned by the accepting goroutine
+	turningAway chan struct{} // holds a value for each connection that is being told 503
+	closed      chan struct{}
+	closing     sync.Once
 
 	mu   sync.Mutex
 	open map[*conn]struct{}
@@ -51,7 +50,7 @@ type listener struct {
 func newListener(ln net.Listener, c Config, bodies *budget) *listener {
 	return &listener{
 		Listener: ln, config: c, bodies: bodies, open: make(map[*conn]struct{}), idle: list.New(),
-		lane: make(chan struct{}, turnAwayLane), closed: make(chan struct{}),
+		turningAway: make(chan struct{}, turnAwayPlaces), closed: make(chan struct{}),
 	}
 }
 
@@ -80,9 +79,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// passing are the errors of accept(2) after which the next call may succeed:
-// something is short for now, or the new connection itself had failed before
-// it was accepted.
+// passing are the errors of accept(2) after which the next call may succeed: a
+// resource is exhausted for the moment, or the new connection failed before it was
+// accepted.
 var passing = []error{
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 	syscall.ECONNABORTED, syscall.EINTR, syscall.EAGAIN, syscall.EPERM, syscall.EPROTO, syscall.ENOPROTOOPT, syscall.EOPNOTSUPP,
@@ -116,7 +115,7 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// admit wraps a connection; nil when there is no place for it.
+// admit wraps a new connection; nil where there is no place for it.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := newConn(nc, l.config.WriteTimeout, l.forget)
 	c.listener, c.bodies, c.lingerBytes = l, l.bodies, 4*int64(l.config.MaxRequestBytes)
@@ -125,7 +124,7 @@ func (l *listener) admit(nc net.Conn) *conn {
 		return nil
 	}
 	if resting != nil {
-		_ = resting.abort() // it asked for nothing, so there is nothing to tell it
+		_ = resting.abort() // it has no request to answer
 		if h := l.config.Hooks.OnEvicted; h != nil {
 			h()
 		}
@@ -209,17 +208,17 @@ func (l *listener) turnAway(nc net.Conn) {
 		h()
 	}
 	select {
-	case l.lane <- struct{}{}:
+	case l.turningAway <- struct{}{}:
 	default:
-		_ = nc.Close() // nothing to tell it with
+		_ = nc.Close() // no place to answer it
 		return
 	}
 	go func() {
-		defer func() { <-l.lane }()
+		defer func() { <-l.turningAway }()
 		c := newConn(nc, time.Second, nil)
 		c.lingerBytes, c.lingerTime = 64<<10, time.Second
 		c.lingers.Store(true)
-		_, _ = c.Write(surplus) // a broken peer is no news
+		_, _ = c.Write(surplus) // whether the peer could read it does not matter
 		_ = c.Close()
 	}()
 }

@@ -120,7 +120,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 	}
 	time.Sleep(leastRest + 100*time.Millisecond) // however long they take, requests are not evicted
 	told := 0
-	for range 3 * turnAwayLane {
+	for range 3 * turnAwayPlaces {
 		c := dial(t, addr)
 		_, _ = io.WriteString(c, get("/surplus"))
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -129,7 +129,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if told < turnAwayLane || turned.Load() != 3*turnAwayLane || evicted.Load() != 0 {
+	if told < turnAwayPlaces || turned.Load() != 3*turnAwayPlaces || evicted.Load() != 0 {
 		t.Errorf("%d were told, %d turned away, %d evicted", told, turned.Load(), evicted.Load())
 	}
 	close(release)

@@ -1,13 +1,13 @@
 // Package api is the HTTP edge: connections, limits, panics and the order of
 // a shutdown. What is served on it is a Handler; api/openai is the first.
 //
-// fasthttp tells a handler nothing about a client that hangs up, ends no
-// stream at shutdown, lets one panic take the process down, sets memory aside
-// for bodies that are only promised, and ends when it cannot accept. This
-// package closes these gaps: connections are wrapped (Watch), a Handler drains
-// its own requests, every call into it is recovered, the head of a request
-// decides before its body is read (Handler.Takes), bodies share one budget,
-// and the listener outlasts shortages and bounds connections.
+// fasthttp does not tell a handler that its client hung up, ends no stream at
+// shutdown, lets a panic end the process, allocates a body's declared length before
+// the body arrives, and stops serving when accept fails. This package closes these
+// gaps: connections are wrapped (Watch), a Handler drains its own requests, panics
+// of a handler are recovered, requests are refused by their head before the body
+// is read (Handler.Takes), bodies share one memory budget, and the listener bounds
+// connections and goes on after temporary failures.
 package api
 
 import (
@@ -138,9 +138,9 @@ func New(c Config, h Handler) *Server {
 		IdleTimeout:                  c.IdleTimeout,
 		WriteTimeout:                 0, // covers a whole response, which may be a stream; conn.Write has its own
 		ReadBufferSize:               c.MaxHeaderBytes,
-		StreamRequestBody:            true,                              // readBody reads it, into a buffer that grows with it
-		MaxRequestBodySize:           1,                                 // what fasthttp itself reads of a body, before it calls the handler
-		Concurrency:                  2*c.MaxConnections + turnAwayLane, // never reached: the listener has the bound
+		StreamRequestBody:            true,                                // readBody reads it, into a buffer that grows with it
+		MaxRequestBodySize:           1,                                   // what fasthttp itself reads of a body, before it calls the handler
+		Concurrency:                  2*c.MaxConnections + turnAwayPlaces, // never reached: the listener has the bound
 		CloseOnShutdown:              true,
 		DisablePreParseMultipartForm: true,
 		SecureErrorLogMessage:        true,
@@ -154,8 +154,8 @@ func New(c Config, h Handler) *Server {
 // keeps for its next answer.
 const pooledBodyBytes = 64 << 10
 
-// silent drops fasthttp's own log: broken peers are no news, and its lines
-// may carry request data.
+// silent drops fasthttp's own log, whose lines report broken connections and may
+// contain request data.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
@@ -193,7 +193,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(drainErr, closeErr)
 }
 
-// Stats is what the edge holds at one moment.
+// Stats are the open connections and the body memory at one moment.
 type Stats struct {
 	Connections int   // open ones
 	BodyBytes   int64 // of request bodies that arrive or are being understood
@@ -210,7 +210,7 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// handle is the boundary that no panic passes.
+// handle answers one request and recovers panics of the handler.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -251,7 +251,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 	s.handler.Refused(ctx, e)
 }
 
-// refuseUnreadable answers what never became a request.
+// refuseUnreadable answers bytes that are no HTTP request.
 func (s *Server) refuseUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	e := unreadable(err)
 	var broken *net.OpError

@@ -65,7 +65,7 @@ type Engine struct {
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of what is free
 	CheckTensors  bool   // refuse weights that are not finite
-	Speculate     bool   // guess tokens ahead for requests that do not say
+	Speculate     bool   // speculative decoding for requests that do not set speculative_ngram
 
 	PrefixCacheKey string // what block hashes are rooted in, beside the model; empty: random
 }

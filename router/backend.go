@@ -1,6 +1,6 @@
-// Package router decides which engine serves a request. It declares Backend,
-// the one thing it needs from an engine; the local engine and (later) remote
-// OpenAI-compatible servers implement it.
+// Package router holds the two lanes that can serve a model: Backend, what the
+// edge needs from an engine in this process, and Relay, which passes requests and
+// answers as bytes to an OpenAI-compatible server.
 package router
 
 import "weir/internal/inference"

@@ -35,7 +35,7 @@ type RelayConfig struct {
 // DefaultAnswerTimeout is that of OpenAI's clients.
 const DefaultAnswerTimeout = 10 * time.Minute
 
-// idleConns are kept open to an upstream for requests to come.
+// idleConns is how many idle connections to an upstream are kept for later requests.
 const idleConns = 64
 
 // NewRelay checks c; it does not look for the upstream.
@@ -71,7 +71,7 @@ func (r *Relay) Model() string { return r.model }
 // Send posts a JSON body to a path below the base URL, as
 // "/chat/completions", and returns when the answer's header is there. The
 // caller closes its body. Ending ctx ends the request also at the upstream.
-// A call is made once: what has been generated twice has been paid twice.
+// Send never retries, because the upstream would generate and charge twice.
 func (r *Relay) Send(ctx context.Context, path, requestID string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {

@@ -103,7 +103,7 @@ func newModel(maxModelLen int) *Model {
 		}),
 		finished: make(map[string]prometheus.Counter, len(FinishReasons)),
 	}
-	for _, code := range []string{"rate_limit_exceeded", "server_is_overloaded"} { // a tenant's part of the queue is full, all of it
+	for _, code := range []string{"rate_limit_exceeded", "server_is_overloaded"} { // a tenant's share of the waiting queue is full; the whole queue is
 		m.rejections.WithLabelValues(code) // present, at 0, before the first
 	}
 	for _, reason := range FinishReasons {
@@ -192,7 +192,7 @@ func observePast(h prometheus.Histogram, seconds float64) {
 	}
 }
 
-// CountRejection counts a request refused at the door. reason is a short
+// CountRejection counts a request that was refused before it was queued. reason is a short
 // constant ("server_is_overloaded"), never text of the request.
 func (m *Model) CountRejection(reason string) {
 	if m != nil {

@@ -26,9 +26,9 @@ type Snapshot struct {
 	Recomputed    uint64 // tokens computed again after preemption
 	OutputTokens  uint64
 
-	Drafts         uint64 // times that guessed tokens were verified
-	DraftTokens    uint64 // guessed tokens of these
-	AcceptedTokens uint64 // of these, the ones that came true
+	Drafts         uint64 // times that draft tokens were verified
+	DraftTokens    uint64 // draft tokens proposed
+	AcceptedTokens uint64 // draft tokens accepted
 
 	Steps      uint64
 	StepPanics uint64 // recovered in the step loop

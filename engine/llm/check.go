@@ -12,8 +12,8 @@ import (
 )
 
 // try computes one token with the whole model and refuses what gives no finite
-// numbers: a weight that is none would fail every request. The cache is empty
-// before and counts as empty afterwards.
+// logits: a weight that is NaN or infinite would fail every request. The KV cache
+// holds nothing before, and its blocks count as free afterwards.
 func (m *model) try(c *kernel.CPU, kv *attend.KV, blockTokens int) error {
 	var b batch
 	b.add([]int32{int32(min(1, m.vocab-1))}, 0, []kvcache.BlockID{1}, blockTokens)

@@ -1,31 +1,31 @@
 // Package llm is a loaded language model and the one loop that steps it.
 //
-// Engine is the narrow door: Load a GGUF file, Submit requests, read their
-// streams, Close. Inside, one goroutine owns the scheduler, the block pool and
-// the tensors. Each turn of its loop is: take submits and cancels, Plan, one
+// Engine is the whole interface: Open a GGUF file, Submit requests, read their
+// streams, Close. Inside, one goroutine, the step loop, owns the scheduler, the
+// block pool and the tensors. It repeats: read submits and cancels, Plan, one
 // forward pass over every planned row (prefill chunks and decodes in the same
 // matrix products), sample, Commit, push events. Callers never see a tensor
 // and the engine never sees text.
 //
 // # When something breaks
 //
-// No panic leaves the loop (fault.go). Each is counted and told to OnFault:
+// No panic leaves the step loop (fault.go). Each is counted and reported to
+// OnFault. What happens next depends on where the panic was:
 //
-//   - in a hook, or while a step's statistics are published: nobody's request is
-//     concerned;
-//   - in taking in or finishing a request: that request fails;
+//   - in a hook, or while a step's statistics are published: no request fails;
+//   - in submitting, cancelling or ending a request: that request fails;
 //   - in computing a step or emitting its tokens: the step's requests fail with
 //     ErrInternal, the others keep their places, if scheduler and pool then pass
 //     their own checks;
 //   - where they do not pass them, also in the check of an idle engine, and always
 //     after a panic inside the scheduler (a change may be half made): every live
-//     request fails, and a new scheduler and an empty pool take over. The weights
+//     request fails, and a new scheduler and an empty block pool are made. The weights
 //     and the cache's memory stay, so that this takes milliseconds. A process
 //     that ended instead would fail the same requests and load for minutes;
-//   - where three new schedulers in a row break before they complete a step: the
-//     engine refuses everything with the reason, and is not ready, which takes it
-//     out of rotation. It does not end the process: its metrics, logs and debug
-//     pages are what tells the bug.
+//   - where three new schedulers in a row fail before they complete a step: the
+//     engine refuses every request with the reason, and is not ready, so that load
+//     balancers send it nothing. The process goes on, because its metrics, logs
+//     and profiles help to find the bug.
 //
 // # Models
 //

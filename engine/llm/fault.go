@@ -10,7 +10,7 @@ import (
 	"weir/scheduler"
 )
 
-// phase is a part of a turn of the loop, for what is told of a panic in it.
+// phase says what the loop was doing when a panic came.
 type phase uint8
 
 const (
@@ -33,7 +33,7 @@ func (p phase) String() string {
 	}[p]
 }
 
-// at notes where the loop is.
+// at records the phase that begins.
 func (l *loop) at(p phase) {
 	l.phase = p
 	if f := l.e.opts.atPhase; f != nil {
@@ -41,8 +41,8 @@ func (l *loop) at(p phase) {
 	}
 }
 
-// panicked counts and tells a panic that was recovered, from the deferred
-// function that recovered it. Its error is for the requests that it failed.
+// panicked counts and reports a recovered panic. The deferred function that
+// recovered it calls panicked. The error is for the requests that fail by it.
 func (l *loop) panicked(value any) error {
 	where := l.phase
 	l.panics++
@@ -54,7 +54,7 @@ func (l *loop) panicked(value any) error {
 	return fmt.Errorf("%w: panic in %v: %v", inference.ErrInternal, where, value)
 }
 
-// fault tells of a bug that was caught.
+// fault reports a bug that was caught to OnFault.
 func (l *loop) fault(text string) {
 	l.lastFault = text
 	if f := l.e.opts.OnFault; f != nil {
@@ -67,7 +67,7 @@ func (l *loop) fault(text string) {
 	}
 }
 
-// hook calls one of the options' hooks. Its panic concerns no request.
+// hook calls one of the options' hooks. A panic in a hook fails no request.
 func (l *loop) hook(call func()) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -78,9 +78,9 @@ func (l *loop) hook(call func()) {
 	call()
 }
 
-// restore brings the loop back into a sound state after a panic in a turn: the
+// restore brings the loop back into a sound state after a panic in iterate: the
 // step's requests fail. Where scheduler and pool then pass their own checks,
-// nobody else is concerned. A panic inside the scheduler may have left a change
+// no other request fails. A panic inside the scheduler may have left a change
 // half made that no check would find, and is taken for a failed check.
 func (l *loop) restore(value any) {
 	inside := l.phase == planning || l.phase == committing
@@ -96,8 +96,8 @@ func (l *loop) restore(value any) {
 	l.e.publish()
 }
 
-// recount is what scheduler and pool find wrong with themselves. What breaks
-// while it counts is wrong, too.
+// recount checks the invariants of scheduler and block pool; nil means that they
+// hold. A panic during the check is an error, too.
 func (l *loop) recount() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -134,7 +134,7 @@ func (l *loop) abandon(why error) (broken error) {
 	return nil
 }
 
-// fail ends what is left of a request with an error.
+// fail ends the choices of a request that have not ended, with an error.
 func (l *loop) fail(j *job, why error) {
 	if _, ok := l.live[j]; !ok {
 		return

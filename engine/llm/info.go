@@ -30,7 +30,7 @@ type Info struct {
 	KVType          string
 	KVBlocks        int // usable ones
 	BlockTokens     int
-	KVTokens        int // that the cache holds
+	KVTokens        int // tokens that the KV cache holds
 	KVBytesPerToken int
 	KVBytes         int64
 	WeightBytes     int64 // in memory
@@ -38,7 +38,7 @@ type Info struct {
 }
 
 // Describe reads what a file's metadata tell, and with opts the budget that
-// Load would choose, without reading weights. The error says why Load would
+// Open would choose, without reading weights. The error says why Open would
 // refuse the file.
 func Describe(f *gguf.File, opts Options) (Info, error) {
 	o, err := readOutline(f, &opts)

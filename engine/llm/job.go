@@ -10,7 +10,7 @@ import (
 	"weir/scheduler"
 )
 
-// command is what other goroutines ask of the loop.
+// command is a submit or a cancel that another goroutine sends to the step loop.
 type command struct {
 	job    *job
 	submit bool
@@ -29,13 +29,13 @@ type job struct {
 	samplers []*sample.Sampler // per choice
 	stop     []inference.TokenID
 
-	pooled     []float32 // running sum or chosen row
-	pooledRows int       // prompt rows [0,pooledRows) are in it
+	pooled     []float32 // sum of the wanted hidden states, or the only one
+	pooledRows int       // prompt rows [0,pooledRows) are pooled
 	ended      []bool    // per choice
 	queued     time.Time
 	admitted   time.Time // zero while it waits for the first time
-	first      time.Time // token
-	last       time.Time // token
+	first      time.Time // token sampled
+	last       time.Time // token sampled
 	preempted  int       // times, over its sequences
 	lost       bool      // an event did not fit the ring; nothing but finishes follows
 	err        error     // of the first choice that failed; the stream ends with it
@@ -56,8 +56,8 @@ func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *jo
 	return j
 }
 
-// hash computes the prompt's chain, on the goroutine that submits: a long prompt
-// takes as long as a small step.
+// hash computes the chain of the prompt's block hashes. SubmitAll calls it on its
+// caller's goroutine, because hashing a long prompt takes as long as a small step.
 func (j *job) hash(blockTokens int) {
 	if j.req.PromptLogprobs >= 0 || j.req.Pooling != inference.PoolingNone {
 		return // every row must be computed
@@ -79,7 +79,7 @@ func ringEvents(r *inference.Request) int {
 	return n
 }
 
-// phases are known once the job has ended.
+// phases are the times of a job that has ended.
 func (j *job) phases() Phases {
 	p := Phases{Queue: j.admitted.Sub(j.queued), Prefill: -1, Inference: -1, Preemptions: j.preempted}
 	if j.last.After(j.admitted) {
@@ -89,8 +89,8 @@ func (j *job) phases() Phases {
 	return p
 }
 
-// push hands the reader an event. Once one did not fit, no token follows, also
-// where the reader has made room meanwhile: an answer never has a gap.
+// push hands the reader an event. Once an event did not fit into the ring, only
+// finishes follow, even if the reader has made room since: an answer never has a gap.
 func (j *job) push(e inference.Event) {
 	if j.lost && e.Kind != inference.EventFinish {
 		return
@@ -100,11 +100,11 @@ func (j *job) push(e inference.Event) {
 	}
 }
 
-// stops tells whether a token ends its choice.
+// stops reports whether a token ends its choice.
 func (j *job) stops(id inference.TokenID) bool { return slices.Contains(j.stop, id) }
 
-// wants tells whether the hidden state at a prompt position is pooled. After a
-// preemption positions come again; each counts once.
+// wants reports whether the hidden state at a prompt position is pooled. After a
+// preemption positions are computed again, and each is pooled once.
 func (j *job) wants(pos int) bool {
 	switch j.req.Pooling {
 	case inference.PoolingMean:
@@ -118,7 +118,7 @@ func (j *job) wants(pos int) bool {
 	}
 }
 
-// pool takes in the hidden state at a wanted position, in ascending order.
+// pool adds the hidden state at a wanted position; positions come in ascending order.
 func (j *job) pool(hidden []float32, pos int) {
 	if j.req.Pooling != inference.PoolingMean || j.pooled == nil {
 		j.pooled = append(j.pooled[:0], hidden...)
@@ -140,14 +140,14 @@ func (j *job) embedding() []float32 {
 	return j.pooled
 }
 
-// request is the scheduler's view.
+// request is the job as the scheduler sees it.
 func (j *job) request(speculate bool) scheduler.Request {
 	q := schedulerRequest(j.req, speculate)
 	q.Domain, q.Chain, q.Group, q.User = j.domain, j.chain, j.group, j
 	return q
 }
 
-// schedulerRequest is the part of the scheduler's view that needs no job.
+// schedulerRequest is r as the scheduler sees it, without what only a job has.
 func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 	q := scheduler.Request{
 		Prompt: r.Prompt, MaxTokens: r.MaxTokens, N: r.N,

@@ -15,7 +15,7 @@ import (
 
 // Options say how to run a model. The zero value of a field means its default.
 type Options struct {
-	Pool        *pool.Pool    // compute threads shared with other engines, whose owner closes it; nil makes some of the engine's own
+	Pool        *pool.Pool    // compute threads shared with other engines, whose owner closes it; nil: the engine makes a pool of its own
 	PoolWeight  int           // share of Pool's time among engines that want it; 0 is 1
 	Threads     int           // compute threads without Pool; 0 is one per core
 	Level       isa.Level     // instruction set; isa.Auto is the best of the machine
@@ -37,8 +37,8 @@ type Options struct {
 	// Scheduler's MaxModelLen and Cost are set by Open.
 	Scheduler scheduler.Config
 
-	// Speculate drafts the outputs of requests that do not say whether to, as
-	// far as Scheduler.MaxDrafts allows.
+	// Speculate is the default for requests whose Speculation is unset: whether
+	// draft tokens are proposed, up to Scheduler.MaxDrafts.
 	Speculate bool
 
 	// CheckTensors decodes every weight once and refuses values that are not
@@ -67,7 +67,7 @@ type Options struct {
 // StepStats describes one step.
 type StepStats struct {
 	PrefillTokens int
-	DecodeTokens  int // rows that continue outputs, without drafts
+	DecodeTokens  int // decode rows, without draft rows
 	DraftTokens   int // rows of drafts
 	Sequences     int
 	Preempted     int
@@ -86,8 +86,8 @@ type Phases struct {
 	Preemptions int // of its sequences
 }
 
-// defaultKVShare is the part of free memory (after the weights) that the cache
-// takes when nobody says: it leaves room for other programs and page cache.
+// defaultKVShare is the part of free memory (after the weights) that the KV cache
+// takes by default. The rest is for other programs and the page cache.
 const defaultKVShare = 0.5
 
 // maxLength bounds sequences, so that offsets into the cache stay small.

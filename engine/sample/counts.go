@@ -2,8 +2,8 @@ package sample
 
 import "weir/internal/inference"
 
-// counts tells how often each token was seen. The list is what a penalty walks
-// for each token of output; the map finds a token in it.
+// counts holds how often each token was seen. Penalties walk the list for each
+// sampled token; the map gives a token's index in the list.
 type counts struct {
 	list []count
 	at   map[inference.TokenID]int32

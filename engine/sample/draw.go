@@ -40,9 +40,10 @@ func (s *Sampler) draw(logits []float32, top float32, w *Scratch, u float64) inf
 	return inference.TokenID(b*vector.ReduceBlock + last)
 }
 
-// pick finds the block where the sums reach u of their total, and what of it
-// falls in the block: all of the last one where rounding left a crumb. Block
-// -1 is nothing to pick from.
+// pick finds the block in which the running sum of weights reaches u of the
+// total, and how much of that falls into the block. Where rounding leaves a
+// remainder behind the last block, it is all of the last block. Block -1 means
+// that no token has a weight.
 func (w *Scratch) pick(u float64) (b int, point float64) {
 	point, last := u*w.total(), -1
 	for i, s := range w.sums {

@@ -9,16 +9,17 @@ import (
 	"weir/internal/inference"
 )
 
-// filters tells whether any token may be filtered out.
+// filters reports whether any filter is on.
 func (s *Sampler) filters() bool {
 	return s.p.MinP > 0 || s.p.TopK > 0 || s.p.TypicalP < 1 || s.p.TopP < 1
 }
 
-// filter narrows the running to min_p, top_k, typical_p and top_p, in this
-// order (vLLM takes min_p first too; typical_p stands where llama.cpp has it).
-// Every filter keeps at least one token. Better is the higher weight, of
-// equals the lower id. x holds the weights, and 0 for what a filter leaves
-// out although it weighs enough; top is the highest logit, whose weight is 1.
+// filter applies min_p, top_k, typical_p and top_p to the candidate tokens, in
+// this order (vLLM also applies min_p first; typical_p is where llama.cpp has
+// it). Every filter keeps at least one token. Of two tokens the better one has
+// the higher weight, or at equal weights the lower id. x holds the weights; a
+// filter sets the weight of a token to 0 where the threshold w.least alone would
+// keep it. top is the highest logit, whose weight is 1.
 func (s *Sampler) filter(x []float32, w *Scratch, top float32) {
 	w.least, w.count = math.SmallestNonzeroFloat32, len(x)
 	if s.p.MinP > 0 {
@@ -42,13 +43,13 @@ func (s *Sampler) filter(x []float32, w *Scratch, top float32) {
 	}
 }
 
-// sum brings w.sums and w.count up to date.
+// sum computes w.sums and w.count for the threshold w.least.
 func (w *Scratch) sum(x []float32) {
 	w.count = vector.BlockSums(w.Level, w.sums, x, w.least).Count
 }
 
-// target is how far down a filter keeps: the best tokens, up to the one that
-// makes them count, or that brings their weight to mass (for top_p, the
+// target says how many of the best tokens a filter keeps: up to the token with
+// which they are count tokens, or with which their weights add up to mass (for top_p, the
 // smallest set of likeliest tokens whose share reaches p, Holtzman et al. 2020).
 type target struct {
 	count int
@@ -59,13 +60,13 @@ func (t target) reached(count int, mass float64) bool {
 	return count > 0 && (count >= t.count || mass >= t.mass)
 }
 
-// window is how many tokens around a boundary are few enough to be looked at
-// one by one.
+// window is how many tokens around a filter's threshold are compared one by one;
+// with more the threshold is narrowed further first.
 const window = 512
 
-// keep narrows the running to a target. It closes in on the weight of the
-// last token kept: those from lo up reach the target (or are all there are),
-// those above hi do not. guess is where it looks first.
+// keep filters the candidate tokens to a target. It searches, by bisection, the
+// weight of the last token to keep: the tokens from weight lo up reach the target
+// (or are all candidates), those above hi do not. The search begins at guess.
 func (w *Scratch) keep(x []float32, goal target, guess float32) {
 	lo, hi := w.least, float32(1)
 	from, above, mass := w.count, 0, 0.0 // how many from lo up, at most; what is above hi
@@ -85,9 +86,9 @@ func (w *Scratch) keep(x []float32, goal target, guess float32) {
 	}
 }
 
-// cut finds the last token kept among those with weights in [lo,hi], where
-// above tokens of weight mass are better. One is left out by its weight, or if
-// that equals the last one's, by setting it to 0.
+// cut finds the last token to keep among those with weights in [lo,hi]; above
+// tokens, whose weights add up to mass, are better than all of these. Worse tokens
+// are dropped by raising w.least, those of equal weight by setting theirs to 0.
 func (w *Scratch) cut(x []float32, goal target, lo, hi float32, above int, mass float64) {
 	ids := w.find(x, lo, hi)
 	if lo == hi { // many ties, in order
@@ -147,15 +148,15 @@ func drop(x []float32, ids []inference.TokenID) {
 	}
 }
 
-// between halves the floats from lo to hi, both above 0: what it gives is
-// above lo.
+// between returns the middle of the float32 values from lo to hi, by count of
+// representable values, and always above lo. Both are above 0.
 func between(lo, hi float32) float32 {
 	a, b := math.Float32bits(lo), math.Float32bits(hi)
 	return math.Float32frombits(a + (b-a+1)/2)
 }
 
-// kth is a weight that at least k tokens have, as so many blocks do: 0 where
-// there are fewer blocks.
+// kth is a lower bound of the k-th highest weight: the k-th highest of the
+// blocks' maxima, 0 where there are fewer than k blocks.
 func (w *Scratch) kth(k int, top, temperature float32) float32 {
 	if k > len(w.maxima) {
 		return 0
@@ -172,7 +173,7 @@ func (w *Scratch) highest(k int) float32 {
 	return w.sorted[len(w.sorted)-k]
 }
 
-// typical narrows the running to the tokens whose surprise is nearest to the
+// typical filters the candidates to the tokens whose surprise is nearest to the
 // entropy, until their share reaches p (Meister et al. 2022).
 func (w *Scratch) typical(x []float32, p float32) {
 	total, entropy := w.total(), 0.0

@@ -10,7 +10,7 @@ import (
 // Masks set logits to minus infinity: those of tokens beside the allowed ones,
 // of tokens that would complete a bad word, and of the end before min_tokens.
 // Each depends on the choice's own output alone. Where they leave no token,
-// an allowed one is taken nevertheless: allowed tokens are the stronger rule.
+// an allowed token is sampled: allowed tokens override the other masks.
 
 var minusInf = float32(math.Inf(-1))
 
@@ -54,8 +54,8 @@ func (s *Sampler) highest(logits []float32, top float32, w *Scratch) inference.T
 	return w.first(logits, top)
 }
 
-// tail is the end of an output: as many tokens as a bad word can have before
-// its last one. Its capacity never changes.
+// tail is the end of an output: one token less than the longest bad word has.
+// Its capacity never changes.
 type tail []inference.TokenID
 
 // newTail has room for what bad words need.

@@ -13,22 +13,22 @@ import (
 //
 // Sampling never sorts the vocabulary. It makes weights of the logits in
 // place, finds the lowest weight that the filters leave, and draws from the
-// blocks' sums; each of these is a pass or a few over the row. Only what lies
-// near a filter's boundary is looked at token by token.
+// blocks' sums; each of these is a pass or a few over the row. Only tokens
+// near a filter's threshold are compared one by one.
 type Scratch struct {
 	Level isa.Level // of the passes; isa.Auto is the best that the machine has
 
 	maxima []float32 // of the logits, by block
-	sums   []float64 // of the weights in the running, by block
-	least  float32   // in the running are the weights from here up
-	count  int       // how many these are, at most
+	sums   []float64 // of the candidates' weights, by block
+	least  float32   // candidates are the tokens whose weight is at least this
+	count  int       // candidates, at most
 	ids    []int32
 	cand   []candidate
 	sorted []float32 // maxima in order
 	kept   []float32 // logits of allowed tokens
 }
 
-// candidate is a token near a filter's boundary; a higher rank is better.
+// candidate is a token near a filter's threshold; a higher rank is better.
 type candidate struct {
 	id     inference.TokenID
 	weight float32
@@ -78,7 +78,7 @@ func (w *Scratch) find(x []float32, lo, hi float32) []inference.TokenID {
 	return w.ids[:vector.Find(w.Level, w.ids, x, lo, hi)]
 }
 
-// total is the weight of all that is in the running.
+// total is the sum of the candidates' weights.
 func (w *Scratch) total() float64 {
 	sum := 0.0
 	for _, s := range w.sums {

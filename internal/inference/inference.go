@@ -1,4 +1,4 @@
-// Package inference holds the nouns that every part of weir shares: a request
+// Package inference holds the types that edge, engine and scheduler share: a request
 // as the engine sees it (token ids, never text), the events it answers with,
 // the stream that carries them, and the sentinel errors that the API maps to
 // HTTP statuses. It imports the standard library only.
@@ -33,17 +33,18 @@ const (
 	PoolingLast Pooling = 3
 )
 
-// Toggle is a request's say in what the server decides where it has none.
+// Toggle is a switch of a request: on, off, or unset, which leaves the choice to
+// the server.
 type Toggle uint8
 
-// The zero value leaves it to the server.
+// The zero value is unset.
 const (
 	ToggleUnset Toggle = iota
 	ToggleOn
 	ToggleOff
 )
 
-// Or is whether the toggle is on, or else what the server decided.
+// Or is the toggle's value, or the given default of the server where it is unset.
 func (t Toggle) Or(server bool) bool { return t == ToggleOn || t == ToggleUnset && server }
 
 // TokenBias is added to one token's logit before sampling.
@@ -96,9 +97,9 @@ type Request struct {
 	PromptLogprobs int       // alternatives per prompt token; -1 is none. Disables prefix reuse
 	Pooling        Pooling
 	Sampling       Sampling
-	Speculation    Toggle // guesses of tokens to come; they change no answer, only its pace
+	Speculation    Toggle // speculative decoding, which changes no answer, only its speed
 
-	Arrived time.Time // when the front end accepted it; TTFT counts from here
+	Arrived time.Time // when the edge received the request; TTFT counts from here
 }
 
 // FinishReason says why a choice ended.
@@ -166,7 +167,7 @@ type Event struct {
 	Embedding []float32      // [width]; owned by the receiver
 }
 
-// Load is an engine's state at one moment, as a router weighs it.
+// Load says how busy an engine is at one moment, for routing and readiness.
 type Load struct {
 	Running       int // sequences in the running batch
 	Waiting       int // requests queued

@@ -10,7 +10,7 @@ import (
 // never blocks, and reports false when the consumer is too slow, upon which
 // the producer cancels the request. An EventFinish always fits, since a choice
 // has only one: a reader never misses how its choices ended. Progress is a set
-// of atomics beside the ring, so that polling it costs the step loop nothing.
+// of atomics beside the ring, so that polling it never makes the step loop wait.
 type Stream struct {
 	wake   chan struct{}    // capacity 1: something changed since the last Poll
 	cancel func(choice int) // asks the producer to end a choice, or all with -1
