@@ -137,6 +137,9 @@ func (c *choice) finished(reason inference.FinishReason) {
 	c.text = c.stop.flush(c.text)
 	c.given += len(c.text) - before
 	c.finish = reason
+	if ended && c.job.params.endLogprob && !c.job.params.stops.include { // shown, it has its record
+		c.records = append(c.records, tokenRecord{c.end.Token, c.end.Logprob, c.end.Top, c.received, c.received.bytes})
+	}
 	c.given = max(c.given, c.received.bytes) // records of undecodable rests too
 }
 

@@ -204,6 +204,39 @@ func TestBeginningTokenBeforeAChat(t *testing.T) {
 	}
 }
 
+// Evaluations score a prompt with echo, logprobs and one token, and drop the last
+// entry: it must be there when that token ends the answer. A chat's entries are
+// those of its text.
+func TestEndTokenOfACompletionHasALogprob(t *testing.T) {
+	tok := mustTokenizer(t)
+	eos, _ := tok.EOS()
+	backend := &fakeBackend{script: func(r *fakeRun) {
+		if r.req.PromptLogprobs >= 0 {
+			r.promptLogprobs()
+		}
+		r.token(0, 97)
+		r.token(0, eos)
+		r.finish(0, inference.FinishStop)
+		r.stream.Close(nil)
+	}}
+	r := newRig(t, DefaultConfig(), backend)
+	defer r.close()
+	for body, want := range map[string]string{
+		`{"prompt":[65,66],"logprobs":1,"echo":true}`:                                             `"text_offset":[0,1,2,3]}`,
+		`{"prompt":[65,66],"logprobs":1}`:                                                         `"text_offset":[0,1]}`,
+		`{"prompt":[65,66],"logprobs":1,"stream":true}`:                                           `"tokens":["<|im_end|>"],"token_logprobs":[-0.25],"top_logprobs":[{"<|im_end|>":-0.25}],"text_offset":[1]}`,
+		`{"prompt":[65,66],"logprobs":1,"stop_token_ids":[97],"include_stop_str_in_output":true}`: `"text_offset":[0,1]}`,
+		`{"prompt":[65,66],"logprobs":1,"stop":["zz"],"include_stop_str_in_output":true}`:         `"text_offset":[0,1]}`,
+	} {
+		if _, text := r.post(routeCompletions, body); strings.Count(text, want) != 1 {
+			t.Errorf("%s: %s once in %s", body, want, text)
+		}
+	}
+	if _, text := r.post(routeChat, `{"messages":[{"role":"user","content":"Hello"}],"logprobs":true}`); strings.Count(text, `"token":`) != 1 {
+		t.Errorf("a chat's logprobs: %s", text)
+	}
+}
+
 func TestStopReason(t *testing.T) {
 	script := func(ids ...inference.TokenID) func(*fakeRun) {
 		return func(r *fakeRun) {
@@ -284,7 +317,7 @@ func TestTokensAsTokenIDs(t *testing.T) {
 	r := newRig(t, DefaultConfig(), &fakeBackend{script: say("abc", 0)})
 	defer r.close()
 	_, text := r.post(routeCompletions, `{"prompt":"Hello","logprobs":2,"return_tokens_as_token_ids":true}`)
-	if !strings.Contains(text, `"tokens":["token_id:97","token_id:98","token_id:99"]`) || !strings.Contains(text, `{"token_id:97":`) {
+	if !strings.Contains(text, `"tokens":["token_id:97","token_id:98","token_id:99",`) || !strings.Contains(text, `{"token_id:97":`) {
 		t.Errorf("completion: %s", text)
 	}
 	_, text = r.post(routeChat, `{"messages":[{"role":"user","content":"Hello"}],"logprobs":true,"top_logprobs":1,"return_tokens_as_token_ids":true}`)

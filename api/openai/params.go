@@ -33,6 +33,7 @@ type params struct {
 	special        bool // control tokens are visible in the text
 	returnTokenIDs bool
 	logprobs       bool
+	endLogprob     bool // the token that ends a choice has one, too
 	sampling       inference.Sampling
 	class          inference.Class
 	speculation    inference.Toggle

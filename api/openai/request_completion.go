@@ -43,7 +43,7 @@ func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
 func (j *job) readLogprobs(o *object, fault **api.Error) {
 	p := j.params
 	if top, ok := o.integer("logprobs", 0, int64(j.model.maxLogprobs()), fault); ok {
-		p.logprobs = true
+		p.logprobs, p.endLogprob = true, true
 		p.sampling.Logprobs = int(top)
 	}
 	if j.echo && (p.logprobs || p.maxTokens == 0) {
