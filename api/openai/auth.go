@@ -10,7 +10,7 @@ import (
 	"weir/api"
 )
 
-// minKeyBytes keeps keys that can be guessed out.
+// minKeyBytes is the least length of a key, so that keys cannot be guessed.
 const minKeyBytes = 8
 
 // keyring holds hashes of the accepted keys. Comparing hashes takes the same
@@ -27,8 +27,8 @@ func newKeyring(keys []string) *keyring {
 	return r
 }
 
-// tenant checks an Authorization header and names who sent it. Without keys
-// everyone is the same tenant, "".
+// tenant checks an Authorization header and returns the tenant of its key. On a
+// server without keys every request has the same tenant, "".
 func (r *keyring) tenant(authorization []byte) (name string, ok bool) {
 	if len(r.hashes) == 0 {
 		return "", true

@@ -9,8 +9,8 @@ import (
 	"weir/tokenizer"
 )
 
-// choice is one answer in the making: it turns token events into text that is
-// certain to be part of the output.
+// choice is one answer that is being generated: it turns token events into text
+// that is certain to be part of the output, which a stop string might still cut.
 type choice struct {
 	index  int // in the response: prompt*n + number
 	prompt int // index of the prompt that is answered
@@ -65,17 +65,18 @@ func (c *choice) token(e inference.Event) (complete bool) {
 	return c.show(e)
 }
 
-// mayEnd tells tokens that can end a choice.
+// mayEnd reports whether a token can end the choice.
 func (c *choice) mayEnd(id inference.TokenID) bool {
 	return slices.Contains(c.job.params.stopTokens, id) || c.isEOG(id)
 }
 
-// isEOG tells the model's own end tokens, unless the request ignores them.
+// isEOG reports whether a token is one of the model's own end tokens and the
+// request does not ignore them.
 func (c *choice) isEOG(id inference.TokenID) bool {
 	return !c.job.params.ignoreEOS && c.job.model.Tokenizer.IsEOG(id)
 }
 
-// showEnd gives out a token that did not end the choice after all.
+// showEnd adds the text of an end token that did not end the choice.
 func (c *choice) showEnd() (complete bool) {
 	c.hasEnd = false
 	return c.show(c.end)
@@ -119,7 +120,7 @@ func (c *choice) cut() {
 	}
 }
 
-// finished takes in the end of the choice: what was held back is certain now.
+// finished ends the choice: text that was held back is certain now.
 func (c *choice) finished(reason inference.FinishReason) {
 	ended := c.hasEnd && reason == inference.FinishStop
 	if c.hasEnd && (!ended || c.job.params.stops.include) && c.showEnd() {
@@ -152,8 +153,8 @@ func (c *choice) ready() int {
 	return n
 }
 
-// next takes what a stream's client may see next: what the choice says, and
-// then its end in a delta of its own. It is false when there is nothing.
+// next fills the next delta of a stream: first the certain text, then, in a delta
+// of its own, the end. It returns false when there is neither.
 func (c *choice) next(d *delta) bool {
 	over := c.finish != inference.FinishNone
 	if c.ended || len(c.text) == 0 && !over {
@@ -177,8 +178,8 @@ func (c *choice) close(d *delta) {
 	c.ended = true
 }
 
-// take moves everything that is certain into d. Buffers change hands, so that
-// d keeps what it got and a stream allocates nothing.
+// take moves all certain text and tokens into d. Choice and delta swap buffers, so
+// that a stream allocates nothing per token.
 func (c *choice) take(d *delta) {
 	if c.job.echo && !c.began {
 		c.echo()

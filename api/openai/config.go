@@ -20,7 +20,7 @@ type Config struct {
 	MaxMessages      int           // messages of one chat
 	MaxStopTokens    int           // stop_token_ids of one request
 	MaxTokenizeBytes int           // body of /tokenize and /apply-template
-	ParseSpecial     bool          // control tokens in the text of a completion are parsed unless the request says not
+	ParseSpecial     bool          // default of parse_special: control tokens in the text of completions are parsed
 	CompressMinBytes int           // smaller responses go as they are
 	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to say goodbye
 
@@ -30,19 +30,21 @@ type Config struct {
 	Metrics http.Handler // GET /metrics, with the key; nil: not served
 }
 
-// Heartbeat is how a stream shows that it lives while nothing is generated.
+// Heartbeat is what a stream sends while no token is generated, so that proxies
+// and clients keep it open.
 type Heartbeat string
 
 // Kinds of heartbeat. A comment is ignored by every client that follows the
-// SSE standard; HeartbeatChunk, a chunk without choices, is for those that
-// choke on comments.
+// SSE standard; HeartbeatChunk, a chunk without choices, is for clients that fail
+// on comments.
 const (
 	HeartbeatComment Heartbeat = "comment"
 	HeartbeatChunk   Heartbeat = "chunk"
 	HeartbeatOff     Heartbeat = "off"
 )
 
-// DefaultConfig asks no key, is strict, and beats every 10 seconds.
+// DefaultConfig asks for no key, ignores unknown fields with a warning, and sends
+// a heartbeat after 10 seconds without a byte.
 func DefaultConfig() Config {
 	return Config{
 		Heartbeat:        HeartbeatComment,

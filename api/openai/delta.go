@@ -2,13 +2,13 @@ package openai
 
 import "weir/internal/inference"
 
-// delta is news of one choice on its way to the client. A generation yields
-// deltas and knows no endpoint; an encoder gives them an endpoint's shape.
-// Each kind of news has a field of its own, empty where there is none, so that
-// reasoning, tool calls and refusals become further fields beside content.
+// delta is a piece of one choice's answer. A generation yields deltas and does not
+// depend on the endpoint; an encoder writes them in an endpoint's format. Each
+// kind of content has a field of its own, empty where there is none, so that
+// reasoning, tool calls and refusals can become further fields.
 //
-// A stream's delta holds either something that the choice says or its end. A
-// whole answer is one delta per choice, which holds both.
+// A stream's delta holds either content or the end of the choice. An answer that
+// is no stream is one delta per choice, which holds both.
 type delta struct {
 	choice int  // index in the response
 	prompt int  // index of the prompt that is answered

@@ -1,6 +1,6 @@
 // Package openai serves the OpenAI API and weir's own small extensions of it
-// over api.Server: it parses a request once, renders and tokenises, offers it
-// to a backend, and turns the backend's token events into JSON or a stream of
+// over api.Server: it parses a request once, renders the chat template,
+// tokenises, submits to a backend, and turns the backend's token events into JSON or a stream of
 // server-sent events.
 //
 // # Parameters

@@ -7,8 +7,8 @@ import (
 	"weir/internal/inference"
 )
 
-// An endpoint is a way in and a way out: how its requests are read and how
-// their answers are written. What lies between knows no endpoint.
+// An endpoint says how its requests are read and how its answers are written. The
+// generation between the two is the same for all endpoints.
 type endpoint struct {
 	route  string
 	prefix string // of the ids of its answers
@@ -27,7 +27,7 @@ var (
 type encoder interface {
 	// appendDelta appends the events that one delta makes.
 	appendDelta(dst []byte, d *delta) []byte
-	// appendPulse appends an event that says only that the stream lives.
+	// appendPulse appends a heartbeat event without content.
 	appendPulse(dst []byte) []byte
 	// appendEnd appends what follows the last delta.
 	appendEnd(dst []byte, u usage) []byte

@@ -16,7 +16,7 @@ const statusHungUp = 499
 
 // faults maps the backend's sentinel errors to what a client sees. The first
 // match counts. Statuses follow one rule: 400 is for what can never succeed,
-// 429 for what this client did too much of, 503 for what we cannot do now.
+// 429 for a client beyond its share, 503 for what the server cannot do now.
 var faults = []struct {
 	sentinel   error
 	status     int
@@ -34,7 +34,7 @@ var faults = []struct {
 	{inference.ErrCancelled, http.StatusServiceUnavailable, api.TypeUnavailable, "request_cancelled", time.Second},
 }
 
-// fromBackend turns an error of Submit or of a stream's end into a response.
+// fromBackend turns an error of SubmitAll or of a stream's end into a response.
 // Errors that wrap no sentinel are bugs: their text stays in the process.
 func fromBackend(err error) *api.Error {
 	for _, f := range faults {

@@ -41,8 +41,8 @@ type stream struct {
 	dropped bool  // cancelled as a whole
 }
 
-// start offers a job to its backend, all prompts or none. The caller must end
-// what it gets.
+// start submits a job's prompts to its backend, all or none. The caller must call
+// end on the generation.
 func (s *Server) start(j *job, gone <-chan struct{}) (*generation, *api.Error) {
 	g := &generation{server: s, job: j, gone: gone, result: RequestFinish{RequestStart: j.start(), Status: statusOK}}
 	if h := s.config.Hooks.OnRequestStart; h != nil {
@@ -65,8 +65,8 @@ func (s *Server) start(j *job, gone <-chan struct{}) (*generation, *api.Error) {
 	return g, nil
 }
 
-// step handles one event and returns the choice that has news, if any. more
-// is false when nothing is left to handle right now.
+// step handles one event and returns the choice that it changed, if any. more is
+// false when no event is left to handle now.
 func (g *generation) step() (c *choice, more bool, err error) {
 	if g.next == g.polled {
 		if ok, err := g.poll(); !ok {
@@ -100,7 +100,8 @@ func (g *generation) poll() (ok bool, err error) {
 	return false, nil
 }
 
-// errSilentEnd is a backend's broken promise.
+// errSilentEnd: a backend ended a stream without the finish of every choice, which
+// is a bug of the backend.
 var errSilentEnd = errors.New("the stream ended before its choices did")
 
 func (g *generation) unfinished(stream int) bool {
@@ -158,7 +159,7 @@ func (st *stream) finished(c *choice, reason inference.FinishReason) {
 	}
 }
 
-// timed reports the moment of a token.
+// timed reports a token's time to the hooks.
 func (g *generation) timed(st *stream, c *choice) {
 	now := time.Now()
 	hooks := &g.server.config.Hooks
@@ -241,7 +242,7 @@ func (g *generation) run() *api.Error {
 	}
 }
 
-// pause waits for news; anything else that happens is an error.
+// pause waits for events of the backend; a hang-up or an abort is an error.
 func (g *generation) pause() *api.Error {
 	switch g.wait(nil) {
 	case wokeGone:
@@ -254,7 +255,7 @@ func (g *generation) pause() *api.Error {
 	return nil
 }
 
-// drain handles what is there.
+// drain handles all events that have arrived.
 func (g *generation) drain() *api.Error {
 	for g.open > 0 {
 		_, more, err := g.step()
@@ -268,13 +269,13 @@ func (g *generation) drain() *api.Error {
 	return nil
 }
 
-// fail notes an error as the result and cancels what runs.
+// fail records an error as the result and cancels the streams that run.
 func (g *generation) fail(fault *api.Error) {
 	g.result.Status, g.result.Code = fault.Status, fault.Code
 	g.cancel()
 }
 
-// hungUp notes that nobody waits for the answer any more.
+// hungUp records that the client hung up.
 func (g *generation) hungUp() {
 	if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != statusHungUp {
 		h(g.job.model.ID)
@@ -292,8 +293,8 @@ func (g *generation) cancel() {
 	}
 }
 
-// end is called exactly once per started generation, by whoever wrote the last
-// byte or gave up; further calls do nothing.
+// end ends a started generation: the code that wrote the last byte or gave up
+// calls it. Further calls do nothing.
 func (g *generation) end() {
 	if g.ended {
 		return
@@ -321,7 +322,7 @@ func (g *generation) end() {
 	}
 }
 
-// answer takes what run has gathered, in the shape of the job's endpoint.
+// answer encodes what run has gathered, in the format of the job's endpoint.
 func (g *generation) answer() []byte {
 	choices := make([]delta, len(g.choices))
 	for i, c := range g.choices {

@@ -10,8 +10,8 @@ import (
 // that metrics and logs need no import of this package's insides. A nil hook
 // is skipped. Hooks must be safe for concurrent use and must not block.
 type Hooks struct {
-	// OnRequestStart: a generating request was understood and is about to be
-	// offered to its backend.
+	// OnRequestStart: a generating request was parsed and is about to be submitted
+	// to its backend.
 	OnRequestStart func(RequestStart)
 	// OnFirstToken: the first token of a request came, after that long since
 	// its arrival. Once per prompt of a request.

@@ -6,8 +6,8 @@ import (
 	"weir/internal/inference"
 )
 
-// job is a generation request that has been understood: what to run and how
-// to answer. It is not changed after it was read.
+// job is a parsed generation request: what to run and how to answer. It is not
+// changed after it was parsed.
 type job struct {
 	id             string // ours, unique
 	name           string // what the answer is called; the client's own, where it has one

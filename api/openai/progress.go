@@ -7,10 +7,10 @@ import (
 	"weir/internal/inference"
 )
 
-// While nothing is generated a stream beats, so that proxies and clients know
-// that it lives. Clients that asked for it hear more: their place in the queue
-// and how much of the prompt is done. Both are comments, which the SSE
-// standard tells clients to skip.
+// While no token is generated a stream sends heartbeats, so that proxies and
+// clients keep it open. A request with stream_options.include_progress also gets
+// its place in the waiting queue and the number of prefilled prompt tokens. Both
+// are comments, which the SSE standard tells clients to skip.
 
 // untilTimer is the time to the next heartbeat or look at the progress.
 func (r *eventStream) untilTimer() time.Duration {
@@ -26,7 +26,7 @@ func (r *eventStream) wantsProgress() bool {
 	return r.g.job.params.includeProgress && r.g.result.FirstToken.IsZero()
 }
 
-// tick writes what the clock makes due.
+// tick writes the progress or the heartbeat that is due.
 func (r *eventStream) tick() {
 	if r.wantsProgress() {
 		r.reportProgress()

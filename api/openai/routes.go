@@ -65,8 +65,8 @@ type head struct {
 	fault  *api.Error // nil: it passes
 }
 
-// readHead finds the route and checks the key. Who has none is not told what
-// there is.
+// readHead finds the route and checks the key. A client without a key is not told
+// which paths exist.
 func (s *Server) readHead(h *fasthttp.RequestHeader) head {
 	path := requestPath(h.RequestURI())
 	rt, rest, found := s.find(path)

@@ -74,7 +74,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// Refused is told of a request that the edge below refused.
+// Refused is called for a request that package api refused.
 func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
 	c := &call{server: s, ctx: ctx}
 	c.identify()
@@ -94,13 +94,13 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx, pattern string, fault *api.Er
 	}
 }
 
-// Drain stops admission, waits for running generations until ctx ends and
-// then ends the rest with an error event.
+// Drain refuses new requests, waits for running generations until ctx ends and
+// then ends those that still run with an error event.
 func (s *Server) Drain(ctx context.Context) error {
 	return s.running.drain(ctx, s.config.AbortTimeout)
 }
 
-// busy tells whether any model's backend is running sequences.
+// busy reports whether any model's backend is running sequences.
 func (s *Server) busy() bool {
 	set := s.models.Load()
 	if set == nil {
@@ -114,7 +114,7 @@ func (s *Server) busy() bool {
 	return false
 }
 
-// Panicked is told of a panic that Handle raised.
+// Panicked is called for a panic of Handle.
 func (s *Server) Panicked(value any, stack []byte) {
 	if h := s.config.Hooks.OnPanic; h != nil {
 		h("handler", value, stack)

@@ -123,7 +123,7 @@ func (r *eventStream) fill() error {
 	return nil
 }
 
-// news handles what the backend has sent.
+// news handles the events that the backend has sent.
 func (r *eventStream) news() {
 	for len(r.buf) < chunkBytes {
 		if r.g.open == 0 {

@@ -11,16 +11,16 @@ import (
 )
 
 // Rendering and tokenising a long prompt takes as much processor time as many
-// steps of the engine, and large memory. So it is done by turns: few requests
-// at once, the others wait, and while sequences are running the ones whose
-// turn it is rest between slices of work.
+// steps of the engine, and much memory. So a long prompt needs a turn: few are
+// given at once, other requests wait for one, and while sequences are running the
+// work of a turn pauses between slices of at most longestSlice.
 
 const (
-	freeBytes    = 16 << 10         // a body up to here needs no turn: it takes less than a step
+	freeBytes    = 16 << 10         // bodies up to this size need no turn: tokenising them takes less than a step
 	maxTurnQueue = 128              // requests that wait for a turn
 	turnTimeout  = 30 * time.Second // the longest wait for one
 	longestSlice = time.Millisecond
-	restShare    = 3 // rests are so many times as long as the slice of work before
+	restShare    = 3 // a pause is this many times as long as the slice before it
 	maxRest      = 20 * time.Millisecond
 )
 
@@ -43,8 +43,8 @@ func newTurnstile(aborted <-chan struct{}, busy func() bool) *turnstile {
 	return s
 }
 
-// turn is a request's leave to tokenise. One goroutine uses it. That of a
-// request with a short body is nil, which never rests.
+// turn is a request's permission to tokenise. One goroutine uses it. The turn of a
+// request with a short body is nil, which never pauses.
 type turn struct {
 	from  *turnstile
 	gone  <-chan struct{}
@@ -86,8 +86,8 @@ func (t *turn) end() {
 	}
 }
 
-// pause comes between slices of work. It is false when nobody wants the
-// result any more; fault then says why.
+// pause is called between slices of work. It returns false when the work shall
+// end, because of a hang-up or a shutdown; fault then says why.
 func (t *turn) pause() bool {
 	if t.from.busy() {
 		timer := time.NewTimer(min(restShare*time.Since(t.began), maxRest))
@@ -109,8 +109,8 @@ func (t *turn) pause() bool {
 	return t.fault == nil
 }
 
-// breathe pauses if the last pause is long ago: many short texts make one
-// long stretch of work.
+// breathe pauses if the last pause is longer ago than a slice: many short texts
+// add up to one long piece of work.
 func (t *turn) breathe() {
 	if t != nil && time.Since(t.began) > longestSlice {
 		t.pause()
@@ -125,7 +125,7 @@ func (t *turn) options(o tokenizer.EncodeOptions) tokenizer.EncodeOptions {
 	return o
 }
 
-// ended is why the ids that were made are of no use, if so.
+// ended is the reason why the result is not needed any more; nil while it is.
 func (t *turn) ended() *api.Error {
 	if t == nil {
 		return nil

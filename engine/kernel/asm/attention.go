@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Shapes that engine/kernel's attention fixes, in bytes.
+// Shapes that package attend fixes, in bytes.
 const (
 	laneStep    = 4              // query vectors at a time
 	scoreStride = (512 + 16) * 4 // between lanes of scores
@@ -25,7 +25,7 @@ const (
 )
 
 // attentions writes the kernels of attention over tiles of sixteen tokens,
-// which engine/kernel/kv.go lays out and attend_tile.go explains.
+// whose layout attend/kv.go describes; attend/kernels.go has each in plain Go.
 func attentions(ctx *build.Context) {
 	data := make(map[string]bool)
 	for _, wide := range []bool{true, false} {
@@ -92,9 +92,9 @@ func (a *attention) words(bits uint32) reg.VecVirtual {
 	return v
 }
 
-// laneGroups runs body for each four lanes of a tile. The first ones' also asks
-// for the tile's values, a line as it reads one of keys: they are wanted once
-// the segment's scores are known.
+// laneGroups runs body for each four lanes of a tile. The first ones' also
+// prefetches the tile's values, one line for each line of keys that it reads: the
+// values are read once the segment's scores are known.
 func (a *attention) laneGroups(out reg.Register, body func(ask bool)) {
 	n := a.param("lanes")
 	body(true)
@@ -108,7 +108,7 @@ func (a *attention) laneGroups(out reg.Register, body func(ask bool)) {
 	a.Label("scored")
 }
 
-// prefetch asks for n bytes from begin on, which is used up, for later.
+// prefetch prefetches n bytes from begin on; it overwrites begin.
 func (a *attention) prefetch(begin, n reg.Register) {
 	a.asked++
 	end, label := a.copyOf(begin), fmt.Sprint("prefetch", a.asked)

@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// exponential holds the constants of exp, which engine/kernel/vector.go
+// exponential holds the constants of exp, which package vector
 // explains: x = n*ln2 + r, exp(x) = 2^n * (1 + r + r^2*q(r)).
 type exponential struct {
 	l            *lanes

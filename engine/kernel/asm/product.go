@@ -9,15 +9,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file is what products share: the frame of both levels, then what AVX-512
-// products have: registers, prefetching, loads of codes, totals and the store.
+// This file has what all products share: first the frame of both levels, then
+// what only AVX-512 products have: registers, prefetching, loads of codes, totals and the store.
 // The products of each type are in files by kind: superblocks, blocks, floats.
 
 // Rows of a panel. A single tile takes 1 to 8 rows: 8 sums, 8 integer totals
 // and 8 float totals leave 8 of 32 registers for weights. More rows than that
-// come in panels of 4 to 6 that meet two tiles at a time: a broadcast of
-// activations then serves two products, and loads stop being what bounds them;
-// float totals are in memory.
+// come in panels of 4 to 6 that are multiplied by two tiles at a time: a broadcast
+// of activations then serves two products, so that loads of activations no longer
+// bound them. Float totals of two tiles are in memory.
 const (
 	maxRows     = 8
 	minPairRows = 4
@@ -44,15 +44,15 @@ func products(ctx *build.Context, types []weightType) {
 	}
 }
 
-// frame is what products of both levels have.
+// frame is the part of a product that both levels share.
 type frame struct {
 	*build.Context
 	of     weightType
 	part   layout        // where a block's parts are in a tile
 	rows   int           // of the panel
 	tile   reg.Register  // the block that is multiplied, of the first tile
-	panel  reg.Register  // the activations that it meets
-	blocks reg.Register  // how many are left
+	panel  reg.Register  // the activations that it is multiplied by
+	blocks reg.Register  // how many blocks are left
 	lines  []operand.Mem // of memory that the next k-quads prefetch, one each
 	labels int
 }
@@ -81,14 +81,14 @@ func (f *frame) loop(counter reg.Register, body func()) {
 	f.JNZ(operand.LabelRef(label))
 }
 
-// prefetchBytes is how far ahead of a single tile's products weights are asked
-// for. Few rows wait for memory.
+// prefetchBytes is how far ahead products of a single tile prefetch weights. With
+// few rows the time of a product is the time that its weights take to arrive.
 const prefetchBytes = 4736
 
 // prefetchAhead makes the next k-quads prefetch the n bytes that lie
-// prefetchBytes, in whole blocks, behind base: each k-quad one line. All lines at
-// once would take every buffer for misses, and activations that have fallen out
-// of the first-level cache would wait for them.
+// prefetchBytes, in whole blocks, behind base: one line in each k-quad. All lines at
+// once would occupy every line-fill buffer, and loads of activations that miss the
+// first-level cache would wait for one.
 func (f *frame) prefetchAhead(base reg.Register, n int) {
 	ahead := (prefetchBytes + f.part.size - 1) / f.part.size * f.part.size
 	for i := 0; i < n; i += 64 {
@@ -104,7 +104,7 @@ func (f *frame) prefetchLine() {
 	}
 }
 
-// product is one kernel in the making. Slices by tile have one or two elements.
+// product is one AVX-512 kernel while it is generated. Slices by tile have one or two elements.
 type product struct {
 	frame
 	tiles  int
@@ -314,8 +314,8 @@ func (p *product) nibble(base reg.Register, disp, half int, low reg.VecVirtual) 
 	}
 }
 
-// high ors bits of a register, shifted left (or right where left is negative)
-// and masked, into p.w.
+// high ors the bits of 64 bytes of each tile, shifted left (or right where left is
+// negative) and masked, into p.w.
 func (p *product) high(base reg.Register, disp, left int, mask reg.VecVirtual) {
 	v := p.ZMM()
 	for t, w := range p.w {

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// reduceBlock is kernel.ReduceBlock.
+// reduceBlock is vector.ReduceBlock.
 const reduceBlock = 512
 
 // reductions writes what sampling asks of a row of logits or weights, in

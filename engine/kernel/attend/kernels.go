@@ -8,7 +8,8 @@ import (
 
 // The attention kernels in plain Go, one function for each of asm/attention.go.
 // The number of lanes is a multiple of four. The assembly also prefetches: a core
-// waits on only so many misses, and keys and values each take their turn at it.
+// can have few cache misses in flight, and without it keys and values would be
+// waited for one after the other.
 
 // stretch is what a kernel reads of the store: tiles of one head, see [KV].
 type stretch struct {

@@ -92,11 +92,10 @@ func (s KVShape) Check() error {
 	return nil
 }
 
-// KV holds the keys and values of every layer by block. Which block belongs
-// to whom is kvcache's business; here a block is a place, and all its layers lie
-// together: what a growing sequence touches for the first time then comes from
-// the system a page now and then, not one for each layer in the same step. Within a layer and a
-// block each head has its tiles of sixteen tokens, laid out as the attention
+// KV holds the keys and values of every layer by block. Package kvcache
+// decides which sequence a block belongs to. All layers of a block lie together, so
+// that a growing sequence touches a new page of memory now and then, and not one
+// for each layer in the same step. Within a layer and a block each head has its tiles of sixteen tokens, laid out as the attention
 // kernels read them (see [KV.tile]):
 //
 //	f32, f16  keys [headDim][16], values [16][headDim]
