@@ -70,7 +70,7 @@ def completion():
     r = client.completions.create(model=MODEL, prompt="Hello", max_tokens=5, temperature=0, echo=True, logprobs=1)
     expect("echoed", r.choices[0].text.startswith("Hello"))
     logprobs = r.choices[0].logprobs
-    expect("as many tokens as logprobs", len(logprobs.tokens) == len(logprobs.token_logprobs))
+    expect("an entry for each token", len(logprobs.tokens) == len(logprobs.token_logprobs) == r.usage.total_tokens)
     expect("none for the first token, numbers for the rest",
            logprobs.token_logprobs[0] is None and all(p <= 0 for p in logprobs.token_logprobs[1:]))
     return r.choices[0].text
