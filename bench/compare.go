@@ -25,7 +25,7 @@ const (
 	leastSamples     = 4    // on each side, for the test to be able to find anything
 )
 
-// Verdict says what a figure is to the first result's.
+// Verdict says how a figure compares with the first result's.
 type Verdict string
 
 // The verdicts. Neutral is for counts and the like, of which more is neither

@@ -92,7 +92,7 @@ func (l *stepLog) take() []step {
 	return steps
 }
 
-// tenant is a new one: prefixes of others are out of its reach.
+// tenant names a new tenant, which shares no cached prefixes with others.
 func (r *Rig) tenant() string {
 	r.serial++
 	return "bench-" + strconv.Itoa(r.serial)

@@ -29,7 +29,7 @@ const (
 	failCancelled = "cancelled"    // by the user
 )
 
-// Outcome is what one request came to. Times are in seconds; those of a failed
+// Outcome is the result of one request. Times are in seconds; those of a failed
 // request say how far it got.
 type Outcome struct {
 	Arrival float64 // when it should have been sent, since the run began
@@ -120,15 +120,16 @@ func (t *Target) exchange(ctx context.Context, r *Request, began time.Time, keep
 	return out
 }
 
-// drain reads what follows [DONE], the stream's end, so that the connection can
-// be used again. A server that leaves it open is not waited for.
+// drain reads the end of the stream that follows [DONE], so that the connection
+// can be used again. It does not wait for a server that leaves the stream open.
 func drain(body io.Reader, cancel func()) {
 	const most, patience = 64 << 10, time.Second
 	defer time.AfterFunc(patience, cancel).Stop()
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, most)) // the answer is complete whatever comes
 }
 
-// kindOf prefers a reason of our own to what it broke.
+// kindOf prefers a reason that bench itself had (a time-out, a cancel) to the
+// network error that followed from it.
 func kindOf(ctx context.Context, err error, kind string) string {
 	var timeout net.Error
 	var op *net.OpError

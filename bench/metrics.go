@@ -28,7 +28,7 @@ var Metrics = []Metric{
 // after a closed loop's first wave.
 const afterRamp = "ttft_after_ramp"
 
-// SLO is a bound that a good request keeps.
+// SLO is a latency bound; goodput counts the requests within all bounds.
 type SLO struct {
 	Metric string // ttft, tpot or e2el
 	Millis float64

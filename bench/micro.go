@@ -39,7 +39,7 @@ type MicroOptions struct {
 // MicroKernels are the groups that can be measured.
 var MicroKernels = []string{"product", "attention", "rows"}
 
-// maxSide bounds a matrix of the products, so that sizes stay sizes.
+// maxSide bounds the rows and columns of a matrix, so that byte counts cannot overflow.
 const maxSide = 1 << 18
 
 func (o *MicroOptions) fill() error {

@@ -15,7 +15,7 @@ type Member struct {
 	used   int64 // nanoseconds of compute time over weight; guarded by turns.mu
 }
 
-// Member returns a new member. Members that want the pool at the same time share its
+// Join returns a new member. Members that want the pool at the same time share its
 // time in proportion to their weights; weight < 1 counts as 1.
 func (p *Pool) Join(weight int) *Member {
 	return &Member{pool: p, turn: make(chan struct{}, 1), weight: int64(max(weight, 1))}
