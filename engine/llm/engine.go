@@ -13,6 +13,7 @@ import (
 	"weir/engine/gguf"
 	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
+	"weir/engine/kernel/weight"
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler"
@@ -114,6 +115,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
+	e.opts.Scheduler.RowPanel = weight.PanelRows(e.cpu.Level())
 	if err := e.openScheduler(); err != nil {
 		return err
 	}

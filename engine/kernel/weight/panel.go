@@ -3,6 +3,7 @@ package weight
 import (
 	"encoding/binary"
 	"math"
+
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 )
@@ -48,13 +49,19 @@ type cut struct {
 
 func cutRows(level isa.Level, rows int) cut {
 	n := 1
-	switch {
-	case level == isa.AVX2:
-		n = (rows + narrowRows - 1) / narrowRows
-	case rows > panelRows:
-		n = (rows + pairRows - 1) / pairRows
+	if most := PanelRows(level); rows > panelRows || level == isa.AVX2 {
+		n = (rows + most - 1) / most
 	}
 	return cut{panels: n, size: rows / n, extra: rows % n}
+}
+
+// PanelRows is how many rows the panels of a large step have: a step of a few
+// rows more takes as long as one of a whole further panel.
+func PanelRows(level isa.Level) int {
+	if level == isa.AVX2 {
+		return narrowRows
+	}
+	return pairRows
 }
 
 // panel returns the first row and the number of rows of panel p.

@@ -31,3 +31,17 @@ func TestValuesThatAreNotFiniteShow(t *testing.T) {
 		}
 	}
 }
+
+// A step whose rows are a whole number of panels has no panel that is less than
+// full; one row more takes a panel more.
+func TestPanelRowsFillPanels(t *testing.T) {
+	for _, level := range []isa.Level{isa.AVX512, isa.AVX2, isa.Portable} {
+		most := PanelRows(level)
+		for n := panelRows/most + 1; n < 20; n++ {
+			full, more := cutRows(level, n*most), cutRows(level, n*most+1)
+			if full.panels != n || full.size != most || full.extra != 0 || more.panels != n+1 {
+				t.Errorf("%v: %d rows are %+v, one more %+v", level, n*most, full, more)
+			}
+		}
+	}
+}
