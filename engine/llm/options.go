@@ -34,7 +34,7 @@ type Options struct {
 	// tokenizer's; the engine knows no text.
 	EndTokens []inference.TokenID
 
-	// Scheduler's MaxModelLen and Cost are set by Open.
+	// Scheduler's MaxModelLen, Cost and RowPanel are set by Open.
 	Scheduler scheduler.Config
 
 	// Speculate is the default for requests whose Speculation is unset: whether

@@ -3,6 +3,7 @@ package attend
 import (
 	"encoding/binary"
 	"math"
+
 	"weir/engine/kernel/vector"
 )
 

@@ -4,6 +4,7 @@ package attend
 
 import (
 	"unsafe"
+
 	"weir/engine/kernel/isa"
 )
 

@@ -2,6 +2,7 @@ package attend
 
 import (
 	"testing"
+
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 )

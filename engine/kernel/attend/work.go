@@ -3,6 +3,7 @@ package attend
 import (
 	"math"
 	"unsafe"
+
 	"weir/engine/kernel/vector"
 )
 

@@ -2,6 +2,7 @@ package vector
 
 import (
 	"math"
+
 	"weir/engine/kernel/isa"
 )
 

@@ -3,6 +3,7 @@ package weight
 import (
 	"encoding/binary"
 	"math"
+
 	"weir/engine/kernel/vector"
 )
 
