@@ -8,6 +8,9 @@ import (
 // TestMergingMemoryIsBoundedPerByte: what encoding a hostile piece takes, the
 // ids left aside, is a small multiple of its bytes.
 func TestMergingMemoryIsBoundedPerByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and the race detector, which runs short tests, allocates for itself")
+	}
 	for _, f := range []fields{bytePairFields("gpt-2"), bytePairFields("llama-bpe"), sentencePieceFields()} {
 		tok := mustBuild(t, f)
 		for name, text := range hostileTexts(1 << 20) {
