@@ -343,9 +343,8 @@ func finalRows(promptTokens, outputTokens int) int { return promptTokens + max(o
 
 func (s *Scheduler) blocksFor(rows int) int { return (rows + s.blockTokens - 1) / s.blockTokens }
 
-// Room refuses, with inference.ErrQueueFull as *inference.LimitError, so many
-// waiting choices and prompt tokens in all. It reads only what New set, as Check.
-func (s *Scheduler) Room(choices, tokens int) error { return s.waiting.Room(choices, tokens) }
+// Bounds are those of the waiting queue. They never change: read them from anywhere.
+func (s *Scheduler) Bounds() admission.Bounds { return s.waiting.Bounds() }
 
 // Submit queues a request, or refuses it: what Check says, or as
 // *inference.LimitError inference.ErrQueueFull or ErrTenantQueueFull.

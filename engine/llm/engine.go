@@ -32,13 +32,13 @@ type Engine struct {
 	sched *scheduler.Scheduler       // the loop's, but for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
-	mu       sync.Mutex
-	inbox    []command
-	arrivals waiting // submits in the inbox
-	closing  bool
-	abort    bool  // cancel what still runs
-	dead     error // a fault that nothing mended
-	stats    Stats
+	mu      sync.Mutex
+	inbox   []command
+	waiting waiting
+	closing bool
+	abort   bool  // cancel what still runs
+	dead    error // a fault that nothing mended
+	stats   Stats
 
 	calls   atomic.Uint64 // of several requests; names their groups
 	wake    chan struct{} // capacity 1: the inbox has news
@@ -160,11 +160,13 @@ func (e *Engine) release() {
 // Info describes the model and its budget.
 func (e *Engine) Info() Info { return e.info }
 
-// Stats is a snapshot taken after the last step.
+// Stats is a snapshot taken after the last step, with what waits now.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stats
+	s, w := e.stats, e.waiting.all
+	s.Scheduler.Waiting, s.Scheduler.WaitingChoices, s.Scheduler.WaitingTokens = w.Requests, w.Choices, w.Tokens
+	return s
 }
 
 // Load reports the state without waiting for a step.
@@ -173,9 +175,8 @@ func (e *Engine) Load() inference.Load {
 	defer e.mu.Unlock()
 	s := &e.stats
 	return inference.Load{
-		Running: s.Scheduler.Running, Waiting: s.Scheduler.Waiting + e.arrivals.requests,
-		WaitingTokens: s.Scheduler.WaitingTokens + e.arrivals.tokens,
-		KVBlocks:      s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced,
+		Running: s.Scheduler.Running, Waiting: e.waiting.all.Requests, WaitingTokens: e.waiting.all.Tokens,
+		KVBlocks: s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced,
 		Ready: !e.closing && e.dead == nil,
 	}
 }
@@ -207,45 +208,41 @@ func (e *Engine) Submit(r *inference.Request) (*inference.Stream, error) {
 // SubmitAll is Submit of all requests of one call, or of none. (Engine is a
 // router.Backend; cmd joins the two.)
 func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
-	work := make([]command, len(rs))
-	streams := make([]*inference.Stream, len(rs))
-	arriving := waiting{}
-	group := e.group(len(rs))
-	for i, r := range rs {
+	for _, r := range rs {
 		if err := e.check(r); err != nil {
 			return nil, err
 		}
+	}
+	if err := e.reserve(rs); err != nil { // before anything is hashed for a call that is refused
+		return nil, err
+	}
+	taken := false
+	defer func() {
+		if !taken {
+			e.unreserve(rs)
+		}
+	}()
+	work := make([]command, len(rs))
+	streams := make([]*inference.Stream, len(rs))
+	group := e.group(len(rs))
+	for i, r := range rs {
 		j := newJob(r, e.cache.Domain(r.Tenant), e.opts.EndTokens)
-		j.group = group
+		j.group, j.waits = group, true
 		j.hash(e.info.BlockTokens)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
 			e.post(command{job: j, choice: choice, at: time.Now()})
 		})
 		work[i], streams[i] = command{job: j, submit: true}, j.stream
-		arriving.add(r)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.checkRoom(arriving); err != nil {
+	if err := e.refusesAll(); err != nil { // it has been closed meanwhile
 		return nil, err
 	}
+	taken = true
 	e.inbox = append(e.inbox, work...)
-	e.arrivals.requests += arriving.requests
-	e.arrivals.choices += arriving.choices
-	e.arrivals.tokens += arriving.tokens
 	e.signal()
 	return streams, nil
-}
-
-// waiting counts requests that wait.
-type waiting struct {
-	requests, choices, tokens int
-}
-
-func (w *waiting) add(r *inference.Request) {
-	w.requests++
-	w.choices += r.N
-	w.tokens += len(r.Prompt)
 }
 
 // group names a call of several requests, which take turns with others as one.
@@ -256,21 +253,15 @@ func (e *Engine) group(requests int) string {
 	return strconv.FormatUint(e.calls.Add(1), 10)
 }
 
-// checkRoom checks the bounds of the whole queue for the requests of a call, with mu
-// held: the inbox counts as a part of it, so that neither grows beyond them. One
-// request may always wait alone. What else the queue bounds it checks itself.
-func (e *Engine) checkRoom(arriving waiting) error {
+// refusesAll says why the engine takes no requests at all, with mu held.
+func (e *Engine) refusesAll() error {
 	if e.dead != nil {
 		return e.dead
 	}
 	if e.closing {
 		return fmt.Errorf("%w: it is shutting down", inference.ErrUnavailable)
 	}
-	s := &e.stats.Scheduler
-	if s.Waiting+e.arrivals.requests == 0 && arriving.requests == 1 {
-		return nil
-	}
-	return e.sched.Room(s.WaitingChoices+e.arrivals.choices+arriving.choices, s.WaitingTokens+e.arrivals.tokens+arriving.tokens)
+	return nil
 }
 
 // check refuses what can never be served: what only the engine knows, then what

@@ -32,6 +32,7 @@ type job struct {
 	pooled     []float32 // sum of the wanted hidden states, or the only one
 	pooledRows int       // prompt rows [0,pooledRows) are pooled
 	ended      []bool    // per choice
+	waits      bool      // Engine.waiting counts it
 	queued     time.Time
 	admitted   time.Time // zero while it waits for the first time
 	first      time.Time // token sampled

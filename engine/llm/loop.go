@@ -136,9 +136,6 @@ func (l *loop) readInbox() (closing, abort bool) {
 	for i := range l.work {
 		l.execute(&l.work[i])
 	}
-	if len(l.work) > 0 {
-		l.countSubmitted()
-	}
 	clear(l.work)
 	return closing, abort
 }
@@ -166,35 +163,17 @@ func (l *loop) execute(c *command) {
 	}
 }
 
-// countSubmitted moves the executed submits from Engine.arrivals to the published
-// counts of the scheduler, under one lock, so that Load counts each request once.
-func (l *loop) countSubmitted() {
-	e := l.e
-	stats := e.sched.Stats()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range l.work {
-		if c.submit {
-			e.arrivals.requests--
-			e.arrivals.choices -= c.job.req.N
-			e.arrivals.tokens -= len(c.job.req.Prompt)
-		}
-	}
-	e.stats.Scheduler = stats
-}
-
 func (l *loop) submit(now time.Time, j *job) {
 	l.at(taking)
-	if l.dead != nil {
-		j.stream.Close(l.dead)
-		return
+	err := l.dead
+	if err == nil {
+		j.id, err = l.e.sched.Submit(now.UnixNano(), j.request(l.e.opts.Speculate))
 	}
-	id, err := l.e.sched.Submit(now.UnixNano(), j.request(l.e.opts.Speculate))
 	if err != nil {
+		l.e.leaveWaiting(j)
 		j.stream.Close(err)
 		return
 	}
-	j.id = id
 	l.live[j], l.waiting[j] = struct{}{}, struct{}{}
 	l.progress(j, 0)
 }
@@ -262,6 +241,7 @@ func (l *loop) endChoices(end scheduler.End) {
 func (l *loop) forget(j *job) {
 	delete(l.live, j)
 	delete(l.waiting, j)
+	l.e.leaveWaiting(j)
 }
 
 // step plans and runs one step; false means there was nothing to run.
@@ -377,6 +357,9 @@ func (l *loop) report(start, planned time.Time) {
 	l.at(reporting)
 	l.steps++
 	l.checked = false
+	for i := range l.plan.Chunks {
+		l.e.leaveWaiting(l.plan.Chunks[i].User.(*job))
+	}
 	if len(l.plan.Admitted) > 0 {
 		for j := range l.waiting {
 			l.progress(j, 0)

@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/inference"
 	"weir/scheduler"
+	"weir/scheduler/admission"
 )
 
 // A call's requests wait together or not at all, and every choice counts.
@@ -54,4 +55,49 @@ func TestCallsQueueAllOrNone(t *testing.T) {
 	for _, s := range append(streams, running) {
 		s.Cancel(-1)
 	}
+}
+
+// Submit itself says that a tenant's share of the queue is taken, before a stream
+// begins, also while nothing has reached the scheduler; nothing of the refused
+// call waits, and others find room.
+func TestSubmitRefusesWhatIsBeyondATenantsShare(t *testing.T) {
+	e, err := newEngine(families[0].file(t), Options{KVBlocks: 400, Scheduler: scheduler.Config{MaxSeqs: 2, MaxWaiting: 64}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(tenant string, prompts int) []*inference.Request {
+		list := make([]*inference.Request, prompts)
+		for i := range list {
+			list[i] = greedy([]int32{1, 2, 3}, 2)
+			list[i].Tenant = tenant
+		}
+		return list
+	}
+	if _, err := e.SubmitAll(call("a", 32)); err != nil {
+		t.Fatalf("half of the queue: %v", err)
+	}
+	for _, n := range []int{1, 2, 4} {
+		if _, err := e.SubmitAll(call("a", n)); !errors.Is(err, inference.ErrTenantQueueFull) {
+			t.Errorf("a call of %d beyond the tenant's share: %v", n, err)
+		}
+	}
+	if _, err := e.SubmitAll(call("b", 16)); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	if n := e.Load().Waiting; n != 48 {
+		t.Errorf("%d wait, want 48", n)
+	}
+	for range 200 {
+		e.loop.readInbox()
+		if !e.loop.step() {
+			break
+		}
+	}
+	if e.waiting.all != (admission.Waiting{}) || len(e.waiting.flows) != 0 || len(e.loop.live) != 0 {
+		t.Errorf("after all have ended %+v wait, and %d live", e.waiting, len(e.loop.live))
+	}
+	if n := e.Stats().Scheduler.Refused; n != 0 {
+		t.Errorf("the scheduler refused %d requests that Submit had taken", n)
+	}
+	e.release()
 }

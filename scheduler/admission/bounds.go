@@ -6,42 +6,77 @@ import "weir/internal/inference"
 // the queue itself has room.
 const tenantRoom = 16
 
-// room reports why an item cannot wait. Beside the bounds of the whole queue, a
-// tenant may hold as much of it as is still free: one tenant alone gets half,
-// two get a third each, and a newcomer always finds room. A tenant of whom
-// nothing waits is refused only where the queue is full.
-func (q *Queue) room(it *Item) error {
-	choices, tokens := q.choices+it.Choices, q.tokens+it.Tokens
-	if q.Len() > 0 {
-		if err := q.Room(choices, tokens); err != nil {
-			return err
-		}
-	}
-	i, known := q.byKey[flowKey{it.Tenant, it.Class}]
-	if !known || q.flows.at(i).waiting == 0 {
+// Bounds limit what may wait together.
+type Bounds struct {
+	MaxRequests int // choices of the waiting requests
+	MaxTokens   int // their prompt tokens; 0 is no limit
+}
+
+// Waiting counts waiting requests: all of them, or those of one tenant in a class.
+type Waiting struct {
+	Requests int
+	Choices  int
+	Tokens   int // of their prompts
+}
+
+// Add counts further requests.
+func (w *Waiting) Add(more Waiting) {
+	w.Requests += more.Requests
+	w.Choices += more.Choices
+	w.Tokens += more.Tokens
+}
+
+// Sub counts requests that wait no more.
+func (w *Waiting) Sub(less Waiting) {
+	w.Requests -= less.Requests
+	w.Choices -= less.Choices
+	w.Tokens -= less.Tokens
+}
+
+// Room reports why requests of one tenant cannot join those that wait, of which
+// own are the tenant's in the same class: with an *inference.LimitError around
+// inference.ErrQueueFull or ErrTenantQueueFull. Beside the bounds of the whole
+// queue, a tenant may hold as much of it as is still free: one tenant alone gets
+// half, two get a third each, and a newcomer always finds room. A single request
+// of a tenant of whom nothing waits is refused only where the queue is full, and
+// one may always wait alone, whatever its size.
+func (b Bounds) Room(all, own, more Waiting) error {
+	nobody, newcomer := all.Requests == 0, own.Requests == 0
+	all.Add(more)
+	own.Add(more)
+	if nobody && more.Requests == 1 {
 		return nil
 	}
-	f := q.flows.at(i)
-	if own, most := f.choices+it.Choices, max(q.cfg.MaxRequests-choices, tenantRoom); own > most {
-		return full(inference.ErrTenantQueueFull, "waiting requests of the tenant", own, most)
+	if all.Choices > b.MaxRequests {
+		return full(inference.ErrQueueFull, "waiting requests", all.Choices, b.MaxRequests)
 	}
-	if own, most := f.tokens+it.Tokens, q.cfg.MaxTokens-tokens; q.cfg.MaxTokens > 0 && own > most && f.choices >= tenantRoom {
-		return full(inference.ErrTenantQueueFull, "waiting prompt tokens of the tenant", own, most)
+	if b.MaxTokens > 0 && all.Tokens > b.MaxTokens {
+		return full(inference.ErrQueueFull, "waiting prompt tokens", all.Tokens, b.MaxTokens)
+	}
+	if newcomer && more.Requests == 1 {
+		return nil
+	}
+	if most := max(b.MaxRequests-all.Choices, tenantRoom); own.Choices > most {
+		return full(inference.ErrTenantQueueFull, "waiting requests of the tenant", own.Choices, most)
+	}
+	if most := b.MaxTokens - all.Tokens; b.MaxTokens > 0 && own.Tokens > most && own.Choices-more.Choices >= tenantRoom {
+		return full(inference.ErrTenantQueueFull, "waiting prompt tokens of the tenant", own.Tokens, most)
 	}
 	return nil
 }
 
-// Room reports why so many choices and prompt tokens in all cannot wait together.
-// It reads only what New set: call it from anywhere.
-func (q *Queue) Room(choices, tokens int) error {
-	if choices > q.cfg.MaxRequests {
-		return full(inference.ErrQueueFull, "waiting requests", choices, q.cfg.MaxRequests)
+// room applies the bounds to an item.
+func (q *Queue) room(it *Item) error {
+	own := Waiting{}
+	if i, known := q.byKey[flowKey{it.Tenant, it.Class}]; known {
+		f := q.flows.at(i)
+		own = Waiting{f.waiting, f.choices, f.tokens}
 	}
-	if q.cfg.MaxTokens > 0 && tokens > q.cfg.MaxTokens {
-		return full(inference.ErrQueueFull, "waiting prompt tokens", tokens, q.cfg.MaxTokens)
-	}
-	return nil
+	return q.Bounds().Room(Waiting{q.Len(), q.choices, q.tokens}, own, Waiting{1, it.Choices, it.Tokens})
 }
+
+// Bounds are the queue's. They never change, so that they may be read from anywhere.
+func (q *Queue) Bounds() Bounds { return Bounds{q.cfg.MaxRequests, q.cfg.MaxTokens} }
 
 func full(why error, what string, need, limit int) error {
 	return &inference.LimitError{Err: why, What: what, Need: need, Limit: limit, Remedy: "try again later, or raise the queue's limit"}
