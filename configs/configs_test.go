@@ -295,6 +295,10 @@ func TestLargeFilesAreRefused(t *testing.T) {
 	if err := New().Decode("big.yml", make([]byte, maxFileBytes+1)); err == nil || !strings.Contains(err.Error(), "limit") {
 		t.Errorf("error %v", err)
 	}
+	// A device has no size and no end.
+	if err := New().ReadFile("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("an endless file: %v", err)
+	}
 	if err := New().ReadFile(filepath.Join(t.TempDir(), "absent.yml")); err == nil {
 		t.Error("an absent file was accepted")
 	}

@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -93,16 +94,17 @@ const maxFileBytes = 1 << 20
 
 // ReadFile applies a YAML file.
 func (s *Sources) ReadFile(path string) error {
-	info, err := os.Stat(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	if info.Size() > maxFileBytes {
-		return fmt.Errorf("read configuration: %s has %d bytes, limit %d", path, info.Size(), maxFileBytes)
-	}
-	data, err := os.ReadFile(path)
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1)) // pipes and devices do not know their size
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
+	}
+	if len(data) > maxFileBytes {
+		return fmt.Errorf("read configuration: %s is larger than %d bytes", path, maxFileBytes)
 	}
 	return s.Decode(path, data)
 }
