@@ -98,7 +98,7 @@ func (s *Sources) ReadFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }()                           // only read
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1)) // pipes and devices do not know their size
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
