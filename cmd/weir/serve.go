@@ -203,9 +203,13 @@ func (s *server) connections(f files) api.Config {
 
 func newAdmin(c api.Config, what admin.Config) *http.Server {
 	return &http.Server{
-		Handler: admin.New(what), ReadHeaderTimeout: c.ReadTimeout, IdleTimeout: c.IdleTimeout, MaxHeaderBytes: c.MaxHeaderBytes,
+		Handler: admin.New(what), ReadHeaderTimeout: min(c.ReadTimeout, adminHeaderTimeout), IdleTimeout: c.IdleTimeout, MaxHeaderBytes: c.MaxHeaderBytes,
 	}
 }
+
+// adminHeaderTimeout is what a client of the second listener gets to send a header:
+// short, because the listener has few connections and keeps no places for others.
+const adminHeaderTimeout = 3 * time.Second
 
 // bind takes both ports, or none.
 func (s *server) bind() error {
