@@ -20,10 +20,16 @@ const (
 	leastAlone = 64
 )
 
-// promptShare is the part of the inter-token target that prompts may take of a
-// step beside outputs, however long these take themselves: outputs slow prompts
-// down, they do not stop them.
-const promptShare = 0.25
+// What prompts may take of a step beside outputs, however long these take
+// themselves: outputs slow prompts down, they do not stop them. It is promptShare
+// of the inter-token target, or the time of freshRows rows at the start of a prompt
+// where that is more, as on a slow machine: with less, clients in a closed loop
+// would wait longer for a first token than they gain between tokens. The bound is
+// a time, since rows deep in a long prompt take many times as long.
+const (
+	promptShare = 0.25
+	freshRows   = 40
+)
 
 // allowance is what one prompt may take of a step.
 type allowance struct {
@@ -51,11 +57,16 @@ func (s *Scheduler) pace() {
 	if s.cfg.ITLTarget <= 0 || s.step.outputs.Rows == 0 {
 		return
 	}
-	target := float64(s.cfg.ITLTarget)
-	paced := time.Duration(target * s.cost.Share())
-	floor := s.cost.Estimate(s.step.outputs) + time.Duration(target*promptShare)
-	s.step.limit = min(s.step.limit, max(paced, floor))
+	paced := time.Duration(float64(s.cfg.ITLTarget) * s.cost.Share())
+	s.step.limit = min(s.step.limit, max(paced, s.promptFloor()))
 	s.step.least = s.cfg.RowPanel
+}
+
+// promptFloor is how long a step may take in any case, so that prompts get their
+// part of it.
+func (s *Scheduler) promptFloor() time.Duration {
+	share := s.cost.Estimate(s.step.outputs) + time.Duration(float64(s.cfg.ITLTarget)*promptShare)
+	return max(share, s.cost.Estimate(s.step.outputs.Add(cost.Load{Rows: freshRows})))
 }
 
 // rest is all that is left of the step.

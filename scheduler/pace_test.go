@@ -21,7 +21,7 @@ type machine struct {
 	accept func() bool // a draft comes true
 	prompt int         // prompt rows of the last step
 
-	outputs time.Duration // the last step's estimate of its outputs alone, when it was planned
+	floor time.Duration // what the last step might take for its prompts' sake, when it was planned
 
 	results []Result
 	tokens  []inference.TokenID
@@ -59,7 +59,7 @@ func (m *machine) step() bool {
 	if !m.s.Plan(int64(m.now), &m.plan) {
 		return false
 	}
-	m.outputs = m.s.cost.Estimate(m.s.step.outputs)
+	m.floor = m.s.promptFloor()
 	m.now += m.took(&m.plan)
 	m.results, m.tokens, m.prompt = m.results[:0], m.tokens[:0], 0
 	for i := range m.plan.Chunks {
@@ -195,7 +195,7 @@ func TestStepsKeepTheTarget(t *testing.T) {
 			limit := time.Duration(share * float64(target))
 			if p.Estimate > limit {
 				floored++
-				limit = max(limit, m.outputs+time.Duration(promptShare*float64(target)))
+				limit = max(limit, m.floor)
 			}
 			if p.Estimate > limit && m.prompt > m.s.cfg.RowPanel {
 				t.Fatalf("world %d: a step of %d prompt rows is to take %v, limit %v", seed, m.prompt, p.Estimate, limit)
