@@ -20,12 +20,13 @@ const (
 	leastAlone = 64
 )
 
-// What prompts may take of a step beside outputs, however long these take
-// themselves: outputs slow prompts down, they do not stop them. It is promptShare
-// of the inter-token target, or the time of freshRows rows at the start of a prompt
-// where that is more, as on a slow machine: with less, clients in a closed loop
-// would wait longer for a first token than they gain between tokens. The bound is
-// a time, since rows deep in a long prompt take many times as long.
+// A step beside outputs leaves prompts a part of its time however long the outputs
+// take: outputs slow prompts down, they do not stop them. That part is promptShare
+// of the inter-token target, or the time that freshRows rows at the start of a
+// prompt take where that time is longer, as on a slow machine: with less, clients
+// in a closed loop would wait longer for a first token than they gain between
+// tokens. The part is a time and not a number of rows, since rows deep in a long
+// prompt take many times as long.
 const (
 	promptShare = 0.25
 	freshRows   = 40

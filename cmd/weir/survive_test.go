@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // process is weir in a process of its own, with a limit on its open files.
@@ -126,7 +128,7 @@ func TestMoreConnectionsThanDescriptors(t *testing.T) {
 func TestOutOfDescriptors(t *testing.T) {
 	prlimit, err := exec.LookPath("prlimit")
 	if err != nil {
-		t.Skip("prlimit, which changes the limits of a running process, is not installed")
+		reference.Missing(t, "prlimit", "prlimit, which changes the limits of a running process, is not installed")
 	}
 	p := startProcess(t, 512)
 	whole := p.beginStream()

@@ -13,7 +13,7 @@ import (
 )
 
 // excuses is the variable that lists, separated by commas, what a CI machine
-// may lack: Data, or the names of CPU levels.
+// may lack: Data, the names of CPU levels, or prlimit.
 const excuses = "WEIR_CI_WITHOUT"
 
 // Data is the name of the reference data in WEIR_CI_WITHOUT.
