@@ -16,21 +16,21 @@ help: ## list the targets
 build: ## the static binary ./weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
-test: ## every test, with nothing but Go installed
-	$(GO) test ./...
+test: ## every test; those that need PostgreSQL, Redis or promtool run where these are installed
+	@.ci/services with $(GO) test ./...
 
 test-short: ## the tests without the slow ones
-	$(GO) test -short ./...
+	@.ci/services with $(GO) test -short ./...
 
 test-race: ## the tests without the slow ones under the race detector (needs a C compiler)
 	@case ",$$WEIR_CI_WITHOUT," in *,race,*) echo 'without the race detector, as WEIR_CI_WITHOUT says';; \
-	*) set -x; CGO_ENABLED=1 $(GO) test -race -short -timeout 12m ./...;; esac
+	*) set -x; CGO_ENABLED=1 .ci/services with $(GO) test -race -short -timeout 12m ./...;; esac
 
 test-purego: ## the engine without assembly
 	$(GO) test -short -tags purego ./engine/...
 
 test-invariants: ## every test with broken contracts stopping where they happen
-	$(GO) test -tags invariants ./...
+	@.ci/services with $(GO) test -tags invariants ./...
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@.ci/fuzz $(FUZZTIME)

@@ -1,10 +1,12 @@
 // Package reference finds what tests need beside the code: reference data in
-// ../shared, next to the checkout. Where something is missing a test skips,
-// and says so. In CI (CI=true) it fails instead, so that a green run means
-// that everything was compared, unless WEIR_CI_WITHOUT excuses it by name.
+// ../shared, next to the checkout, and the servers and tools that .ci/services
+// starts. Where something is missing a test skips, and says so. In CI (CI=true)
+// it fails instead, so that a green run means that everything was compared,
+// unless WEIR_CI_WITHOUT excuses it by name.
 package reference
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +15,7 @@ import (
 )
 
 // excuses is the variable that lists, separated by commas, what a CI machine
-// may lack: Data, the names of CPU levels, or prlimit.
+// may lack: Data, a Service, the names of CPU levels, or prlimit.
 const excuses = "WEIR_CI_WITHOUT"
 
 // Data is the name of the reference data in WEIR_CI_WITHOUT.
@@ -32,6 +34,31 @@ func Path(t testing.TB, part string) string {
 		Missing(t, Data, "the reference data ../shared/"+part+" is not beside the checkout")
 	}
 	return path
+}
+
+// Service is what a test needs to run beside it; its text is its name in
+// WEIR_CI_WITHOUT.
+type Service string
+
+// What .ci/services gives. Get returns a URL of the first two, the password
+// included, and the path of the third.
+const (
+	Postgres Service = "postgres"
+	Redis    Service = "redis"
+	Promtool Service = "promtool"
+)
+
+// Get says where the service is, for a test that needs it. The test ends where
+// there is none. A server is shared by all tests of a run, so each keeps to a
+// database, schema or prefix of its own.
+func (s Service) Get(t testing.TB) string {
+	t.Helper()
+	variable := "WEIR_TEST_" + strings.ToUpper(string(s))
+	where := os.Getenv(variable)
+	if where == "" {
+		Missing(t, string(s), fmt.Sprintf("no %s to test with: %s is not set, and '.ci/services with go test …' sets it", s, variable))
+	}
+	return where
 }
 
 // Missing ends a test that needs something the machine lacks: in CI it fails,

@@ -17,6 +17,8 @@ func TestWhatIsRequired(t *testing.T) {
 		{"true", "avx512," + Data, Data, false},
 		{"true", "avx", "avx512", true},
 		{"1", "", Data, false},
+		{"true", "redis", string(Postgres), true},
+		{"true", "redis,postgres", string(Postgres), false},
 	} {
 		if got := required(tc.ci, tc.excused, tc.name); got != tc.want {
 			t.Errorf("CI=%s, excused %q: %s is required: %v, want %v", tc.ci, tc.excused, tc.name, got, tc.want)
@@ -31,5 +33,16 @@ func TestModuleRoot(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(root, "internal", "reference", "reference.go")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestServiceIsWhereTheVariableSays(t *testing.T) {
+	for service, variable := range map[Service]string{
+		Postgres: "WEIR_TEST_POSTGRES", Redis: "WEIR_TEST_REDIS", Promtool: "WEIR_TEST_PROMTOOL",
+	} {
+		t.Setenv(variable, "here")
+		if got := service.Get(t); got != "here" {
+			t.Errorf("%s is at %q", service, got)
+		}
 	}
 }
