@@ -37,6 +37,7 @@ var table = []folder{
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
 	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
 	{path: "scheduler/cost"},
+	{path: "scheduler/quota"},
 	{path: "kvcache", own: []string{"internal/invariants"}},
 
 	{path: "internal/inference"},
