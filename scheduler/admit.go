@@ -360,12 +360,12 @@ func (s *Scheduler) start(c *candidate) bool {
 }
 
 // retention is how long the blocks of a request are kept in the prefix cache
-// beside others: what a bulk job leaves goes before conversations do.
+// beside others: what a batch request leaves goes before conversations do.
 func retention(c inference.Class) kvcache.Class {
 	switch c {
 	case inference.Interactive:
 		return kvcache.Retained
-	case inference.Bulk:
+	case inference.Batch:
 		return kvcache.Ephemeral
 	default:
 		return kvcache.Normal

@@ -80,7 +80,7 @@ func (s *Scheduler) schedule() {
 	s.proposeDrafts()
 }
 
-// expire ends waiting requests whose deadline has passed.
+// expire ends requests that waited as long as they may.
 func (s *Scheduler) expire(now int64) {
 	for {
 		ref, ok := s.waiting.Expire(now)
@@ -88,7 +88,7 @@ func (s *Scheduler) expire(now int64) {
 			return
 		}
 		if r := s.requests.find(ID(ref)); r != nil {
-			s.failRequest(r, inference.FinishCancelled, ErrExpired, expired)
+			s.failRequest(r, inference.FinishCancelled, r.late(now), expired)
 		}
 	}
 }

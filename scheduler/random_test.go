@@ -79,8 +79,10 @@ func randomRequest(w *world, src *source) Request {
 	case 2, 3:
 		r.N = 1 + src.below(4)
 	}
-	if src.oneIn(6) {
-		r.Deadline = w.now + 1 + int64(src.below(12))
+	for _, t := range [...]*int64{&r.FirstTokenBy, &r.DoneBy, &r.WaitUntil} {
+		if src.oneIn(12) {
+			*t = w.now + 1 + int64(src.below(12))
+		}
 	}
 	if src.oneIn(3) {
 		r.Chain = r.Domain.Chain(nil, r.Prompt, w.pool.BlockTokens())

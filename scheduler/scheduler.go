@@ -80,7 +80,7 @@ type Config struct {
 	CapOutput bool
 
 	// SharePercent is each lower class's guaranteed share; all zero means 10 %
-	// for Default and 5 % for Bulk.
+	// for Default and 5 % for Batch.
 	SharePercent [inference.NumClasses]int
 }
 
@@ -108,9 +108,15 @@ type Request struct {
 	Group     string         // requests of the tenant that share it are one call and take turns with others as one; "" is a call of its own
 	Weight    int            // the tenant's share, 1 to admission.MaxWeight; 0 is 1
 	Class     inference.Class
-	Deadline  int64 // a request still waiting then is ended with ErrExpired; 0 is none
-	Speculate bool  // its outputs are drafted, up to Config.MaxDrafts tokens at a time
-	User      any   // the caller's own; handed back in chunks and ends
+	OverQuota bool // shed first
+	Retries   int  // times that the client has tried before: shed before first tries
+
+	// Times, 0 is none. A request that still waits at WaitUntil ends with
+	// inference.ErrQueueTimeout, at FirstTokenBy or DoneBy with inference.ErrDeadline.
+	FirstTokenBy, DoneBy, WaitUntil int64
+
+	Speculate bool // its outputs are drafted, up to Config.MaxDrafts tokens at a time
+	User      any  // the caller's own; handed back in chunks and ends
 }
 
 // MaxChoices bounds N. Choices beyond the free slots wait for one.
@@ -187,9 +193,6 @@ type End struct {
 	Err     error // with FinishError and FinishCancelled, why
 	Done    bool  // the request has no choice left and its ID is dead
 }
-
-// ErrExpired ends a request whose deadline passed while it waited.
-var ErrExpired = fmt.Errorf("deadline passed in the queue: %w", inference.ErrUnavailable)
 
 // Scheduler is the step planner. It belongs to one goroutine, except Check,
 // and it is the only user of its pool's tables.
@@ -300,7 +303,7 @@ func (c Config) complete(usable int) (Config, error) {
 	}
 	c.WatermarkBlocks = max(c.WatermarkBlocks, 0)
 	if c.SharePercent == [inference.NumClasses]int{} {
-		c.SharePercent = [inference.NumClasses]int{inference.Default: 10, inference.Bulk: 5}
+		c.SharePercent = [inference.NumClasses]int{inference.Default: 10, inference.Batch: 5}
 	}
 	return c, nil
 }
@@ -353,8 +356,8 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		r.N = 1
 	}
 	err := s.Check(&r)
-	if err == nil && r.Deadline != 0 && r.Deadline <= now {
-		err = ErrExpired
+	if err == nil {
+		err = r.late(now)
 	}
 	if err != nil {
 		s.stats.Refused++
@@ -363,7 +366,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	q := s.requests.take()
 	q.ticket, err = s.waiting.Offer(admission.Item{
 		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Group: r.Group, Weight: r.Weight,
-		Choices: r.N, Tokens: len(r.Prompt), Cost: s.promptCost(len(r.Prompt), 0), Deadline: r.Deadline,
+		Choices: r.N, Tokens: len(r.Prompt), Cost: s.promptCost(len(r.Prompt), 0), Until: r.waitsUntil(),
 	})
 	if err != nil {
 		s.requests.put(q)
@@ -394,6 +397,36 @@ func (r *Request) consistent() error {
 	}
 	return nil
 }
+
+// waitsUntil is when the request waits no longer, 0 for never.
+func (r *Request) waitsUntil() int64 {
+	until := int64(0)
+	for _, t := range [...]int64{r.WaitUntil, r.FirstTokenBy, r.DoneBy} {
+		if t != 0 && (until == 0 || t < until) {
+			until = t
+		}
+	}
+	return until
+}
+
+// late says which time has passed of a request that still waits, if one has.
+func (r *Request) late(now int64) error {
+	passed := func(t int64) bool { return t != 0 && t <= now }
+	switch {
+	case passed(r.FirstTokenBy):
+		return errFirstTokenLate
+	case passed(r.DoneBy):
+		return errAnswerLate
+	case passed(r.WaitUntil):
+		return inference.ErrQueueTimeout
+	}
+	return nil
+}
+
+var (
+	errFirstTokenLate = fmt.Errorf("%w: the first token was due while the request waited", inference.ErrDeadline)
+	errAnswerLate     = fmt.Errorf("%w: the answer was due while the request waited", inference.ErrDeadline)
+)
 
 // Progress reports how far a request has come; false when it has ended.
 func (s *Scheduler) Progress(id ID) (inference.Progress, bool) {

@@ -100,7 +100,9 @@ func TestSubmitRefusesWhatHasNoMeaning(t *testing.T) {
 		{"pooled with output", Request{Prompt: []int32{1}, MaxTokens: 1, Logits: LogitsNone}, inference.ErrInvalid},
 		{"pooled choices", Request{Prompt: []int32{1}, N: 2, Logits: LogitsNone}, inference.ErrInvalid},
 		{"class", Request{Prompt: []int32{1}, MaxTokens: 1, Class: 7}, inference.ErrInvalid},
-		{"late", Request{Prompt: []int32{1}, MaxTokens: 1, Deadline: 5}, ErrExpired},
+		{"first token late", Request{Prompt: []int32{1}, MaxTokens: 1, FirstTokenBy: 5, WaitUntil: 4}, inference.ErrDeadline},
+		{"answer late", Request{Prompt: []int32{1}, MaxTokens: 1, FirstTokenBy: 11, DoneBy: 10}, inference.ErrDeadline},
+		{"waited", Request{Prompt: []int32{1}, MaxTokens: 1, FirstTokenBy: 11, WaitUntil: 5}, inference.ErrQueueTimeout},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t, Config{MaxModelLen: 40}, kvcache.Config{Blocks: 9, BlockTokens: 4})
@@ -112,9 +114,6 @@ func TestSubmitRefusesWhatHasNoMeaning(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 		})
-	}
-	if !errors.Is(ErrExpired, inference.ErrUnavailable) {
-		t.Error("an expired request is not answered as unavailable")
 	}
 }
 

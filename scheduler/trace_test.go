@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces' answers into testda
 // change of policy and read the difference. The commands:
 //
 //	config blocks=8 block=4 seqs=4 batch=16 model=64 …   a new scheduler
-//	submit NAME prompt=A8+B4 max=4 [n= class= tenant= weight= logits= nocache speculate deadline=]
+//	submit NAME prompt=A8+B4 max=4 [n= class= tenant= weight= logits= nocache speculate first-token-by= done-by= wait-until=]
 //	step [N] [stop=NAME,NAME/1] [fault=NAME]             plan, run, commit
 //	plan | commit [stop= fault=] | abandon               the same in parts
 //	cancel NAME[/CHOICE]
@@ -159,7 +159,7 @@ func (tr *trace) config(a args) []string {
 		OvertakeLimit: tr.number(a, "overtake", 0), PreemptLimit: tr.number(a, "preempt", 0), MinRunTokens: tr.number(a, "minrun", 0),
 		MaxDrafts: tr.number(a, "drafts", 0), LookupMax: tr.number(a, "lookup-max", 0), LookupMin: tr.number(a, "lookup-min", 0),
 		WatermarkBlocks: tr.number(a, "watermark", 0), OutputEstimate: tr.number(a, "estimate", 0), CapOutput: tr.number(a, "cap", 0) == 1,
-		SharePercent: [inference.NumClasses]int{0, tr.number(a, "share-default", 0), tr.number(a, "share-bulk", 0)},
+		SharePercent: [inference.NumClasses]int{0, tr.number(a, "share-default", 0), tr.number(a, "share-batch", 0)},
 	}
 	tr.w = newWorld(tr.t, cfg, kvcache.Config{Blocks: tr.number(a, "blocks", 16) + 1, BlockTokens: tr.number(a, "block", 4)})
 	tr.w.vocabulary = tr.number(a, "vocabulary", 1000)
@@ -172,7 +172,8 @@ func (tr *trace) submit(a args) []string {
 	name := a.words[1]
 	r := Request{
 		Prompt: tr.prompt(a.values["prompt"]), MaxTokens: tr.number(a, "max", 4), N: tr.number(a, "n", 1),
-		Tenant: a.values["tenant"], Weight: tr.number(a, "weight", 0), Deadline: int64(tr.number(a, "deadline", 0)),
+		Tenant: a.values["tenant"], Weight: tr.number(a, "weight", 0), FirstTokenBy: int64(tr.number(a, "first-token-by", 0)),
+		DoneBy: int64(tr.number(a, "done-by", 0)), WaitUntil: int64(tr.number(a, "wait-until", 0)),
 		Class: inference.Default, NoCache: slices.Contains(a.words, "nocache"),
 		Speculate: slices.Contains(a.words, "speculate"),
 	}
@@ -180,8 +181,8 @@ func (tr *trace) submit(a args) []string {
 	switch a.values["class"] {
 	case "interactive":
 		r.Class = inference.Interactive
-	case "bulk":
-		r.Class = inference.Bulk
+	case "batch":
+		r.Class = inference.Batch
 	}
 	switch a.values["logits"] {
 	case "all":

@@ -21,13 +21,17 @@ var faults = []struct {
 	sentinel   error
 	status     int
 	kind, code string
-	retryAfter time.Duration
+	retryAfter time.Duration // unless the error knows better; 0: trying again changes nothing
 }{
 	{inference.ErrContextLength, http.StatusBadRequest, api.TypeInvalidRequest, "context_length_exceeded", 0},
 	{inference.ErrNeverFits, http.StatusBadRequest, api.TypeInvalidRequest, "request_never_fits", 0},
 	{inference.ErrInvalid, http.StatusBadRequest, api.TypeInvalidRequest, "invalid_value", 0},
 	{inference.ErrTenantQueueFull, http.StatusTooManyRequests, api.TypeRateLimit, "rate_limit_exceeded", time.Second},
 	{inference.ErrQueueFull, http.StatusServiceUnavailable, api.TypeUnavailable, "server_is_overloaded", time.Second},
+	{inference.ErrQueueTimeout, http.StatusServiceUnavailable, api.TypeUnavailable, "queue_timeout", time.Second},
+	{inference.ErrShed, http.StatusServiceUnavailable, api.TypeUnavailable, "request_shed", time.Second},
+	{inference.ErrDeadlineUnreachable, http.StatusTooManyRequests, api.TypeRateLimit, "deadline_unreachable", time.Second},
+	{inference.ErrDeadline, http.StatusRequestTimeout, api.TypeInvalidRequest, "deadline_exceeded", 0},
 	{inference.ErrUnavailable, http.StatusServiceUnavailable, api.TypeUnavailable, "engine_unavailable", 2 * time.Second},
 	{inference.ErrOutOfCache, http.StatusServiceUnavailable, api.TypeUnavailable, "kv_cache_exhausted", time.Second},
 	{inference.ErrSlowConsumer, http.StatusRequestTimeout, api.TypeInvalidRequest, "client_too_slow", 0},
@@ -38,9 +42,16 @@ var faults = []struct {
 // Errors that wrap no sentinel are bugs: their text stays in the process.
 func fromBackend(err error) *api.Error {
 	for _, f := range faults {
-		if errors.Is(err, f.sentinel) {
-			return &api.Error{Status: f.status, Type: f.kind, Code: f.code, Message: err.Error(), RetryAfter: f.retryAfter}
+		if !errors.Is(err, f.sentinel) {
+			continue
 		}
+		e := &api.Error{Status: f.status, Type: f.kind, Code: f.code, Message: err.Error(), RetryAfter: f.retryAfter}
+		if limit := (*inference.LimitError)(nil); errors.As(err, &limit) && limit.RetryAfter > 0 {
+			e.RetryAfter = limit.RetryAfter
+		}
+		// SDKs retry 408, but a deadline that has passed stays passed.
+		e.NoRetry = f.sentinel == inference.ErrDeadline
+		return e
 	}
 	return internalError("the engine hit an internal error on this request")
 }

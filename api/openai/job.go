@@ -50,7 +50,9 @@ func (j *job) request(i int) *inference.Request {
 	return &inference.Request{
 		ID:             id,
 		Tenant:         j.tenant,
+		CacheDomain:    j.tenant,
 		Class:          p.class,
+		Retries:        j.retries,
 		Prompt:         j.prompts[i].ids,
 		MaxTokens:      room,
 		MinTokens:      min(p.minTokens, room),

@@ -2,8 +2,10 @@ package openai
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/inference"
 	"weir/tokenizer"
@@ -350,6 +352,34 @@ func TestChoicesOfACallAreBounded(t *testing.T) {
 	res, text := r.do("POST", routeCompletions, "", `{"prompt":["a","b","c","d"]}`)
 	if res.StatusCode != 429 || res.Header.Get("Retry-After") == "" || !strings.Contains(text, "rate_limit") {
 		t.Errorf("a tenant whose share of the queue is full: %d %v %s", res.StatusCode, res.Header, text)
+	}
+}
+
+// Every refusal of the queue says whose doing it is and when to try again.
+func TestRefusalsOfTheQueueSayWhenToRetry(t *testing.T) {
+	var refusal error
+	r := newRig(t, DefaultConfig(), &fakeBackend{refuse: func(*inference.Request) error { return refusal }})
+	defer r.close()
+	for _, tc := range []struct {
+		err                    error
+		status                 int
+		code, after, ms, retry string
+	}{
+		{inference.ErrQueueTimeout, 503, "queue_timeout", "1", "1000", ""},
+		{inference.ErrShed, 503, "request_shed", "1", "1000", ""},
+		{inference.ErrDeadline, 408, "deadline_exceeded", "", "", "false"},
+		{&inference.LimitError{Err: inference.ErrDeadlineUnreachable, RetryAfter: 2500 * time.Millisecond}, 429, "deadline_unreachable", "3", "2500", ""},
+		{&inference.LimitError{Err: inference.ErrQueueFull, RetryAfter: 70 * time.Millisecond}, 503, "server_is_overloaded", "1", "70", ""},
+		{&inference.LimitError{Err: inference.ErrQueueFull}, 503, "server_is_overloaded", "1", "1000", ""},
+	} {
+		refusal = fmt.Errorf("submit: %w", tc.err)
+		res, body := r.do("POST", routeCompletions, "", `{"prompt":"a"}`)
+		_, code, _ := parseError(t, body)
+		h := res.Header
+		if res.StatusCode != tc.status || code != tc.code || h.Get("Retry-After") != tc.after ||
+			h.Get("Retry-After-Ms") != tc.ms || h.Get("X-Should-Retry") != tc.retry {
+			t.Errorf("%v: %d %s, headers %v", tc.err, res.StatusCode, code, h)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func readPriority(o *object, fault **api.Error) inference.Class {
 	case n < 0:
 		return inference.Interactive
 	case n > 0:
-		return inference.Bulk
+		return inference.Batch
 	}
 	return inference.Default
 }

@@ -73,7 +73,7 @@ func TestPrioritiesAreClasses(t *testing.T) {
 		want  inference.Class
 	}{
 		{"null", inference.Default}, {"0", inference.Default}, {"-1", inference.Interactive}, {"-9e15", inference.Interactive},
-		{"1", inference.Bulk}, {"100.0", inference.Bulk},
+		{"1", inference.Batch}, {"100.0", inference.Batch},
 	} {
 		status, body := r.post(routeChat, chatWith(`"priority":`+tc.value))
 		if status != 200 {

@@ -226,7 +226,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	streams := make([]*inference.Stream, len(rs))
 	group := e.group(len(rs))
 	for i, r := range rs {
-		j := newJob(r, e.cache.Domain(r.Tenant), e.opts.EndTokens)
+		j := newJob(r, e.cache.Domain(r.CacheDomain), e.opts.EndTokens)
 		j.group, j.waits = group, true
 		j.hash(e.info.BlockTokens)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {

@@ -557,7 +557,7 @@ func TestCachedPrefixIsReported(t *testing.T) {
 		}
 	}
 	other := greedy(p, 1)
-	other.Tenant = "another"
+	other.CacheDomain = "another"
 	s, err := e.Submit(other)
 	if err != nil {
 		t.Fatal(err)

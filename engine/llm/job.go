@@ -153,10 +153,9 @@ func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 	q := scheduler.Request{
 		Prompt: r.Prompt, MaxTokens: r.MaxTokens, N: r.N,
 		Tenant: r.Tenant, Weight: r.Weight, Class: r.Class,
+		FirstTokenBy: nanoseconds(r.FirstTokenBy), DoneBy: nanoseconds(r.DoneBy), WaitUntil: nanoseconds(r.WaitUntil),
+		OverQuota: r.OverQuota, Retries: r.Retries,
 		Speculate: r.Speculation.Or(speculate),
-	}
-	if !r.Deadline.IsZero() {
-		q.Deadline = r.Deadline.UnixNano()
 	}
 	switch {
 	case r.Pooling != inference.PoolingNone:
@@ -165,4 +164,12 @@ func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 		q.Logits = scheduler.LogitsAll
 	}
 	return q
+}
+
+// nanoseconds is a moment as the scheduler counts it; no moment is 0.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }

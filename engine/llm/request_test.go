@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -14,14 +15,16 @@ import (
 func TestARequestsRankReachesTheScheduler(t *testing.T) {
 	s := newStepper(t, families[0], Options{})
 	r := greedy(prompt(1, 50), 3)
-	r.Tenant, r.Weight, r.Class, r.Deadline = "acme", 7, inference.Bulk, time.Unix(0, 1<<62)
+	r.Tenant, r.Weight, r.Class, r.CacheDomain, r.OverQuota, r.Retries = "acme", 7, inference.Batch, "shared", true, 3
+	r.FirstTokenBy, r.DoneBy, r.WaitUntil = time.Unix(0, 1<<62), time.Unix(0, 1<<62+1), time.Unix(0, 1<<62+2)
 	s.submit(t, r)
 	j := s.inbox[0].job
 	got := j.request(false)
-	if got.Tenant != "acme" || got.Weight != 7 || got.Class != inference.Bulk || got.Deadline != 1<<62 {
+	if got.Tenant != "acme" || got.Weight != 7 || got.Class != inference.Batch || !got.OverQuota || got.Retries != 3 ||
+		got.FirstTokenBy != 1<<62 || got.DoneBy != 1<<62+1 || got.WaitUntil != 1<<62+2 {
 		t.Errorf("%+v", got)
 	}
-	want := s.cache.Domain("acme").Chain(nil, r.Prompt, s.info.BlockTokens)
+	want := s.cache.Domain("shared").Chain(nil, r.Prompt, s.info.BlockTokens)
 	if len(want) != 3 || !slices.Equal(got.Chain, want) {
 		t.Errorf("chain %v, want %v", got.Chain, want)
 	}
@@ -36,17 +39,27 @@ func TestARequestsRankReachesTheScheduler(t *testing.T) {
 }
 
 func TestADeadlineEndsWhatStillWaits(t *testing.T) {
+	for want, set := range map[error]func(*inference.Request, time.Time){
+		inference.ErrDeadline:     func(r *inference.Request, at time.Time) { r.FirstTokenBy = at },
+		inference.ErrQueueTimeout: func(r *inference.Request, at time.Time) { r.WaitUntil = at },
+	} {
+		endsWhileWaiting(t, set, want)
+	}
+}
+
+func endsWhileWaiting(t *testing.T, set func(*inference.Request, time.Time), want error) {
+	t.Helper()
 	s := newStepper(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
 	s.submit(t, greedy(prompt(1, 9), 100))
 	s.turn()
 	late := greedy(prompt(2, 9), 4)
-	late.Deadline = time.Now().Add(10 * time.Millisecond)
+	set(late, time.Now().Add(10*time.Millisecond))
 	s.submit(t, late)
 	s.turn()
 	time.Sleep(20 * time.Millisecond)
 	s.turn()
-	if _, done, err := s.streams[1].Poll(s.events[:]); !done || err == nil {
-		t.Errorf("done %v, %v; want an expired request", done, err)
+	if _, done, err := s.streams[1].Poll(s.events[:]); !done || !errors.Is(err, want) {
+		t.Errorf("done %v, %v; want %v", done, err, want)
 	}
 	for s.turn() {
 	}

@@ -44,7 +44,7 @@ func benchSpeculation(b *testing.B, f *gguf.File, batch, drafts int) {
 	s := &stepper{Engine: e}
 	for i := range batch {
 		r := greedy(slices.Repeat(prompt(uint64(i), 24), 8), 1200)
-		r.IgnoreEOS, r.Tenant = true, fmt.Sprint(i)
+		r.IgnoreEOS, r.CacheDomain = true, fmt.Sprint(i)
 		s.submit(b, r)
 	}
 	produced := func() int { return int(s.sched.Stats().OutputTokens) }

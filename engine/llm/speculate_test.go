@@ -132,7 +132,7 @@ func TestFirstChoiceCancelledBeforeTheFork(t *testing.T) {
 	r.N, r.Sampling.Temperature, r.Sampling.Seed = 3, 1, 5
 	want := ask(t, e, r).tokens
 	again := *r
-	again.Tenant = "another" // nothing is cached: the prompt takes its 200 steps
+	again.CacheDomain = "another" // nothing is cached: the prompt takes its 200 steps
 	s, err := e.Submit(&again)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ type Class uint8
 const (
 	Interactive Class = iota
 	Default
-	Bulk
+	Batch
 	NumClasses = 3
 )
 
@@ -79,14 +79,21 @@ func DefaultSampling() Sampling {
 // Request is one generation (or pooling) job. The engine owns it from Submit
 // on; nobody changes it afterwards.
 type Request struct {
-	ID     string
-	Tenant string // isolation domain of the prefix cache and unit of fairness
-	Weight int    // the tenant's share relative to others, 1 to 4096; 0 is 1
-	Class  Class
+	ID          string
+	Tenant      string // unit of fairness
+	Weight      int    // the tenant's share relative to others, 1 to 4096; 0 is 1
+	Class       Class
+	CacheDomain string // isolation domain of the prefix cache
+	OverQuota   bool   // the tenant is beyond a quota that bends: shed first
+	Retries     int    // times that the client says it has tried before: shed before first tries
 
-	// Deadline, if not zero, ends a request that still waits then, with
-	// ErrUnavailable; one that runs is not cut off.
-	Deadline time.Time
+	// Deadlines; the zero time is none. A request that cannot have its first
+	// token, or its last one, in time is refused with ErrDeadlineUnreachable,
+	// and one that passes a deadline ends with ErrDeadline, waiting or running.
+	FirstTokenBy, DoneBy time.Time
+	// WaitUntil ends a request that still waits then with ErrQueueTimeout. The
+	// zero time is never.
+	WaitUntil time.Time
 
 	Prompt         []TokenID // at least one id
 	MaxTokens      int       // output tokens per choice; 0 only with PromptLogprobs >= 0 or Pooling

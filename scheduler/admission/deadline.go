@@ -1,7 +1,7 @@
 package admission
 
-// Expire takes out one item whose deadline has passed and hands back its Ref;
-// call it until it reports false. Items with the same deadline leave in order
+// Expire takes out one item whose time to wait is over and hands back its Ref;
+// call it until it reports false. Items with the same end leave in order
 // of arrival.
 func (q *Queue) Expire(now int64) (ref uint64, ok bool) {
 	if len(q.due) == 0 {
@@ -9,7 +9,7 @@ func (q *Queue) Expire(now int64) (ref uint64, ok bool) {
 	}
 	e := q.due[0]
 	n := q.entries.at(e)
-	if n.item.Deadline > now {
+	if n.item.Until > now {
 		return 0, false
 	}
 	ref = n.item.Ref
@@ -21,8 +21,8 @@ func (q *Queue) Expire(now int64) (ref uint64, ok bool) {
 
 func (q *Queue) sooner(i, j int) bool {
 	a, b := q.entries.at(q.due[i]), q.entries.at(q.due[j])
-	if a.item.Deadline != b.item.Deadline {
-		return a.item.Deadline < b.item.Deadline
+	if a.item.Until != b.item.Until {
+		return a.item.Until < b.item.Until
 	}
 	return a.number < b.number
 }

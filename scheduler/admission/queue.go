@@ -18,7 +18,7 @@
 // The queue is a pure data structure: it has no clock, no goroutine and no
 // lock, counts in integers, and never iterates over a map, so the same calls
 // give the same order. It belongs to one goroutine. Offer, Take and Remove
-// cost O(log tenants) (plus O(log requests) with a deadline); nothing depends
+// cost O(log tenants) (plus O(log requests) with an end of waiting); nothing depends
 // on the number of waiting requests.
 package admission
 
@@ -43,15 +43,15 @@ type Config struct {
 
 // Item is one request as the queue sees it.
 type Item struct {
-	Ref      uint64 // the caller's name for the request; Next and Expire hand it back
-	Tenant   string // unit of fairness
-	Class    inference.Class
-	Group    string // requests of one tenant that share it are one call; "" is a call of its own
-	Weight   int    // the tenant's share relative to others, 1 to MaxWeight; 0 is 1
-	Tokens   int    // prompt tokens
-	Choices  int    // how many requests it counts as in the bounds; 0 is 1
-	Cost     uint64 // what serving the prompt is expected to cost
-	Deadline int64  // Expire hands the item back from this time on; 0 is never
+	Ref     uint64 // the caller's name for the request; Next and Expire hand it back
+	Tenant  string // unit of fairness
+	Class   inference.Class
+	Group   string // requests of one tenant that share it are one call; "" is a call of its own
+	Weight  int    // the tenant's share relative to others, 1 to MaxWeight; 0 is 1
+	Tokens  int    // prompt tokens
+	Choices int    // how many requests it counts as in the bounds; 0 is 1
+	Cost    uint64 // what serving the prompt is expected to cost
+	Until   int64  // Expire hands the item back from this time on; 0 is never
 }
 
 // MaxWeight is the largest weight that changes anything; larger ones are cut.
@@ -156,7 +156,7 @@ func (q *Queue) Offer(it Item) (Ticket, error) {
 	q.tokens += it.Tokens
 	q.choices += it.Choices
 	q.classes[it.Class].waiting++
-	if it.Deadline != 0 {
+	if it.Until != 0 {
 		q.pushDue(e)
 	}
 	return Ticket(q.entries.id(e)), nil

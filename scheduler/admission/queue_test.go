@@ -91,7 +91,7 @@ func TestOrder(t *testing.T) {
 			offer(t, q, inference.Default, "a:8", "a:8", "b:2", "b:2", "b:2", "b:2", "b:2")
 		}, []uint64{1, 3, 4, 5, 6, 2, 7}},
 		{"classes are strict", func(q *Queue) {
-			offer(t, q, inference.Bulk, "a:1")
+			offer(t, q, inference.Batch, "a:1")
 			offer(t, q, inference.Default, "a:1")
 			offer(t, q, inference.Interactive, "a:1", "a:1")
 		}, []uint64{3, 4, 2, 1}},
@@ -265,7 +265,7 @@ func TestGuaranteedShare(t *testing.T) {
 	for range 200 {
 		offer(t, q, inference.Interactive, "a:10")
 		offer(t, q, inference.Default, "a:10")
-		offer(t, q, inference.Bulk, "a:10")
+		offer(t, q, inference.Batch, "a:10")
 	}
 	var taken [inference.NumClasses]int
 	for range 132 {
@@ -367,7 +367,7 @@ func TestExpire(t *testing.T) {
 	q := mustQueue(t, Config{})
 	var tickets []Ticket
 	for i, due := range []int64{30, 10, 0, 20, 10} {
-		id, err := q.Offer(Item{Ref: uint64(i), Tenant: strconv.Itoa(i), Deadline: due})
+		id, err := q.Offer(Item{Ref: uint64(i), Tenant: strconv.Itoa(i), Until: due})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,14 +392,14 @@ func TestExpire(t *testing.T) {
 
 func TestPosition(t *testing.T) {
 	q := mustQueue(t, Config{})
-	bulk := offer(t, q, inference.Bulk, "a:1")
+	batch := offer(t, q, inference.Batch, "a:1")
 	ts := offer(t, q, inference.Interactive, "a:1", "a:1", "a:1", "b:1", "b:1")
 	for i, want := range []int{0, 2, 4, 0, 2} {
 		if got, ok := q.Position(ts[i]); !ok || got != want {
 			t.Errorf("item %d: %d ahead, want %d", i, got, want)
 		}
 	}
-	if got, _ := q.Position(bulk[0]); got != 5 {
+	if got, _ := q.Position(batch[0]); got != 5 {
 		t.Errorf("the lower class has %d ahead, want 5", got)
 	}
 }
