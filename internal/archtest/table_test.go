@@ -19,6 +19,7 @@ var table = []folder{
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 
 	{path: "api", own: []string{"internal/inference", "router", "tokenizer"}, third: []string{fasthttp, compress, lru}},
+	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru}},
 	{path: "router", own: []string{"internal/inference", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
 	{path: "registry", own: []string{"internal/inference"}},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
