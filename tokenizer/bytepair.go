@@ -94,8 +94,8 @@ func newBytePair(v *vocabulary, m metadata, pre preTokenizer) (*bytePair, error)
 }
 
 // symbols numbers the strings that take part in merges. Entries keep their
-// ids; what is no entry, or is one that text must not become, gets a number
-// past the last id.
+// ids; a string that is no entry, or an entry that text must not become, gets a
+// number past the last id.
 type symbols struct {
 	*vocabulary
 	steps map[string]int32
@@ -113,7 +113,7 @@ func (s *symbols) of(text string) int32 {
 	return id
 }
 
-// mergeable tells whether plain text may become this token.
+// mergeable reports whether plain text may become this token.
 func (v *vocabulary) mergeable(id int32) bool {
 	t := v.types[id]
 	return !v.hidden(id) && t != typeByte && (t != typeUserDefined || !looksLikeControl(v.texts[id]))
@@ -217,8 +217,8 @@ func (b *bytePair) appendMerged(dst []int32, piece string, s *scratch) []int32 {
 	return dst
 }
 
-// appendBytes spells out what did not become a token. A byte without an entry
-// is the unknown token, or nothing where there is none.
+// appendBytes spells a symbol that is no token byte by byte. A byte without an
+// entry is the unknown token, or nothing where the vocabulary has no such token.
 func (b *bytePair) appendBytes(dst []int32, text string) []int32 {
 	for i := range len(text) {
 		switch id := b.bytes[text[i]]; {

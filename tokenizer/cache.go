@@ -16,7 +16,7 @@ type pieceCache struct {
 
 const (
 	cacheSlots = 1 << 14
-	cacheBytes = 48 // longest piece kept: longer ones rarely come back
+	cacheBytes = 48 // longest piece kept: longer ones rarely occur again
 	cacheIDs   = 15 // most ids kept
 )
 

@@ -108,13 +108,13 @@ func isHanOrKana(_ *classTable, r rune) bool {
 }
 
 // isDeepseekEastAsian: [一-龥ࠀ-一가-퟿]. The middle range, from U+0800 up, is
-// far more than East Asian scripts; so it was trained.
+// far more than East Asian scripts; the model was trained with it.
 func isDeepseekEastAsian(_ *classTable, r rune) bool {
 	return r >= 0x0800 && r <= 0x9FA5 || r >= 0xAC00 && r <= 0xD7FF
 }
 
 // isDeepseekPunctuation: [!-/:-~！-／：-～‘-‟　-。]. ":-~" holds the letters too;
-// they are gone by the time this stage runs.
+// an earlier stage has already cut them off.
 func isDeepseekPunctuation(_ *classTable, r rune) bool {
 	return r >= '!' && r <= '/' || r >= ':' && r <= '~' ||
 		r >= 0xFF01 && r <= 0xFF0F || r >= 0xFF1A && r <= 0xFF5E ||

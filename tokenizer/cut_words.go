@@ -10,8 +10,8 @@ import (
 //
 //	\s+(?!\S)|\s+
 //
-// that is: a run of white space leaves its last rune to what follows, unless
-// it is the only one or nothing follows.
+// that is: the last rune of a run of white space belongs to the next piece,
+// unless the run is one rune long or ends the text.
 
 // contraction matches 's|'t|'re|'ve|'m|'ll|'d at the start of text, of which
 // the first byte is the apostrophe.
@@ -232,8 +232,9 @@ func casedWord(t *classTable, text string) int {
 	return 0
 }
 
-// endsLower matches U*W+ at start and returns its end, or 0. U* takes all it
-// can; if no W follows, it gives back up to the last rune that is W as well.
+// endsLower matches U*W+ at start and returns its end, or 0. U* takes all
+// runes that it can; if no W follows, the match ends with the last of them that
+// is W as well.
 func endsLower(t *classTable, text string, start int) int {
 	u := t.skip(text, start, upperRun)
 	if end := t.skip(text, u, lowerRun); end > u {

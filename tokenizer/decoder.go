@@ -17,7 +17,7 @@ func newPieces(v *vocabulary) *pieces {
 	return p
 }
 
-// appendText appends what an entry stands for. Added tokens are stored as
+// appendText appends the text that an entry stands for. Added tokens are stored as
 // text; the entries of the trained vocabulary are stored in its own spelling.
 func (v *vocabulary) appendText(dst []byte, id int32, text string) []byte {
 	switch {
@@ -53,8 +53,8 @@ func (t *Tokenizer) AppendPiece(dst []byte, id int32, special bool) []byte {
 }
 
 // Decode gives the text of ids as a text of its own: the space that the scheme
-// puts before the first word is taken away again. What is not valid UTF-8
-// becomes U+FFFD. For text that goes on from other text use a Decoder.
+// puts before the first word is removed. Invalid UTF-8 becomes U+FFFD. For ids
+// that continue an earlier text use a Decoder.
 func (t *Tokenizer) Decode(ids []int32, special bool) string {
 	d := t.NewDecoder(special)
 	d.dropSpace = t.leadingSpace
@@ -117,8 +117,8 @@ func invalidLen(b []byte) int {
 	return n
 }
 
-// Flush appends U+FFFD for what is held back, if anything is. The decoder is
-// then as new.
+// Flush appends U+FFFD for the bytes that are held back, if there are any. The
+// decoder is then as new.
 func (d *Decoder) Flush(dst []byte) []byte {
 	if d.heldBytes > 0 {
 		dst = utf8.AppendRune(dst, utf8.RuneError)

@@ -107,7 +107,8 @@ func TestIdsOutsideTheVocabularyHaveNoText(t *testing.T) {
 
 func TestTextComesBack(t *testing.T) {
 	texts := readSplitGoldens(t).Texts
-	for _, f := range []fields{bytePairFields("default"), bytePairFields("llama-bpe"), bytePairFields("qwen2"), bytePairFields("falcon"), sentencePieceFields()} {
+	for _, f := range []fields{bytePairFields("default"), bytePairFields("llama-bpe"), bytePairFields("qwen2"),
+		bytePairFields("falcon"), sentencePieceFields()} {
 		tok := mustBuild(t, f)
 		for _, text := range texts {
 			if strings.Contains(text, wordMark) {

@@ -36,7 +36,8 @@ func emptyFields(kind string) fields {
 }
 
 // mergeWords are what the small byte-level vocabulary has words for.
-var mergeWords = []string{"hello", "Ġworld", "Ġthe", "ĠĠĠĠ", "ing", "tion", "1234", "ä¸Ń", "ä¸ŃæĸĩåŃĹ", "<s", "endoftext", "aaaaaaaa"}
+var mergeWords = []string{"hello", "Ġworld", "Ġthe", "ĠĠĠĠ", "ing", "tion", "1234", "ä¸Ń", "ä¸ŃæĸĩåŃĹ", "<s", "endoftext",
+	"aaaaaaaa"}
 
 // bytePairFields is a byte-level vocabulary: the 256 bytes, words that grow
 // rune by rune from the left, and added tokens.
@@ -110,7 +111,8 @@ func wordPieceFields() fields {
 		f.add(text, int32(typeControl), 0)
 	}
 	for _, text := range []string{
-		"▁hello", "▁world", "▁un", "aff", "able", "▁cafe", "▁!", "▁,", "▁中", "▁文", "▁strasse", "▁a", "b", "▁ᄒ", "ᅡ", "ᆫ", "▁[", "▁]", "▁cls",
+		"▁hello", "▁world", "▁un", "aff", "able", "▁cafe", "▁!", "▁,", "▁中", "▁文", "▁strasse", "▁a", "b", "▁ᄒ", "ᅡ", "ᆫ", "▁[",
+		"▁]", "▁cls",
 	} {
 		f.add(text, int32(typeNormal), 0)
 	}

@@ -1,21 +1,21 @@
 package tokenizer
 
 // floor bounds the number of ids of a text from below without encoding it.
-// Every id stands for at most most units of the text. Units are bytes, or for
+// Every id stands for at most maxUnits units of the text. Units are bytes, or for
 // WordPiece, which turns a word of any length into one id, words.
 type floor struct {
-	most   int // 0: texts of any length may have no ids at all
-	words  bool
-	vanish [256]bool // bytes that may leave no id
-	exact  bool      // no byte vanishes
+	maxUnits int // 0: texts of any length may have no ids at all
+	words    bool
+	vanish   [256]bool // bytes that may leave no id
+	exact    bool      // no byte vanishes
 }
 
-// MinTokens is a number of ids that the encoding of spans never falls below,
-// found without encoding: what exceeds a limit by it cannot fit. Where nothing
-// is known it is 0.
+// MinTokens is a lower bound of the number of ids of spans, found without
+// encoding them: a prompt whose lower bound is above a limit cannot fit. It is 0
+// where no bound is known.
 func (t *Tokenizer) MinTokens(spans []Span) int {
 	f := &t.floor
-	if f.most == 0 {
+	if f.maxUnits == 0 {
 		return 0
 	}
 	units, inWord := 0, false
@@ -35,10 +35,10 @@ func (t *Tokenizer) MinTokens(spans []Span) int {
 			}
 		}
 	}
-	return (units + f.most - 1) / f.most
+	return (units + f.maxUnits - 1) / f.maxUnits
 }
 
-// newFloor reads the bounds off a finished tokenizer.
+// newFloor finds the bounds of a complete tokenizer.
 func newFloor(t *Tokenizer) floor {
 	f := floor{exact: true}
 	v := t.vocabulary
@@ -47,7 +47,7 @@ func newFloor(t *Tokenizer) floor {
 		if w.unknown == none {
 			return f // a word that cannot be spelt leaves nothing
 		}
-		f.most = 1
+		f.maxUnits = 1
 	}
 	var buffer []byte
 	for i, text := range v.texts {
@@ -55,13 +55,13 @@ func newFloor(t *Tokenizer) floor {
 		switch {
 		case f.words && special:
 			n, _ := countWords(text, false)
-			f.most = max(f.most, n)
+			f.maxUnits = max(f.maxUnits, n)
 		case f.words:
 		case special || v.kind != kindBytePair:
-			f.most = max(f.most, len(text))
+			f.maxUnits = max(f.maxUnits, len(text))
 		default:
 			buffer = appendBytesOf(buffer[:0], text)
-			f.most = max(f.most, len(buffer))
+			f.maxUnits = max(f.maxUnits, len(buffer))
 		}
 	}
 	f.findVanishing(t)
@@ -69,7 +69,7 @@ func newFloor(t *Tokenizer) floor {
 }
 
 // findVanishing marks the bytes that may leave no id: white space that a
-// special token swallows, and what a vocabulary has no entry for.
+// special token swallows, and bytes for which the vocabulary has no entry.
 func (f *floor) findVanishing(t *Tokenizer) {
 	for b := range f.vanish {
 		f.vanish[b] = len(t.specials.strips) > 0 && isASCIISpace(byte(b))
@@ -95,7 +95,7 @@ func (f *floor) findVanishing(t *Tokenizer) {
 // countWords counts words that have an id of their own whatever the
 // vocabulary: stretches of ASCII letters and digits between ASCII white space
 // and punctuation, and the punctuation. Other text may join or vanish, and
-// counts for nothing. inWord tells whether such a stretch goes on.
+// counts for nothing. inWord reports whether such a stretch goes on.
 func countWords(text string, inWord bool) (int, bool) {
 	n := 0
 	for i := range len(text) {

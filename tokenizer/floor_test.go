@@ -11,7 +11,7 @@ func checkBounds(t testing.TB, tok *Tokenizer, spans []Span) {
 	t.Helper()
 	all := tok.AppendSpans(nil, spans, EncodeOptions{})
 	if least := tok.MinTokens(spans); least > len(all) {
-		t.Fatalf("%s: at least %d ids promised, %d came, of %.200v", tok.Kind(), least, len(all), spans)
+		t.Fatalf("%s: MinTokens is %d, AppendSpans gives %d ids, of %.200v", tok.Kind(), least, len(all), spans)
 	}
 	for _, limit := range []int{1, 2, 3, len(all) - 1, len(all), len(all) + 1} {
 		if limit < 1 {
@@ -56,13 +56,16 @@ func oddTokenizers(t testing.TB) map[string]*Tokenizer {
 	return toks
 }
 
-// TestMinTokensIsNeverAboveTheCount puts together what tokens swallow: entries
-// of the vocabulary, white space, accents, control characters, broken UTF-8.
+// TestMinTokensIsNeverAboveTheCount makes texts of fragments that tokens may
+// swallow: entries of the vocabulary, white space, accents, control characters,
+// invalid UTF-8.
 func TestMinTokensIsNeverAboveTheCount(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	parts := []string{
-		" ", "  ", "\n\t", "\u00a0", "\u3000", "é", "e\u0301", "K", "İ", "ß", "각", "\x00", "\x01", "\u200d", "\u00ad", "\uFFFD", "\xff", "\xe4\xb8",
-		"a", "A7", "ab", "z", "_", "~", "'", ".", "日本", "▁", "▁▁", "</s>", "<|im_start|>", "[MASK]", "[two words]", "<tool>", "<tool> <tool>", "x y",
+		" ", "  ", "\n\t", "\u00a0", "\u3000", "é", "e\u0301", "K", "İ", "ß", "각", "\x00", "\x01", "\u200d", "\u00ad", "\uFFFD",
+		"\xff", "\xe4\xb8",
+		"a", "A7", "ab", "z", "_", "~", "'", ".", "日本", "▁", "▁▁", "</s>", "<|im_start|>", "[MASK]", "[two words]", "<tool>",
+		"<tool> <tool>", "x y",
 	}
 	for name, tok := range oddTokenizers(t) {
 		for range 300 {
@@ -85,13 +88,13 @@ func TestMinTokensIsNeverAboveTheCount(t *testing.T) {
 		}
 		long := strings.Repeat("hello a ", 1<<14)
 		if least := tok.MinTokens([]Span{{Text: long}}); least < 1<<10 && name != "wordpiece without [UNK]" {
-			t.Errorf("%s: at least %d ids of %d bytes; that refuses nothing", name, least, len(long))
+			t.Errorf("%s: MinTokens is %d for %d bytes: too low to refuse any text", name, least, len(long))
 		}
 	}
 }
 
-// TestPauseEndsTheWork: pauses come between slices of one piece too, and no
-// means no more work. A later call is not touched by it.
+// TestPauseEndsTheWork: pauses come between slices of one piece too, and false
+// ends the call. A later call is not affected.
 func TestPauseEndsTheWork(t *testing.T) {
 	for name, tok := range oddTokenizers(t) {
 		text := strings.Repeat("a", 1<<18)

@@ -11,7 +11,7 @@ type merger struct {
 	// joined from n > 1 places has -n at the second and at the last of them, so
 	// that both neighbours find its length; noSymbol is -1 and no length.
 	symbols []int32
-	ranks   []uint32 // of the merge of the symbol that starts here with the one behind it; noRank for none
+	ranks   []uint32 // of the merge of the symbol that starts here with the next one; noRank for none
 	// tree is a tournament over the blocks of ranks: block b's best is at
 	// blocks+b, and each other node holds the lesser of its two children's, so
 	// tree[1] is the best of all. Pieces of one block have none.
@@ -55,7 +55,7 @@ func (m *merger) run(t *pairTable, p *pace) {
 		}
 		return
 	}
-	m.plant()
+	m.buildTree()
 	for m.tree[1] < noMerge && p.spend(mergeWork) {
 		m.join(t, int(uint32(m.tree[1])))
 	}
@@ -74,8 +74,8 @@ func (m *merger) bestOf(block int) uint64 {
 	return uint64(rank)<<32 | uint64(at)
 }
 
-// plant builds the tree.
-func (m *merger) plant() {
+// buildTree builds the tree.
+func (m *merger) buildTree() {
 	blocks := (len(m.ranks) + blockSymbols - 1) / blockSymbols
 	m.tree = slices.Grow(m.tree[:0], 2*blocks)[:2*blocks]
 	for b := range blocks {
@@ -86,8 +86,8 @@ func (m *merger) plant() {
 	}
 }
 
-// replant takes a changed block into the tree.
-func (m *merger) replant(block int) {
+// updateTree brings the tree up to date with a changed block.
+func (m *merger) updateTree(block int) {
 	at, best := len(m.tree)/2+block, m.bestOf(block)
 	for m.tree[at] != best {
 		m.tree[at] = best
@@ -99,7 +99,7 @@ func (m *merger) replant(block int) {
 	}
 }
 
-// end is the place behind the symbol that starts at i.
+// end is the place after the symbol that starts at i.
 func (m *merger) end(i int) int {
 	if i+1 < len(m.symbols) && m.symbols[i+1] < noSymbol {
 		return i - int(m.symbols[i+1])
@@ -116,7 +116,7 @@ func (m *merger) before(i int) int {
 	return i - 1
 }
 
-// join merges the symbol at i with the one behind it and ranks the two pairs
+// join merges the symbol at i with the next one and ranks the two pairs
 // that the new symbol is part of.
 func (m *merger) join(t *pairTable, i int) {
 	next := m.end(i)
@@ -134,16 +134,16 @@ func (m *merger) join(t *pairTable, i int) {
 		return
 	}
 	block := next / blockSymbols
-	m.replant(block)
+	m.updateTree(block)
 	for _, at := range [2]int{i, from} {
 		if b := at / blockSymbols; b != block {
 			block = b
-			m.replant(block)
+			m.updateTree(block)
 		}
 	}
 }
 
-// rank ranks the pair of the symbol at i and the one behind it.
+// rank ranks the pair of the symbols at i and next.
 func (m *merger) rank(t *pairTable, i, next int) {
 	m.work++
 	m.ranks[i] = noRank

@@ -17,8 +17,8 @@ type node struct {
 	merged int32  // what that merge makes
 }
 
-// heapMerger is another way to merge, which the merger is compared with: a
-// linked list of symbols, and a heap of pairs that may hold stale ones.
+// heapMerger is an independent implementation to compare merger with: a linked
+// list of symbols, and a heap of pairs that may hold stale ones.
 type heapMerger struct {
 	nodes []node
 	heap  []uint64 // rank<<32 | index of the left node; may hold stale entries

@@ -24,7 +24,7 @@ func (m metadata) text(key string) (string, error) {
 	return s, nil
 }
 
-// flag gives fallback where the key is absent; set tells whether it is there.
+// flag gives fallback where the key is absent; set reports whether it is there.
 func (m metadata) flag(key string, fallback bool) (b, set bool, err error) {
 	v, ok := m.value(key)
 	if !ok {

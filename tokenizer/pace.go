@@ -1,11 +1,11 @@
 package tokenizer
 
-// pace counts the work of one call, and between slices of it lets the caller
-// do something else, or end the call.
+// pace counts the work of one call and calls pause between slices of that work,
+// so that the caller may sleep or end the call.
 type pace struct {
-	pause   func() bool // nil: nothing else to do
+	pause   func() bool // nil: the call is never paused
 	left    int         // until the next pause
-	stopped bool        // pause has said no
+	stopped bool        // pause has returned false
 }
 
 const (

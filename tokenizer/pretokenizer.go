@@ -109,8 +109,8 @@ func preTokenizerFor(name string) (preTokenizer, error) {
 		name, strings.Join(known, ", "))
 }
 
-// isolate makes a stage of a matcher: what it matches is a piece, and so is
-// each stretch between matches. match returns 0 where nothing matches at the
+// isolate makes a stage of a matcher: each match is a piece, and so is each
+// stretch between matches. match returns 0 where nothing matches at the
 // start of the text, and must find that out in constant time.
 func isolate(match func(t *classTable, text string) int) stage {
 	return func(t *classTable, text string) int {

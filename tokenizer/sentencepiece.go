@@ -13,7 +13,7 @@ const wordMark = "▁"
 
 // sentencePiece is SentencePiece's BPE (Kudo and Richardson 2018): text starts
 // as its characters, and the neighbours whose join is the entry of the best
-// score join, until none do. What is no entry then is spelt in byte tokens.
+// score join, until none do. Symbols that are then no entry are spelt in byte tokens.
 type sentencePiece struct {
 	ascii       [utf8.RuneSelf]int32
 	characters  map[uint32]int32 // symbols of longer characters, by their bytes
@@ -45,7 +45,7 @@ func newSentencePiece(v *vocabulary, m metadata) (*sentencePiece, error) {
 }
 
 // findBytes finds the token of each byte: "<0x0A>", else the byte itself, else
-// the unknown token. Control tokens do not serve.
+// the unknown token. A control token never stands for a byte.
 func (p *sentencePiece) findBytes(v *vocabulary) error {
 	for i := range p.bytes {
 		id, ok := v.ids[fmt.Sprintf("<0x%02X>", i)]

@@ -92,7 +92,8 @@ func (s *specialMatcher) child(at int32, b byte) int32 {
 	return 0
 }
 
-// specials holds the two matchers and what the tokens do to white space.
+// specials holds the two matchers, and for each token the white space that it
+// swallows.
 type specials struct {
 	trusted specialMatcher // control, unknown and user-defined tokens
 	client  specialMatcher // user-defined tokens that do not look like control
@@ -117,8 +118,8 @@ func newSpecials(v *vocabulary, modelName string) (*specials, error) {
 	return s, nil
 }
 
-// FindControl finds the first special token whose text is in text and that
-// only parsing would make a token.
+// FindControl finds the first token in text that is recognised in Control spans
+// or with ParseSpecial only.
 func (t *Tokenizer) FindControl(text string) (int32, bool) {
 	for at := 0; ; {
 		id, start, end, ok := t.specials.trusted.find(text, at, len(text))
@@ -133,7 +134,8 @@ func (t *Tokenizer) FindControl(text string) (int32, bool) {
 }
 
 // specialStrips knows the vocabularies whose special tokens swallow white
-// space. GGUF does not carry that, so it goes by name, as in llama.cpp.
+// space. GGUF files do not say so; as in llama.cpp the names of the model and of
+// its pre-tokenizer decide.
 func specialStrips(v *vocabulary, modelName string) map[int32]strip {
 	strips := map[int32]strip{}
 	name := strings.ToLower(modelName)

@@ -38,7 +38,7 @@ func NewCounter(dir string) *Counter {
 }
 
 // encodingSpec describes an encoding: the expressions are those of OpenAI's
-// tiktoken, and cut is the same by hand.
+// tiktoken, and cut is their hand-written equivalent.
 type encodingSpec struct {
 	name, file, expression string
 	cut                    stage
@@ -55,7 +55,8 @@ func encodingSpecs() []encodingSpec {
 	)
 	return []encodingSpec{
 		{"o200k_base", "o200k_base.tiktoken",
-			word + up + `*` + low + `+` + fold + `?|` + word + up + `+` + low + `*` + fold + `?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*` + tail,
+			word + up + `*` + low + `+` + fold + `?|` + word + up + `+` + low + `*` + fold + `?|` +
+				`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*` + tail,
 			caseRules{contractions: true, digits: 3}.cut},
 		{"cl100k_base", "cl100k_base.tiktoken",
 			fold + `|` + word + `\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*` + tail,
@@ -122,8 +123,8 @@ func (e *Encoding) Count(text string) (int, error) {
 }
 
 // longPieceBytes is where tiktoken-go, whose merging is quadratic in the
-// length of a piece, hands over to this package's own merging. It knows no
-// pauses either, so longTextBytes is the longest text that it gets.
+// length of a piece, hands over to this package's own merging. tiktoken-go
+// never pauses either, so longTextBytes is the longest text that it encodes.
 const (
 	longPieceBytes = 256
 	longTextBytes  = 16 << 10

@@ -2,8 +2,8 @@
 // that GGUF files carry: byte-level BPE ("gpt2"), SentencePiece ("llama") and
 // WordPiece ("bert"). It needs no model: New reads metadata by key.
 //
-// Text of a client never becomes a control token: special tokens are looked
-// for only where the caller says so, and no merge makes one.
+// Text of a client never becomes a control token: special tokens are
+// recognised only where the caller says so, and no merge makes one.
 package tokenizer
 
 import (
@@ -32,14 +32,14 @@ type Span struct {
 // when they stop.
 type EncodeOptions struct {
 	AddSpecial   bool // add the tokens that the vocabulary puts around a text (BOS, EOS, [CLS], [SEP])
-	ParseSpecial bool // text such as "<|eot_id|>" becomes the control token of that name; spans say so each for itself
+	ParseSpecial bool // text such as "<|eot_id|>" becomes the control token of that name; AppendSpans goes by Span.Control instead
 
-	// Limit, if above 0, ends the work soon after more ids than that exist: of
-	// a text with more than Limit ids come more than Limit, the first ones.
+	// Limit, if above 0, ends the call early: a text that has more than Limit
+	// ids gives its first ids, more than Limit of them but perhaps not all.
 	Limit int
 	// Pause, if not nil, is called between slices of about a millisecond of
-	// work, and may sleep. Where it gives false the work ends and the ids are
-	// of no use.
+	// work, and may sleep. If it returns false the call ends, and the ids
+	// are incomplete and must not be used.
 	Pause func() bool
 }
 
@@ -77,11 +77,11 @@ func (s *scratch) begin(dst []int32, o EncodeOptions) {
 	}
 }
 
-// more pays for one more piece behind dst; false means that the call is to end.
+// more pays for one more piece after dst; false means that the call is to end.
 func (s *scratch) more(dst []int32) bool { return s.fits(dst) && s.spend(pieceWork) }
 
-// fits tells whether dst is within the caller's limit; work goes on until it
-// is not, so that the caller can tell.
+// fits reports whether dst is within the caller's limit; the call goes on until
+// dst is longer, so that the caller can see that the text exceeds the limit.
 func (s *scratch) fits(dst []int32) bool { return s.most == 0 || len(dst) <= s.most }
 
 // maxScratchSymbols bounds what an idle tokenizer keeps after a huge prompt.
@@ -287,7 +287,7 @@ func (t *Tokenizer) stripAround(id int32, text string, start, from, to int) (int
 // Size is the number of tokens in the vocabulary.
 func (t *Tokenizer) Size() int { return len(t.vocabulary.texts) }
 
-// IsEOG tells whether a token ends a generation.
+// IsEOG reports whether a token ends a generation.
 func (t *Tokenizer) IsEOG(id int32) bool { return t.vocabulary.endsGeneration[id] }
 
 // EOG lists the tokens that end a generation, ascending. The caller must not
@@ -300,29 +300,29 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.vocabulary.bos, t.vocabulary.
 // EOS is the token that ends a text.
 func (t *Tokenizer) EOS() (int32, bool) { return t.vocabulary.eos, t.vocabulary.eos != none }
 
-// Endpoints are the texts of BOS and EOS, which chat templates may write; empty
-// where the vocabulary has none.
-func (t *Tokenizer) Endpoints() (bos, eos string) {
+// BoundaryTexts are the texts of BOS and EOS, which chat templates may write;
+// empty where the vocabulary has none.
+func (t *Tokenizer) BoundaryTexts() (bos, eos string) {
 	return t.TokenText(t.vocabulary.bos), t.TokenText(t.vocabulary.eos)
 }
 
-// Unknown is the token of what the vocabulary cannot spell.
+// Unknown is the token for text that the vocabulary cannot spell.
 func (t *Tokenizer) Unknown() (int32, bool) {
 	return t.vocabulary.unknown, t.vocabulary.unknown != none
 }
 
-// Padding is the token that fills batches up.
+// Padding is the token that pads the texts of a batch to one length.
 func (t *Tokenizer) Padding() (int32, bool) {
 	return t.vocabulary.padding, t.vocabulary.padding != none
 }
 
-// AddsEOS tells whether AddSpecial puts EOS behind a text.
+// AddsEOS reports whether AddSpecial puts EOS after a text.
 func (t *Tokenizer) AddsEOS() bool { return t.vocabulary.addEOS }
 
-// AddsBOS tells whether AddSpecial puts BOS before a text.
+// AddsBOS reports whether AddSpecial puts BOS before a text.
 func (t *Tokenizer) AddsBOS() bool { return t.vocabulary.addBOS }
 
-// IsControl tells whether a token is a control token, which ordinary text
+// IsControl reports whether a token is a control token, which ordinary text
 // never becomes and which has no text unless special tokens are asked for.
 func (t *Tokenizer) IsControl(id int32) bool {
 	return t.vocabulary.has(id) && t.vocabulary.types[id] == typeControl

@@ -261,7 +261,8 @@ func TestNewRefuses(t *testing.T) {
 		{"bos asked for, not set", without(bytePairFields("gpt-2"), "bos_token_id").with("add_bos_token", true), "not set"},
 		{"huge entry", huge, "limit 65536"},
 		{"long special token", longSpecial, "limit 1024"},
-		{"no byte tokens", fields{"model": "llama", "tokens": []string{"a", "b", "c"}, "unknown_token_id": uint32(9)}, "no token for byte 0x00"},
+		{"no byte tokens", fields{"model": "llama", "tokens": []string{"a", "b", "c"}, "unknown_token_id": uint32(9)},
+			"no token for byte 0x00"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := New(c.f.lookup)

@@ -80,7 +80,7 @@ func TestEncodeEqualsLlamaCpp(t *testing.T) {
 				least := tok.MinTokens([]tokenizer.Span{{Text: v.Text}})
 				switch {
 				case least > len(plain) || least > len(ids):
-					t.Errorf("%q: at least %d ids promised, %d and %d came", v.Text, least, len(plain), len(ids))
+					t.Errorf("%q: MinTokens is %d, but the text has %d and %d ids", v.Text, least, len(plain), len(ids))
 				case !slices.Equal(ids, v.IDs):
 					t.Errorf("%q with special tokens:\n got %v\nwant %v", v.Text, ids, v.IDs)
 				case !slices.Equal(plain, v.IDsPlain):
@@ -165,7 +165,9 @@ func benchmarkTexts() map[string]string {
 		}
 		chinese.WriteString("，")
 	}
-	code := "func (s *Scheduler) plan(now time.Time) ([]Row, error) {\n\tfor i, q := range s.queue {\n\t\tif q.tokens+len(s.rows) > s.budget {\n\t\t\treturn nil, fmt.Errorf(\"plan rows: %d of %d: %w\", i, len(s.queue), errBudget)\n\t\t}\n\t\ts.rows = append(s.rows, Row{ID: q.id, Position: 0x1F + 128*i}) // one row\n\t}\n\treturn s.rows, nil\n}\n\n"
+	code := "func (s *Scheduler) plan(now time.Time) ([]Row, error) {\n\tfor i, q := range s.queue {\n\t\tif q.tokens+len(s.rows) " +
+		"> s.budget {\n\t\t\treturn nil, fmt.Errorf(\"plan rows: %d of %d: %w\", i, len(s.queue), errBudget)\n\t\t}\n\t\ts.rows = " +
+		"append(s.rows, Row{ID: q.id, Position: 0x1F + 128*i}) // one row\n\t}\n\treturn s.rows, nil\n}\n\n"
 	return map[string]string{
 		"english": english.String(),
 		"code":    strings.Repeat(code, size/len(code)),
@@ -194,7 +196,8 @@ func BenchmarkEncode(b *testing.B) {
 func BenchmarkEncodeHostile(b *testing.B) {
 	for _, name := range []string{"llama-bpe", "llama-spm", "bert-bge"} {
 		tok := openVocabulary(b, name)
-		for kind, unit := range map[string]string{"a": "a", "space": " ", "mixed": "aÀ中1 \t\n!\u0301🦙\u200d", "invalid": "\xff\xc3\xe4\xb8"} {
+		for kind, unit := range map[string]string{"a": "a", "space": " ", "mixed": "aÀ中1 \t\n!\u0301🦙\u200d",
+			"invalid": "\xff\xc3\xe4\xb8"} {
 			b.Run("vocabulary="+name+"/text="+kind, func(b *testing.B) {
 				text := strings.Repeat(unit, (1<<20)/len(unit))
 				var ids []int32

@@ -25,9 +25,8 @@ const (
 // none stands for "the vocabulary has no such token".
 const none int32 = -1
 
-// Limits that keep the work of building a tokenizer in proportion to any
-// vocabulary that is meant seriously; the largest have 262,144 entries of at
-// most 256 bytes.
+// Limits of the work of building a tokenizer. The largest published
+// vocabularies have 262,144 entries of at most 256 bytes.
 const (
 	maxVocabularySize  = 1 << 24
 	maxEntryBytes      = 1 << 16
@@ -197,7 +196,7 @@ func (v *vocabulary) readID(m metadata, key string, id *int32) error {
 }
 
 // readAdds reads which tokens go around a text. A flag in the file needs its
-// token; a default without its token is quietly off.
+// token; a default without its token is off, without an error.
 func (v *vocabulary) readAdds(m metadata, d specialDefaults) error {
 	for _, a := range []struct {
 		key      string
@@ -316,7 +315,7 @@ func (v *vocabulary) keepSlashS() {
 
 func (v *vocabulary) has(id int32) bool { return id >= 0 && int(id) < len(v.texts) }
 
-// hidden tells whether a token has no text of its own unless special tokens
+// hidden reports whether a token has no text of its own unless special tokens
 // are asked for.
 func (v *vocabulary) hidden(id int32) bool {
 	return v.types[id] == typeControl || v.types[id] == typeUnknown

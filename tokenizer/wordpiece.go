@@ -81,7 +81,7 @@ func (w *wordPiece) appendText(dst []int32, text string, _ bool, s *scratch) []i
 }
 
 // eachRune decomposes canonically (NFD) where accents are to go. It ends early
-// where emit says so.
+// when emit returns false.
 func (w *wordPiece) eachRune(text string, emit func(rune) bool) {
 	var source, decomposed [64]byte
 	for _, r := range text {
@@ -156,5 +156,5 @@ func isBERTHan(r rune) bool {
 	return false
 }
 
-// wordPieceText undoes the word mark of an entry.
+// wordPieceText is the text of an entry: a space in place of the word mark.
 func wordPieceText(entry string) string { return strings.ReplaceAll(entry, wordMark, " ") }

@@ -75,7 +75,7 @@ func readTemplateVariables(o *object, fault **api.Error) chat.Value {
 // render applies the model's template.
 func (p *chatPrompt) render(m *Model) ([]tokenizer.Span, *api.Error) {
 	in := p.input
-	in.BOSToken, in.EOSToken = m.Tokenizer.Endpoints()
+	in.BOSToken, in.EOSToken = m.Tokenizer.BoundaryTexts()
 	spans, err := m.Template.Render(in)
 	if err == nil {
 		return spans, nil

@@ -33,7 +33,7 @@ func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string
 		t.Fatal(err)
 	}
 	in := chat.Input{Messages: value, AddGenerationPrompt: true, Now: time.Now()}
-	in.BOSToken, in.EOSToken = m.tokenizer.Endpoints()
+	in.BOSToken, in.EOSToken = m.tokenizer.BoundaryTexts()
 	spans, err := m.template.Render(in)
 	if err != nil {
 		t.Fatal(err)

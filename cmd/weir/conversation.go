@@ -101,7 +101,7 @@ func (c *conversation) render(messages []message) ([]inference.TokenID, error) {
 		return nil, fmt.Errorf("encode messages: %w", err)
 	}
 	in := chat.Input{Messages: value, AddGenerationPrompt: true, Now: time.Now()}
-	in.BOSToken, in.EOSToken = c.model.tokenizer.Endpoints()
+	in.BOSToken, in.EOSToken = c.model.tokenizer.BoundaryTexts()
 	spans, err := c.model.template.Render(in)
 	if err != nil {
 		return nil, fmt.Errorf("render chat template: %w", err)

@@ -83,10 +83,10 @@ type (
 	capturedExpr struct{}
 )
 
-// arguments are those of a call, filter or test as written.
+// arguments are the unevaluated arguments of a call, filter or test.
 type arguments struct {
 	positional []expression
-	names      []string // of named
+	names      []string // one per item of named
 	named      []expression
 	star       expression // *args, or nil
 	starStar   expression // **kwargs, or nil

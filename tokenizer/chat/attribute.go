@@ -21,7 +21,8 @@ func (x *exec) attribute(v Value, name string) (Value, error) {
 	return undefinedAttribute(v, name), nil
 }
 
-// own looks at what Python's getattr would find.
+// own finds what Python's getattr would: a method or attribute that the type has,
+// or false.
 func (x *exec) own(v Value, name string) (Value, bool, error) {
 	if v.isUndefined() {
 		return Value{}, false, errors.New(v.undefinedMessage())
@@ -35,7 +36,8 @@ func (x *exec) own(v Value, name string) (Value, bool, error) {
 		}), true, nil
 	}
 	if isUnsafe(v, name) {
-		return undefinedBecause(fmt.Sprintf("access to attribute %s of %s object is unsafe", quoted(name), quoted(v.typeName()))), true, nil
+		return undefinedBecause(fmt.Sprintf("access to attribute %s of %s object is unsafe", quoted(name), quoted(v.typeName()))),
+			true, nil
 	}
 	switch r := v.ref.(type) {
 	case *loop:
@@ -61,8 +63,8 @@ func (x *exec) own(v Value, name string) (Value, bool, error) {
 	return Value{}, false, nil
 }
 
-// item is object[key]: items first, then attributes. What does not exist is
-// undefined.
+// item is object[key]: items first, then attributes. A key that is neither
+// gives an undefined value.
 func (x *exec) item(v, key Value) (Value, error) {
 	if v.isUndefined() {
 		return Value{}, errors.New(v.undefinedMessage())
@@ -86,7 +88,7 @@ func (x *exec) item(v, key Value) (Value, error) {
 	return u, text.err
 }
 
-// stored looks at what indexing finds.
+// stored finds the item that v holds at a key or index.
 func (x *exec) stored(v, key Value) (Value, bool) {
 	if v.kind == kindDict {
 		item, ok, _ := v.dict().lookup(key) // a key without a hash is in no dict
@@ -116,7 +118,8 @@ func (x *exec) stored(v, key Value) (Value, bool) {
 	return Value{}, false
 }
 
-// wrap turns a negative index around; -1 is out of range.
+// wrap makes an index that counts from the end, as in Python, one from the
+// beginning; -1 means out of range.
 func wrap(i int64, n int) int64 {
 	if i < 0 {
 		i += int64(n)
@@ -132,7 +135,7 @@ func (x *exec) character(v Value, i int64) (Value, bool) {
 		_, n := utf8.DecodeLastRuneInString(v.str)
 		return v.slice(len(v.str)-n, len(v.str)), true
 	}
-	if x.scan(2*len(v.str)) != nil { // the next step says so
+	if x.scan(2*len(v.str)) != nil { // the budget is spent: the next step returns the error
 		return Value{}, false
 	}
 	if i = wrap(i, runeCount(v.str)); i < 0 {
@@ -142,7 +145,7 @@ func (x *exec) character(v Value, i int64) (Value, bool) {
 	return v.slice(start, start+byteOffset(v.str[start:], 1)), true
 }
 
-// bounds are those of a slice, as Python computes them for n items.
+// bounds are the positions that a slice takes, as Python computes them.
 type bounds struct{ from, to, step, count int }
 
 func (x *exec) bounds(n int, from, to, step Value) (bounds, error) {
@@ -199,7 +202,7 @@ func clampIndex(v Value, n, low, high int) (int, error) {
 	return min(max(i, low), high), err
 }
 
-// cut is object[from:to:step]; absent parts are open.
+// cut is object[from:to:step]; absent bounds are the ends of the object.
 func (x *exec) cut(v, from, to, step Value) (Value, error) {
 	switch v.kind {
 	case kindUndefined, kindAbsent:
@@ -256,7 +259,8 @@ func (x *exec) cutText(v, from, to, step Value) (Value, error) {
 	return x.pick(v, n, b)
 }
 
-// pick takes single characters out of a string of n.
+// pick makes a string of the characters of v at the positions b; n is the
+// number of characters of v.
 func (x *exec) pick(v Value, n int, b bounds) (Value, error) {
 	if err := x.alloc(8 * n); err != nil {
 		return Value{}, err

@@ -34,7 +34,8 @@ const benchTemplate = `{{- bos_token }}
 
 func BenchmarkRender(b *testing.B) {
 	template := mustParse(b, benchTemplate)
-	turn := []Message{{"user", strings.Repeat("How does it work? ", 20)}, {"assistant", "<think>hm</think>\n" + strings.Repeat("It works so. ", 40)}}
+	turn := []Message{{"user", strings.Repeat("How does it work? ", 20)},
+		{"assistant", "<think>hm</think>\n" + strings.Repeat("It works so. ", 40)}}
 	for name, turns := range map[string]int{"turns=1": 1, "turns=20": 20} {
 		var all []Message
 		for range turns {

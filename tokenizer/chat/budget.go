@@ -5,12 +5,12 @@ import (
 	"math/big"
 )
 
-// budget is what one render may still spend. It is checked wherever a
-// template, not the program text, decides how much work there is.
+// budget is what one render may still spend. Code whose amount of work depends
+// on the template or on the client's data pays before it works.
 type budget struct {
 	o      Options
 	steps  int // left
-	bytes  int // looked at since the last whole step for them
+	bytes  int // scanned and not paid for yet: less than a whole step
 	memory int // bytes left of all strings and lists made
 	depth  int // nesting now
 }
@@ -36,15 +36,15 @@ func (b *budget) step(n int) error {
 // plain evaluation takes.
 const bytesPerStep = 64
 
-// scan pays for looking at n bytes, at the speed of memory. What is left of a
-// step counts the next time.
+// scan pays for reading n bytes, at the speed of memory. Bytes that are less
+// than a whole step are carried over to the next call.
 func (b *budget) scan(n int) error {
 	b.bytes += n
 	n, b.bytes = b.bytes/bytesPerStep, b.bytes%bytesPerStep
 	return b.step(n)
 }
 
-// characters pays for deciding something about each character of n bytes.
+// characters pays for examining each character of n bytes.
 func (b *budget) characters(n int) error { return b.scan(8 * n) }
 
 // touch pays for a filter, test or method that looks at a whole string, or
@@ -70,8 +70,8 @@ func (b *budget) digits(v Value) error {
 	return b.step(1 + words/2 + words*words/64)
 }
 
-// key pays for finding the hash of a key. Small dicts find that of each of
-// their own keys anew, unless all are text.
+// key pays for hashing a key. A small dict hashes each of its own keys again at
+// every lookup, unless all are text.
 func (b *budget) key(v Value) error {
 	if v.kind == kindInt && v.ref != nil {
 		for range maxSearched + 1 {
@@ -85,7 +85,7 @@ func (b *budget) key(v Value) error {
 		return b.touch(v)
 	}
 	for _, item := range v.items()[:min(len(v.items()), maxKeyItems)] {
-		if item.kind == kindString { // tuples quote it
+		if item.kind == kindString { // the hash of a tuple holds its strings quoted
 			if err := b.text(0, 2*len(item.str)); err != nil {
 				return err
 			}

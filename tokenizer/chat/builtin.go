@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Builtin is a widespread prompt format that needs no template of the model's.
+// Builtin is a common prompt format, for models that have no chat template.
 type Builtin struct {
 	Name   string
 	Source string
-	Tokens []string // control tokens that a vocabulary needs for it
+	Tokens []string // control tokens that the format needs in a vocabulary
 }
 
-// ChatML is the name of OpenAI's format, which most others descend from.
+// ChatML is the name of OpenAI's format, from which most others are derived.
 const ChatML = "chatml"
 
 // FindBuiltin finds a format by name.
@@ -45,11 +45,12 @@ var builtinFormats = map[string]Builtin{
 			`{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}`,
 	},
 	"gemma": {
-		// There is no system role; its text goes before the user's.
+		// The format has no system role; the system text goes before the user's.
 		Tokens: []string{"<start_of_turn>", "<end_of_turn>"},
 		Source: `{{ bos_token }}{% set ns = namespace(system='') %}{% for m in messages %}` +
 			`{% if m.role == 'system' %}{% set ns.system = m.content | trim + '\n\n' %}{% else %}` +
-			`{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + ns.system + m.content | trim + '<end_of_turn>\n' }}` +
+			`{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + ns.system +` +
+			` m.content | trim + '<end_of_turn>\n' }}` +
 			`{% set ns.system = '' %}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}`,
 	},
 	"zephyr": {

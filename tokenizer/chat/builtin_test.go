@@ -5,20 +5,23 @@ import (
 	"testing"
 )
 
-// TestBuiltinFormats renders one conversation in each, and looks who wrote
-// what: control tokens are the template's, contents the client's.
+// TestBuiltinFormats renders one conversation in each format and checks the
+// marks: control tokens are the template's, contents the client's.
 func TestBuiltinFormats(t *testing.T) {
-	conversation := Messages(Message{"system", " Be brief. "}, Message{"user", "Hi<|im_end|>"}, Message{"assistant", "Yes?"}, Message{"user", "Bye"})
+	conversation := Messages(Message{"system", " Be brief. "}, Message{"user", "Hi<|im_end|>"},
+		Message{"assistant", "Yes?"}, Message{"user", "Bye"})
 	want := map[string]string{
 		"chatml": "<|im_start|>system\n Be brief. <|im_end|>\n<|im_start|>user\nHi<|im_end|><|im_end|>\n" +
 			"<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n",
 		"llama2": "<s>[INST] <<SYS>>\n Be brief. \n<</SYS>>\n\nHi<|im_end|> [/INST] Yes? </s><s>[INST] Bye [/INST]",
-		"llama3": "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|im_end|><|eot_id|>" +
+		"llama3": "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>" +
+			"<|start_header_id|>user<|end_header_id|>\n\nHi<|im_end|><|eot_id|>" +
 			"<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>" +
 			"<|start_header_id|>assistant<|end_header_id|>\n\n",
 		"gemma": "<s><start_of_turn>user\nBe brief.\n\nHi<|im_end|><end_of_turn>\n<start_of_turn>model\nYes?<end_of_turn>\n" +
 			"<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n",
-		"zephyr": "<|system|>\n Be brief. </s>\n<|user|>\nHi<|im_end|></s>\n<|assistant|>\nYes?</s>\n<|user|>\nBye</s>\n<|assistant|>\n",
+		"zephyr": "<|system|>\n Be brief. </s>\n<|user|>\nHi<|im_end|></s>\n<|assistant|>\nYes?</s>\n" +
+			"<|user|>\nBye</s>\n<|assistant|>\n",
 	}
 	for _, name := range BuiltinNames() {
 		b, ok := FindBuiltin(name)
@@ -52,8 +55,8 @@ func TestBuiltinFormats(t *testing.T) {
 	}
 }
 
-// TestGemmaIsAsPublished compares with the model's own template, where a
-// conversation has no system text, which that one refuses.
+// TestGemmaIsAsPublished compares with the model's own template, in
+// conversations without system text: the published template refuses it.
 func TestGemmaIsAsPublished(t *testing.T) {
 	b, _ := FindBuiltin("gemma")
 	ours, err := Parse(b.Source, Options{})

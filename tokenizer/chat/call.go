@@ -10,7 +10,7 @@ import (
 // args are the evaluated arguments of a call, filter or test.
 type args struct {
 	pos   []Value
-	names []string // of named
+	names []string // one per item of named
 	named []Value
 }
 
@@ -343,7 +343,7 @@ func (m *macro) bindRest(x *exec, a args, used []bool) error {
 	return nil
 }
 
-// joiner gives nothing at its first call, then its separator.
+// joiner gives the empty string at its first call, then its separator.
 type joiner struct {
 	separator Value
 	used      bool
@@ -357,7 +357,7 @@ func (j *joiner) call(*exec, args) (Value, error) {
 	return j.separator, nil
 }
 
-// cycler goes round its items.
+// cycler gives its items in turn, again and again.
 type cycler struct {
 	items []Value
 	pos   int

@@ -50,7 +50,7 @@ type Input struct {
 	Tools               Value // a list of tool definitions; the zero Value is none
 	AddGenerationPrompt bool
 	// ContinueFinalMessage cuts the prompt right after the last message's
-	// content, so that the model goes on with it. Not together with
+	// content, so that the model continues that message. It excludes
 	// AddGenerationPrompt.
 	ContinueFinalMessage bool
 	Now                  time.Time // what strftime_now sees; zero is the time of the call

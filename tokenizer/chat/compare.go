@@ -105,7 +105,7 @@ func (x *exec) equalDicts(a, b *dict) (bool, error) {
 	return true, nil
 }
 
-// unordered is the order of a NaN and anything.
+// unordered is the result of comparing a NaN with any number.
 const unordered = 2
 
 // order gives -1, 0, 1 or unordered; op is for the message.

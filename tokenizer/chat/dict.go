@@ -10,7 +10,8 @@ import (
 )
 
 // dict is an ordered map, as Python's dict: keys keep the place of their first
-// insertion. Small ones are searched, large ones have an index.
+// insertion. Dicts of at most maxSearched entries are searched one by one, larger
+// ones have an index.
 type dict struct {
 	entries []entry
 	index   map[hashKey]int // nil up to maxSearched entries

@@ -2,7 +2,7 @@ package chat
 
 import "fmt"
 
-// Reason classes an Error.
+// Reason is the kind of an Error.
 type Reason uint8
 
 // The reasons of errors.
@@ -14,8 +14,8 @@ const (
 	Invalid               // the Input itself is wrong: a reserved name in Extra, nothing to continue, ...
 )
 
-// Error is what goes wrong in parsing or rendering. Runtime, Raised and
-// Invalid errors are the client's to mend (400).
+// Error is an error of parsing or rendering. Runtime, Raised and Invalid errors
+// are the client's fault (status 400).
 type Error struct {
 	Reason  Reason
 	Line    int    // line of the template, from 1; 0 where there is none

@@ -101,7 +101,7 @@ func filterAttr(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	if err := x.scan(4 * len(name.str)); err != nil { // it may go into a message
+	if err := x.scan(4 * len(name.str)); err != nil { // an error message may quote the name
 		return Value{}, err
 	}
 	own, ok, err := x.own(v, name.str)
@@ -187,28 +187,28 @@ func filterIndent(x *exec, v Value, a args) (Value, error) {
 	if !v.isString() {
 		return Value{}, fmt.Errorf("indent wants str, not %s", v.typeName())
 	}
-	indention := p[0].or(integer(4))
-	if !indention.isString() {
-		n, err := indention.count("width")
+	indentation := p[0].or(integer(4))
+	if !indentation.isString() {
+		n, err := indentation.count("width")
 		if err != nil {
 			return Value{}, err
 		}
-		if indention, err = x.repeatText(literal(" "), max(n, 0)); err != nil {
+		if indentation, err = x.repeatText(literal(" "), max(n, 0)); err != nil {
 			return Value{}, err
 		}
 	}
 	w := newBuilder(x.budget)
 	w.safe = v.safe
 	if p[1].truth() {
-		w.writeText(indention)
+		w.writeText(indentation)
 	}
-	w.indent(v, indention, p[2].truth())
+	w.indent(v, indentation, p[2].truth())
 	return w.value()
 }
 
-// indent writes the lines of v, all but the first with an indention; blank
-// ones only if asked to.
-func (w *builder) indent(v, indention Value, blank bool) {
+// indent writes the lines of v, all but the first with an indentation; blank
+// lines get one only where blank is set.
+func (w *builder) indent(v, indentation Value, blank bool) {
 	if err := w.b.characters(2 * len(v.str)); err != nil { // the end of each line is looked for twice
 		w.fail(err)
 		return
@@ -223,7 +223,7 @@ func (w *builder) indent(v, indention Value, blank bool) {
 		from = next
 		lineStop, _ := lineEnd(v.str, from)
 		if blank || lineStop > from {
-			w.writeText(indention)
+			w.writeText(indentation)
 		}
 	}
 }

@@ -52,7 +52,7 @@ type formatter struct {
 	w        *builder
 }
 
-// conversion is one %-10.3f.
+// conversion is one conversion of a format, such as %-10.3f.
 type conversion struct {
 	key       string
 	hasKey    bool

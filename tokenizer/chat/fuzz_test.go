@@ -119,7 +119,8 @@ func FuzzRender(f *testing.F) {
 			return
 		}
 		for _, s := range hidden {
-			if s.Control && (strings.ContainsFunc(s.Text, isPrivate) || strings.Contains(s.Text, `\ue`) || strings.Contains(s.Text, `%EE`)) {
+			if s.Control && (strings.ContainsFunc(s.Text, isPrivate) || strings.Contains(s.Text, `\ue`) ||
+				strings.Contains(s.Text, `%EE`)) {
 				t.Fatalf("client text in a control span %q of %s", s.Text, marked(hidden))
 			}
 		}

@@ -23,9 +23,9 @@ func (p *parser) condition() (expression, error) {
 	if err != nil || !p.isName("if") {
 		return e, err
 	}
-	p.unknown = unknown // what e names counts only when it is reached
-	p.soft++
-	defer func() { p.soft-- }()
+	p.unknown = unknown // a filter that e names need not exist before a render reaches e
+	p.conditions++
+	defer func() { p.conditions-- }()
 	for p.skipName("if") {
 		c := &condExpr{then: e}
 		if c.test, err = p.or(); err != nil {
@@ -41,10 +41,11 @@ func (p *parser) condition() (expression, error) {
 	return e, nil
 }
 
-// reportUnknown notes a filter or test that does not exist. As in Jinja that
-// fails the template, but inside of conditions only the render that gets there.
+// reportUnknown notes a filter or test that does not exist. As in Jinja the
+// template then does not parse; where the name stands inside of a condition,
+// only a render that reaches the filter or test fails.
 func (p *parser) reportUnknown(what, name string) {
-	if p.soft == 0 && p.unknown == nil {
+	if p.conditions == 0 && p.unknown == nil {
 		p.unknown = p.errorf("%s", noSuch(what, name))
 	}
 }
@@ -167,7 +168,7 @@ func (p *parser) power() (expression, error) {
 }
 
 // unary parses a sign or a primary with what follows it. As in Jinja a sign
-// binds stronger than the filters behind its operand.
+// binds stronger than the filters after its operand.
 func (p *parser) unary(withFilter bool) (expression, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
@@ -201,7 +202,7 @@ func (p *parser) primary() (expression, error) {
 		return p.name(t.text), nil
 	case tokenString:
 		p.next()
-		var text strings.Builder // neighbouring literals are one
+		var text strings.Builder // adjacent literals are one string, as in Python
 		text.WriteString(t.text)
 		for p.tok().kind == tokenString {
 			text.WriteString(p.next().text)
@@ -246,8 +247,8 @@ func (p *parser) name(name string) expression {
 // tupleRule says where a tuple without brackets may stand.
 type tupleRule struct {
 	noCondition bool   // a if b else c is not part of it
-	end         string // a name that ends it
-	parentheses bool   // in (): may be empty
+	end         string // a name that ends the tuple
+	parentheses bool   // inside of (): the tuple may be empty
 }
 
 // tuple parses an expression, or a tuple where commas follow.

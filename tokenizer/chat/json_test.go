@@ -80,7 +80,8 @@ func TestLargeObjectsAreIndexed(t *testing.T) {
 }
 
 func FuzzFromJSON(f *testing.F) {
-	for _, s := range []string{`{"a": [1, 2.5, "x\u00e9\ud83e\udd99", null, true]}`, `[]`, `"\ud800"`, `1e999`, `{"a":1,"a":2}`, "\"\xff\""} {
+	for _, s := range []string{`{"a": [1, 2.5, "x\u00e9\ud83e\udd99", null, true]}`, `[]`, `"\ud800"`, `1e999`, `{"a":1,"a":2}`,
+		"\"\xff\""} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

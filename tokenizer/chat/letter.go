@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// letterCase is what becomes of a character.
+// letterCase is the case that recase gives a character.
 type letterCase uint8
 
 const (
@@ -61,14 +61,16 @@ func (w *builder) writeCase(s string, i int, r rune, c letterCase, client bool) 
 	}
 }
 
-// sigmaWindow bounds how far around a sigma is looked, so that text of nothing
-// but sigmas and marks stays linear.
+// sigmaWindow bounds how far around a sigma is looked, so that the time for
+// text of nothing but sigmas and marks grows with its length only.
 const sigmaWindow = 64
 
-// lowerSigma is the final form at the end of a word.
+// lowerSigma is the lower case of the capital sigma at i: ς at the end of a
+// word, σ elsewhere.
 func lowerSigma(s string, i int) rune {
 	ignorable := func(r rune) bool {
-		return strings.ContainsRune("'.:^`\u00a8\u00ad\u00b7\u2019\u2027", r) || unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
+		return strings.ContainsRune("'.:^`\u00a8\u00ad\u00b7\u2019\u2027", r) ||
+			unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
 	}
 	before := strings.TrimRightFunc(s[max(0, i-sigmaWindow):i], ignorable)
 	after := strings.TrimLeftFunc(s[i+utf8.RuneLen(0x3a3):min(len(s), i+sigmaWindow)], ignorable)

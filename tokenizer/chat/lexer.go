@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind classes the pieces of a template. Operators carry their spelling
-// in text.
+// tokenKind is the kind of a token. Operators have their spelling in text.
 type tokenKind uint8
 
 const (
@@ -49,9 +48,9 @@ func (t token) describe() string {
 }
 
 // lexer cuts a template into tokens with trim_blocks and lstrip_blocks on:
-// the newline after a block or comment goes, and so does the white space
-// before one at the beginning of a line. "-" strips all white space on its
-// side, "+" keeps what the two options would take.
+// the newline after a block or comment is removed, and so is the white space
+// between the beginning of a line and a block or comment. "-" removes all white
+// space on its side, "+" keeps what the two options would remove.
 type lexer struct {
 	src      string
 	pos      int
@@ -139,7 +138,7 @@ func (l *lexer) nextTag() int {
 	}
 }
 
-// stripBefore takes the white space before a tag away that its sign or
+// stripBefore removes the white space before a tag that the tag's sign or
 // lstrip_blocks says.
 func (l *lexer) stripBefore(text string, sign byte, isBlock bool) string {
 	if sign == '-' {
@@ -164,8 +163,8 @@ func (l *lexer) data(text string) {
 	}
 }
 
-// closeTag consumes the end of a tag at pos when there is one: "-" eats the
-// white space after it, and with trim one newline goes unless "+" keeps it.
+// closeTag consumes the end of a tag at pos when there is one: "-" removes
+// the white space after it, and trim one newline unless "+" keeps that.
 func (l *lexer) closeTag(end string, trim bool) bool {
 	rest := l.src[l.pos:]
 	switch {
@@ -208,7 +207,7 @@ func (l *lexer) comment() error {
 	}
 }
 
-// rawBegin matches " raw %}" after a block begin and gives the offset behind it.
+// rawBegin matches " raw %}" after a block begin and gives the offset after it.
 func (l *lexer) rawBegin() (int, bool) {
 	rest := strings.TrimLeftFunc(l.src[l.pos:], isSpace)
 	rest, ok := strings.CutPrefix(rest, "raw")

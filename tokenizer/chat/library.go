@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// filter is the code behind | name; methods have the same shape.
+// filter implements "| name"; methods have the same signature.
 type filter func(x *exec, v Value, a args) (Value, error)
 
-// test is the code behind is name.
+// test implements "is name".
 type test func(x *exec, v Value, a args) (bool, error)
 
 // library holds everything a template can name. It lives in a struct, not in
@@ -61,7 +61,7 @@ func globals() map[string]Value {
 	}
 }
 
-// maxRange is the sandbox's bound.
+// maxRange is the longest range that Jinja's sandbox allows.
 const maxRange = 100_000
 
 func makeRange(_ *exec, a args) (Value, error) {

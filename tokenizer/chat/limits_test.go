@@ -7,31 +7,39 @@ import (
 	"testing"
 )
 
-// bombs are templates that want far more than a prompt may cost.
+// bombs are templates that need far more steps or memory than a render may use.
 var bombs = map[string]string{
-	"text repeated":           `{{ "a" * 100000000000 }}`,
-	"text repeated in steps":  `{% set ns = namespace(s="aaaaaaaa") %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`,
-	"list repeated":           `{{ [1] * 100000000000 }}`,
-	"list doubled":            `{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`,
-	"range":                   `{% for i in range(10**9) %}{% endfor %}`,
-	"range of a huge number":  `{{ range(10**30) | list }}`,
-	"nested loops":            `{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}`,
-	"output in loops":         `{% for a in range(99999) %}{% for b in range(99999) %}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx{% endfor %}{% endfor %}`,
-	"macro without end":       `{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`,
-	"two macros without end":  `{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}`,
-	"call without end":        `{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{% endmacro %}{{ m() }}`,
-	"recursive loop":          `{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}`,
-	"power":                   `{{ 10 ** (10 ** 10) }}`,
-	"power in steps":          `{% set ns = namespace(n=10) %}{% for i in range(99) %}{% set ns.n = ns.n * ns.n %}{% endfor %}`,
-	"wide print":              `{{ "%1000000000d" % 1 }}{{ "x".center(10**12) }}`,
-	"fields":                  `{% for i in range(9999) %}{{ "{:>60000}".format(1) }}{% endfor %}`,
-	"shared list printed":     `{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}`,
-	"shared list compared":    `{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}`,
-	"shared list as JSON":     `{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}`,
-	"deep list printed":       `{% set ns = namespace(l=[1]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}`,
-	"deep list as JSON":       `{% set ns = namespace(l=[1]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l | tojson }}`,
-	"namespace in itself":     `{% set ns = namespace() %}{% set ns.ns = ns %}{{ ns }}`,
-	"replace grows":           `{% set ns = namespace(s="a" * 10000) %}{% for i in range(9) %}{% set ns.s = ns.s | replace("a", "a" * 10000) %}{% endfor %}`,
+	"text repeated": `{{ "a" * 100000000000 }}`,
+	"text repeated in steps": `{% set ns = namespace(s="aaaaaaaa") %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}` +
+		`{% endfor %}`,
+	"list repeated":          `{{ [1] * 100000000000 }}`,
+	"list doubled":           `{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`,
+	"range":                  `{% for i in range(10**9) %}{% endfor %}`,
+	"range of a huge number": `{{ range(10**30) | list }}`,
+	"nested loops":           `{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}`,
+	"output in loops": `{% for a in range(99999) %}{% for b in range(99999) %}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` +
+		`{% endfor %}{% endfor %}`,
+	"macro without end":      `{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`,
+	"two macros without end": `{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}`,
+	"call without end":       `{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{% endmacro %}{{ m() }}`,
+	"recursive loop":         `{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}`,
+	"power":                  `{{ 10 ** (10 ** 10) }}`,
+	"power in steps":         `{% set ns = namespace(n=10) %}{% for i in range(99) %}{% set ns.n = ns.n * ns.n %}{% endfor %}`,
+	"wide print":             `{{ "%1000000000d" % 1 }}{{ "x".center(10**12) }}`,
+	"fields":                 `{% for i in range(9999) %}{{ "{:>60000}".format(1) }}{% endfor %}`,
+	"shared list printed": `{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}` +
+		`{{ ns.l }}`,
+	"shared list compared": `{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}` +
+		`{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}`,
+	"shared list as JSON": `{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}` +
+		`{{ ns.l | tojson }}`,
+	"deep list printed": `{% set ns = namespace(l=[1]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}` +
+		`{{ ns.l }}`,
+	"deep list as JSON": `{% set ns = namespace(l=[1]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}` +
+		`{{ ns.l | tojson }}`,
+	"namespace in itself": `{% set ns = namespace() %}{% set ns.ns = ns %}{{ ns }}`,
+	"replace grows": `{% set ns = namespace(s="a" * 10000) %}{% for i in range(9) %}` +
+		`{% set ns.s = ns.s | replace("a", "a" * 10000) %}{% endfor %}`,
 	"join grows":              `{{ (range(99999) | list) | join("x" * 10000) }}`,
 	"indent grows":            `{{ ("\n" * 99999) | indent(99999, blank=true) }}`,
 	"JSON indent grows":       `{{ range(9999) | list | tojson(indent=99999) }}`,
@@ -40,9 +48,11 @@ var bombs = map[string]string{
 	"zeros":                   `{{ "1".zfill(10**12) }}`,
 	"cycles through a filter": `{% for i in range(99999) %}{{ range(99999) | sum }}{% endfor %}`,
 	"lists of lists":          `{% for i in range(99999) %}{% set x = range(99999) | list %}{% endfor %}`,
-	"sorts":                   `{% set l = range(99999) | list %}{% for i in range(9999) %}{% set x = l | sort(reverse=true) %}{% endfor %}`,
-	"searches":                `{% set s = "a" * 999999 %}{% for i in range(99999) %}{{ s.find("b") }}{% endfor %}`,
-	"maps of maps":            `{% set ns = namespace(l=range(99) | list) %}{% for i in range(9999) %}{% set ns.l = ns.l | map("string") %}{% endfor %}{{ ns.l | list | length }}`,
+	"sorts": `{% set l = range(99999) | list %}{% for i in range(9999) %}{% set x = l | sort(reverse=true) %}` +
+		`{% endfor %}`,
+	"searches": `{% set s = "a" * 999999 %}{% for i in range(99999) %}{{ s.find("b") }}{% endfor %}`,
+	"maps of maps": `{% set ns = namespace(l=range(99) | list) %}{% for i in range(9999) %}` +
+		`{% set ns.l = ns.l | map("string") %}{% endfor %}{{ ns.l | list | length }}`,
 }
 
 func TestBombsAreLimited(t *testing.T) {

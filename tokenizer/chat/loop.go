@@ -7,7 +7,7 @@ import (
 // iteration gives the items of an iterable one by one; false after the last.
 type iteration func() (Value, bool, error)
 
-// iterator is a value that can be gone through once.
+// iterator is a value that can be iterated once.
 type iterator struct{ next iteration }
 
 func iteratorOf(next iteration) Value { return Value{kind: kindIterator, ref: &iterator{next}} }
@@ -23,7 +23,7 @@ func iterateItems(items []Value) iteration {
 	}
 }
 
-// iterateCount goes through at(0) ... at(n-1).
+// iterateCount gives item(0) ... item(n-1).
 func iterateCount(n int, item func(int) Value) iteration {
 	i := 0
 	return func() (Value, bool, error) {
@@ -35,7 +35,7 @@ func iterateCount(n int, item func(int) Value) iteration {
 	}
 }
 
-// iterateText goes through the characters of a string.
+// iterateText gives the characters of a string.
 func iterateText(v Value) iteration {
 	v.safe = false
 	pos := 0
@@ -120,7 +120,7 @@ func (x *exec) collect(next iteration) ([]Value, error) {
 // loop is the variable of that name inside a for block.
 type loop struct {
 	x       *exec
-	source  Value // nil kind where the length is found by draining
+	source  Value // absent where only reading all items gives the length
 	next    iteration
 	index0  int
 	known   int // length, -1 before it is asked for
@@ -159,7 +159,8 @@ func (l *loop) peek() (Value, bool, error) {
 	return v, ok, nil
 }
 
-// length counts the items, reading the rest of an iterator if it must.
+// length counts the items, reading an iterator to its end where nothing else gives
+// their number.
 func (l *loop) length() (int, error) {
 	if l.known >= 0 {
 		return l.known, nil

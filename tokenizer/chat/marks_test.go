@@ -140,7 +140,7 @@ func TestSlicesKeepMarks(t *testing.T) {
 	}
 }
 
-// TestMarksNeverLeak renders everything there is three times: as it is, with
+// TestMarksNeverLeak renders every template of the tests three times: as it is, with
 // unmarked input, and with the client's strings in a script that no template
 // writes.
 func TestMarksNeverLeak(t *testing.T) {
@@ -180,7 +180,8 @@ func checkMarks(t *testing.T, name string, template *Template, client, plain, hi
 	}
 	spans, err := template.Render(hidden)
 	for _, s := range spans {
-		if s.Control && (strings.ContainsFunc(s.Text, isPrivate) || strings.Contains(s.Text, `\ue`) || strings.Contains(s.Text, "%EE")) {
+		if s.Control && (strings.ContainsFunc(s.Text, isPrivate) || strings.Contains(s.Text, `\ue`) ||
+			strings.Contains(s.Text, "%EE")) {
 			t.Errorf("%s: client text in control text: %s", name, marked(spans))
 		}
 	}

@@ -20,9 +20,9 @@ func Messages(messages ...Message) Value {
 	return Value{kind: kindList, client: true, ref: &list{items: items}}
 }
 
-// JoinParts gives messages whose content is a list of text parts their texts
-// joined by newlines as content, for templates that want text. Parts of other
-// types are an error that names the type and the message.
+// JoinParts replaces content that is a list of text parts by one string, the
+// texts joined by newlines, for templates that read content as a string. A part
+// of another type is an error that names the type and the message.
 func JoinParts(messages Value) (Value, error) {
 	if messages.kind != kindList {
 		return Value{}, invalid("messages must be a list")
@@ -75,7 +75,7 @@ func (v Value) withField(name string, value Value) Value {
 	return v
 }
 
-// continueTag is put behind the last message's text to find its end in the
+// continueTag is appended to the last message's text to find its end in the
 // prompt. The space at its end shows whether the template strips the text.
 const continueTag = "\U000F57A6weir-continues-here\U000F57A6 "
 

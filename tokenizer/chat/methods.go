@@ -406,7 +406,8 @@ func textZeroFill(x *exec, v Value, a args) (Value, error) {
 	return w.value()
 }
 
-// textAll makes a method that holds when all characters, and at least one, do.
+// textAll makes a method that is true for a string that is not empty and whose
+// characters all satisfy f.
 func textAll(f func(rune) bool) filter {
 	return plain("is...", func(x *exec, v Value) (Value, error) {
 		if err := x.characters(len(v.str)); err != nil {
@@ -429,7 +430,8 @@ func isDigitRune(r rune) bool {
 	}
 	return r == 0xb2 || r == 0xb3 || r == 0xb9 || r == 0x2070 || 0x2074 <= r && r <= 0x2079 || 0x2080 <= r && r <= 0x2089 ||
 		0x2460 <= r && r <= 0x2468 || 0x2474 <= r && r <= 0x247c || 0x2488 <= r && r <= 0x2490 || r == 0x24ea ||
-		0x24f5 <= r && r <= 0x24fd || r == 0x24ff || 0x2776 <= r && r <= 0x277e || 0x2780 <= r && r <= 0x2788 || 0x278a <= r && r <= 0x2792
+		0x24f5 <= r && r <= 0x24fd || r == 0x24ff || 0x2776 <= r && r <= 0x277e || 0x2780 <= r && r <= 0x2788 ||
+		0x278a <= r && r <= 0x2792
 }
 
 func textIsCase(want func(rune) bool) filter {

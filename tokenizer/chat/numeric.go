@@ -74,7 +74,8 @@ func parseInteger(s string, base int) (Value, bool) {
 	if len(s)-len(digits) > 1 || len(s) > maxDigits || base < 0 || base == 1 || base > 36 {
 		return Value{}, false
 	}
-	if prefix := map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]; prefix != "" && strings.HasPrefix(strings.ToLower(digits), prefix) {
+	if prefix := map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]; prefix != "" &&
+		strings.HasPrefix(strings.ToLower(digits), prefix) {
 		digits = strings.TrimPrefix(digits[2:], "_")
 	}
 	digits, ok := withoutUnderscores(digits)

@@ -89,7 +89,7 @@ func (x *exec) addText(a, b Value) (Value, error) {
 	return w.value()
 }
 
-// repeat is text or list times number.
+// repeat multiplies a string or list by an integer.
 func (x *exec) repeat(a, b Value) (Value, error) {
 	if a.isIntegral() {
 		a, b = b, a
@@ -175,7 +175,7 @@ func number(op string, a, b Value) (Value, error) {
 	return bigArithmetic(op, a, b)
 }
 
-// smallArithmetic covers what cannot overflow.
+// smallArithmetic computes on int64; false where the result may not fit.
 func smallArithmetic(op string, m, n int64) (Value, bool) {
 	const half = 1 << 31
 	fits := -half < m && m < half && -half < n && n < half
@@ -204,7 +204,7 @@ func floorDiv(m, n int64) int64 {
 
 var errDivision = errors.New("division by zero")
 
-// maxBits bounds integers.
+// maxBits bounds integers to about maxDigits digits.
 const maxBits = maxDigits * 10 / 3
 
 func bigArithmetic(op string, a, b Value) (Value, error) {

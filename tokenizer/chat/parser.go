@@ -8,19 +8,19 @@ import (
 // parser builds the tree from tokens by recursive descent, with the grammar
 // and precedences of Jinja2.
 type parser struct {
-	tokens  []token
-	pos     int
-	lib     *library
-	symbols map[string]int
-	names   []string
-	depth   int
-	loops   int   // enclosing loops inside the current macro
-	soft    int   // enclosing conditions: unknown filters are an error only when reached
-	unknown error // the first filter or test that does not exist
-	macros  []*macroBody
-	frames  int          // enclosing blocks that have a scope of their own
-	seen    map[int]bool // symbols mentioned outside of frames so far
-	hidden  []symbol     // of those the ones that were assigned before they were read
+	tokens     []token
+	pos        int
+	lib        *library
+	symbols    map[string]int
+	names      []string
+	depth      int
+	loops      int   // enclosing loops inside the current macro
+	conditions int   // enclosing conditions: inside, an unknown filter is an error only when a render reaches it
+	unknown    error // the first filter or test that does not exist
+	macros     []*macroBody
+	frames     int          // enclosing blocks that have a scope of their own
+	seen       map[int]bool // symbols mentioned outside of frames so far
+	hidden     []symbol     // of seen: assigned before they were read
 }
 
 // maxNesting bounds blocks in blocks and brackets in brackets.
@@ -44,7 +44,7 @@ func (p *parser) tok() token { return p.tokens[p.pos] }
 
 func (p *parser) peek() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
-// next consumes a token; the end of the template stays.
+// next consumes a token, but never the one at the end of the template.
 func (p *parser) next() token {
 	t := p.tokens[p.pos]
 	if p.pos < len(p.tokens)-1 {
@@ -128,7 +128,7 @@ func (p *parser) mention(sym symbol, assigned bool) {
 		return
 	}
 	p.seen[sym.id] = true
-	if assigned && p.soft == 0 {
+	if assigned && p.conditions == 0 {
 		p.hidden = append(p.hidden, sym)
 	}
 }
@@ -157,7 +157,7 @@ func (p *parser) lastFrame(end string) ([]statement, error) {
 	return p.lastBlock(end)
 }
 
-// template parses everything.
+// template parses the whole source.
 func (p *parser) template() ([]statement, error) {
 	body, err := p.statements()
 	if err == nil && p.tok().kind != tokenEOF {

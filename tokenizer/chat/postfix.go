@@ -54,7 +54,7 @@ func (p *parser) subscript(object expression) (expression, error) {
 		}
 		if p.isOp(":") {
 			if len(items) > 0 {
-				return nil, p.errorf("a slice stands alone in brackets")
+				return nil, p.errorf("a slice must be the only item in brackets")
 			}
 			return p.slice(object, e)
 		}

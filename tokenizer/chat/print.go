@@ -11,7 +11,7 @@ import (
 )
 
 // str appends what Python's str() gives. The client's part is marked: text by
-// its own marks, everything else by where the value came from.
+// its own marks, other values as a whole.
 func (w *builder) str(v Value) {
 	switch v.kind {
 	case kindString:
@@ -22,7 +22,7 @@ func (w *builder) str(v Value) {
 	}
 }
 
-// text is str() as a value.
+// str is str() as a value.
 func (b *budget) str(v Value) (Value, error) {
 	if v.kind == kindString {
 		v.safe = false

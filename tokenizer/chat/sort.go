@@ -10,7 +10,7 @@ import (
 // sortKey is what a value is ordered by.
 type sortKey func(x *exec, v Value) (Value, error)
 
-// keyOf follows an attribute and, unless case counts, lowers text.
+// keyOf looks an attribute up and, unless caseSensitive, makes text lower case.
 func keyOf(attribute Value, caseSensitive bool) sortKey {
 	p := parsePath(attribute)
 	return func(x *exec, v Value) (Value, error) {

@@ -43,7 +43,7 @@ type pieces struct {
 	err error
 }
 
-// pieceBytes is what a part takes: its value, its offsets and their growth.
+// pieceBytes is the memory of one part: its value, its offsets and their growth.
 const pieceBytes = valueBytes + 4*8
 
 func (p *pieces) add(from, to int) {

@@ -113,7 +113,7 @@ func (f *braces) field(s string, depth int) error {
 	if err != nil {
 		return err
 	}
-	text, err := f.x.spelled(v, spec, client)
+	text, err := f.x.formatted(v, spec, client)
 	if err != nil {
 		return err
 	}
@@ -183,8 +183,8 @@ func (f *braces) root(name string) (Value, error) {
 	return f.args.pos[n], nil
 }
 
-// spelled applies a format specification: [[fill]align][sign][#][0][width][,][.precision][type].
-func (x *exec) spelled(v Value, spec string, client bool) (Value, error) {
+// formatted applies a format specification: [[fill]align][sign][#][0][width][,][.precision][type].
+func (x *exec) formatted(v Value, spec string, client bool) (Value, error) {
 	if spec == "" {
 		return x.softStr(v)
 	}

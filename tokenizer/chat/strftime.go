@@ -77,7 +77,7 @@ func directive(c byte, unpadded bool, t time.Time) (string, bool) {
 	case 'n':
 		return "\n", true
 	case 'Z', 'z':
-		return "", true // transformers asks a time without zone
+		return "", true // transformers formats a time that has no zone
 	case 't':
 		return "\t", true
 	}

@@ -31,7 +31,7 @@ func (p *parser) statement() ([]statement, error) {
 	case "break", "continue":
 		s, err = p.loopControl(t.text)
 	case "block", "extends", "include", "import", "from", "autoescape":
-		err = p.errorf("tag %s is not supported: a chat template stands alone", quoted(t.text))
+		err = p.errorf("tag %s is not supported: a chat template cannot use other templates", quoted(t.text))
 	default:
 		err = p.errorf("unknown tag %s", quoted(t.text))
 	}
@@ -39,8 +39,8 @@ func (p *parser) statement() ([]statement, error) {
 }
 
 func (p *parser) ifStatement(line int) (statement, error) {
-	p.soft++
-	defer func() { p.soft-- }()
+	p.conditions++
+	defer func() { p.conditions-- }()
 	s := &ifStmt{line: line}
 	for {
 		test, err := p.tuple(tupleRule{noCondition: true})
@@ -63,9 +63,9 @@ func (p *parser) ifStatement(line int) (statement, error) {
 }
 
 func (p *parser) forStatement(line int) (statement, error) {
-	soft := p.soft
-	p.soft = 0
-	defer func() { p.soft = soft }()
+	conditions := p.conditions
+	p.conditions = 0
+	defer func() { p.conditions = conditions }()
 	s := &forStmt{line: line, loop: p.symbol("loop")}
 	var err error
 	if s.target, err = p.target(false); err != nil {
@@ -176,13 +176,13 @@ func (p *parser) signature(m *macroBody) error {
 
 // macroBody parses the body; loops and conditions around do not count inside.
 func (p *parser) macroBody(m *macroBody, end string) error {
-	loops, soft := p.loops, p.soft
-	p.loops, p.soft = 0, 0
+	loops, conditions := p.loops, p.conditions
+	p.loops, p.conditions = 0, 0
 	p.macros = append(p.macros, m)
 	var err error
 	m.body, err = p.lastFrame(end)
 	p.macros = p.macros[:len(p.macros)-1]
-	p.loops, p.soft = loops, soft
+	p.loops, p.conditions = loops, conditions
 	m.caller, m.varargs, m.kwargs = p.symbol("caller"), p.symbol("varargs"), p.symbol("kwargs")
 	for _, param := range m.params {
 		m.useVarargs = m.useVarargs && param.name != "varargs"

@@ -16,7 +16,7 @@ type Template struct {
 	body    []statement
 	symbols map[string]int
 	globals []Value  // by symbol id
-	hidden  []symbol // local from the beginning, not the input's
+	hidden  []symbol // local names: the input's variable of the name is not seen
 	parts   bool
 }
 
@@ -141,11 +141,11 @@ var ownVariables = []string{"messages", "tools", "add_generation_prompt"}
 // messages through JoinParts first.
 func (t *Template) TakesParts() bool { return t.parts }
 
-// probeSteps keeps the probe cheap: real templates take some hundred.
+// probeSteps bounds the probe; the templates of models take a few hundred steps.
 const probeSteps = 100_000
 
-// probeParts renders a message made of one part, and looks whether the text
-// comes out as text, not as the print of a list.
+// probeParts renders a message made of one part, and reports whether its
+// text appears in the prompt as text, not inside of a printed list.
 func (t *Template) probeParts() bool {
 	const text = "weir-probe"
 	part := &dict{}
@@ -157,7 +157,9 @@ func (t *Template) probeParts() bool {
 	probe := *t
 	probe.o.MaxSteps = min(t.o.MaxSteps, probeSteps)
 	out, err := probe.render(Input{
-		Messages: listOf([]Value{dictOf(message)}), AddGenerationPrompt: true, BOSToken: "<s>", EOSToken: "</s>", Now: time.Unix(0, 0).UTC(),
+		Messages: listOf([]Value{dictOf(message)}), AddGenerationPrompt: true, BOSToken: "<s>", EOSToken: "</s>",
+		Now: time.Unix(0, 0).UTC(),
 	})
-	return err == nil && strings.Contains(out.str, text) && !strings.Contains(out.str, "'"+text) && !strings.Contains(out.str, `"`+text)
+	return err == nil && strings.Contains(out.str, text) && !strings.Contains(out.str, "'"+text) &&
+		!strings.Contains(out.str, `"`+text)
 }

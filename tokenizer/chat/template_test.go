@@ -106,7 +106,8 @@ func TestTakesParts(t *testing.T) {
 }
 
 func TestJoinParts(t *testing.T) {
-	v, err := FromJSON([]byte(`[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, {"content": "c"}, 5]`))
+	v, err := FromJSON([]byte(`[{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},` +
+		` {"content": "c"}, 5]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,8 @@ func TestJoinParts(t *testing.T) {
 	if want := `«[{"role": "user", "content": "a\nb"}, {"content": "c"}, 5]»`; err != nil || marked(spans) != want {
 		t.Errorf("got %s %v, want %s", marked(spans), err, want)
 	}
-	for _, bad := range []string{`{}`, `[{"content": [{"type": "image_url"}]}]`, `[{"content": [{"type": "text"}]}]`, `[{"content": ["x"]}]`} {
+	for _, bad := range []string{`{}`, `[{"content": [{"type": "image_url"}]}]`, `[{"content": [{"type": "text"}]}]`,
+		`[{"content": ["x"]}]`} {
 		v, _ := FromJSON([]byte(bad))
 		if _, err := JoinParts(v); err == nil {
 			t.Errorf("%s: no error", bad)

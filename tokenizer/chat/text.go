@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Strings carry who wrote each byte. Most are uniform: Value.client says it
-// all and ref is nil. A mixed string has marks: the byte offsets, ascending and
-// inside the text, at which the writer changes. Parts of a string share its
-// flips, which are base too high for them.
+// marks say who wrote each byte of a mixed string: flips are the byte offsets,
+// ascending and inside the text, at which the writer changes. Most strings have
+// one writer: Value.client names that writer and ref is nil. A slice of a string
+// shares the flips of the whole string, from which base is to be subtracted.
 type marks struct {
 	flips []int
 	base  int
