@@ -37,7 +37,14 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 }
 
 func (s *Server) takes(h *fasthttp.RequestHeader) bool {
-	return s.refusal(h) == nil && s.handler.Takes(h)
+	return s.refusal(h) == nil && s.handler.Takes(h) && !s.declaresTooMuch(h)
+}
+
+// declaresTooMuch reports whether the Content-Length of a request is above what
+// the server takes. A request that the handler refuses by its head, for a wrong
+// key above all, is answered with the handler's refusal instead.
+func (s *Server) declaresTooMuch(h *fasthttp.RequestHeader) bool {
+	return h.ContentLength() > s.config.MaxRequestBytes
 }
 
 func announcesBody(h *fasthttp.RequestHeader) bool {
@@ -48,8 +55,8 @@ func announcesBody(h *fasthttp.RequestHeader) bool {
 // chunkedLength is fasthttp's content length of a chunked body.
 const chunkedLength = -1
 
-// refusal is what the head of a request gets it refused for, whatever the
-// handler thinks of it; nil is nothing.
+// refusal is the error that a request is refused with because of its head, before
+// the handler is asked; nil where the server has nothing against the head.
 func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 	version := string(h.Protocol())
 	switch {
@@ -64,13 +71,7 @@ func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 		return &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
 			Message: "the request has no Host header, which HTTP/1.1 asks for"}
 	}
-	if e := s.config.Access.checkHead(h); e != nil {
-		return e
-	}
-	if n := h.ContentLength(); n > s.config.MaxRequestBytes {
-		return s.tooLarge()
-	}
-	return nil
+	return s.config.Access.checkHead(h)
 }
 
 func (s *Server) tooLarge() *Error {

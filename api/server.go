@@ -233,6 +233,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if s.config.Access.preflight(ctx) {
 		return
 	}
+	if h := &ctx.Request.Header; s.declaresTooMuch(h) && s.handler.Takes(h) {
+		s.refuse(ctx, s.tooLarge())
+		return
+	}
 	if e := s.readBody(ctx); e != nil {
 		s.refuse(ctx, e)
 		return

@@ -38,7 +38,8 @@ func TestRefusalsNeedNoBody(t *testing.T) {
 	c.APIKeys = []string{"sk-0123456789"}
 	addr := loopback(t, c, api.DefaultConfig(), &fakeBackend{})
 	const key = "Authorization: Bearer sk-0123456789\r\n"
-	for _, body := range []string{"Content-Length: 8388608\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: 10\r\nExpect: 100-continue\r\n"} {
+	bodies := []string{"Content-Length: 8388608\r\n", "Content-Length: 100000000\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: 10\r\nExpect: 100-continue\r\n"}
+	for _, body := range bodies {
 		for _, tc := range []struct {
 			head   string
 			status int
@@ -56,6 +57,10 @@ func TestRefusalsNeedNoBody(t *testing.T) {
 				t.Errorf("%q with %q: %d %s", tc.head, body, res.StatusCode, text)
 			}
 		}
+	}
+	if res, text := raw(t, addr, "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"+key+"Content-Length: 100000000\r\n\r\n"); res.StatusCode != 413 ||
+		!strings.Contains(text, "request_too_large") {
+		t.Errorf("a right key and a body that is too large: %d %s", res.StatusCode, text)
 	}
 	if res, _ := raw(t, addr, "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"+key+"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"); res.StatusCode != 100 {
 		t.Errorf("a body that would be taken is not asked for: %d", res.StatusCode)
