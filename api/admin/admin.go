@@ -1,10 +1,12 @@
-// Package admin is the second listener: metrics, profiles and state for
-// operators. It uses net/http, whose pprof and promhttp handlers work as they
-// are, and must not be reachable by clients of the API.
+// Package admin is the second listener: metrics, profiles, state and the reset of
+// the prefix cache, for operators. It uses net/http, whose pprof and promhttp
+// handlers work as they are, and must not be reachable by clients of the API.
 package admin
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/pprof"
@@ -19,9 +21,14 @@ type Config struct {
 	Metrics http.Handler                    // GET /metrics; nil: 404
 	Ready   func() (ready bool, why string) // GET /health and /ready; nil: always ready
 	Debug   map[string]func() any           // GET /debug/NAME: a snapshot as JSON
+	Reset   ResetFunc                       // POST /reset_prefix_cache; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
 	Version string
 }
+
+// ResetFunc evicts the prefix cache's blocks that no running request uses, and
+// returns how many it freed.
+type ResetFunc func(context.Context) (freedBlocks int, err error)
 
 // New returns the handler of the second listener.
 func New(c Config) http.Handler {
@@ -47,6 +54,9 @@ func New(c Config) http.Handler {
 			write(w, http.StatusOK, snapshot())
 		})
 	}
+	if c.Reset != nil {
+		mux.HandleFunc("POST "+resetPath, c.reset)
+	}
 	mux.HandleFunc("GET /", c.index)
 	return c.guard(mux)
 }
@@ -55,9 +65,7 @@ func New(c Config) http.Handler {
 func (c Config) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e := c.Access.Check(r.Method, r.Host, r.Header.Get("Origin")); e != nil {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(e.Status)
-			_, _ = w.Write(e.AppendJSON(nil)) // a broken peer is no news
+			refuse(w, e)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -76,11 +84,34 @@ func (c Config) ready(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
+const resetPath = "/reset_prefix_cache"
+
+// reset answers vLLM's request of this name. Blocks in use stay, so vLLM's
+// parameter that takes them from running requests is refused.
+func (c Config) reset(w http.ResponseWriter, r *http.Request) {
+	const running = "reset_running_requests"
+	if v := r.URL.Query().Get(running); v != "" && !strings.EqualFold(v, "false") {
+		refuse(w, &api.Error{Status: http.StatusBadRequest, Type: api.TypeInvalidRequest, Code: "unsupported_parameter", Param: running,
+			Message: fmt.Sprintf("%s is %.16q: blocks of running requests stay; leave the parameter out, or wait until none is running", running, v)})
+		return
+	}
+	freed, err := c.Reset(r.Context())
+	if err != nil {
+		refuse(w, &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "prefix_cache_not_reset",
+			Message: "reset the prefix cache: " + err.Error()})
+		return
+	}
+	write(w, http.StatusOK, map[string]int{"freed_blocks": freed})
+}
+
 // index lists what there is, as the answer to every other path.
 func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	paths := []string{"/debug/pprof/", "/health", "/metrics", "/ready", "/version"}
 	for _, name := range slices.Sorted(maps.Keys(c.Debug)) {
 		paths = append(paths, "/debug/"+name)
+	}
+	if c.Reset != nil {
+		paths = append(paths, "POST "+resetPath)
 	}
 	status := http.StatusNotFound
 	if r.URL.Path == "/" {
@@ -89,6 +120,12 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(strings.Join(paths, "\n") + "\n")) // a broken peer is no news
+}
+
+func refuse(w http.ResponseWriter, e *api.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(e.AppendJSON(nil)) // a broken peer is no news
 }
 
 func write(w http.ResponseWriter, status int, v any) {

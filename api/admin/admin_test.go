@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -40,6 +42,35 @@ func TestRoutes(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(tc.method, tc.path, nil))
 		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.body) {
 			t.Errorf("%s %s: %d %.200s", tc.method, tc.path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestReset(t *testing.T) {
+	var fault error
+	h := New(Config{Reset: func(context.Context) (int, error) { return 37, fault }})
+	for _, tc := range []struct {
+		method, target, origin string
+		fault                  error
+		status                 int
+		body                   string
+	}{
+		{"POST", "/reset_prefix_cache", "", nil, 200, `"freed_blocks": 37`},
+		{"POST", "/reset_prefix_cache?reset_running_requests=false", "", nil, 200, `"freed_blocks": 37`},
+		{"POST", "/reset_prefix_cache?reset_running_requests=true", "", nil, 400, "blocks of running requests stay"},
+		{"POST", "/reset_prefix_cache", "", errors.New("the model is loading"), 503, "reset the prefix cache: the model is loading"},
+		{"POST", "/reset_prefix_cache", "https://evil.example", nil, 403, "origin_not_allowed"},
+		{"GET", "/reset_prefix_cache", "", nil, 404, "POST /reset_prefix_cache\n"},
+	} {
+		fault = tc.fault
+		r := httptest.NewRequest(tc.method, tc.target, nil)
+		if tc.origin != "" {
+			r.Header.Set("Origin", tc.origin)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.body) {
+			t.Errorf("%s %s: %d %.200s", tc.method, tc.target, w.Code, w.Body)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func (s *server) build(b telemetry.Build) error {
 		s.second = admin.Limit(s.second, files.admin)
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access,
-			Debug: map[string]func() any{"engine": s.debugEngine},
+			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 		})
 	}
 	return s.metrics.AddConnections(func() telemetry.Connections {
@@ -349,6 +349,19 @@ func (s *server) debugEngine() any {
 		return nil
 	}
 	return map[string]any{"info": e.Info(), "stats": e.Stats()}
+}
+
+// resetPrefixCache returns how many blocks it freed.
+func (s *server) resetPrefixCache(ctx context.Context) (freedBlocks int, err error) {
+	e := s.engine.Load()
+	if e == nil {
+		return 0, errors.New("the model is still loading; wait until GET /ready answers 200")
+	}
+	freedBlocks, err = e.ResetPrefixCache(ctx)
+	if err == nil {
+		s.log.Info("the prefix cache was reset", zap.Int("freed_blocks", freedBlocks))
+	}
+	return freedBlocks, err
 }
 
 // drain lets running requests finish, for as long as the configuration allows.

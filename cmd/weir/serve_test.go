@@ -335,6 +335,22 @@ func TestTakenPortSaysTheWayOut(t *testing.T) {
 	}
 }
 
+func TestSecondListenerResetsThePrefixCache(t *testing.T) {
+	s := start(t, nil)
+	_ = s.post("/v1/completions", `{"prompt": "`+strings.Repeat("the prefix cache ", 20)+`", "max_tokens": 1}`).Body.Close()
+	r, err := http.Post(s.metrics+"/reset_prefix_cache", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var got struct {
+		FreedBlocks int `json:"freed_blocks"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.StatusCode != http.StatusOK || got.FreedBlocks == 0 {
+		t.Errorf("%d %+v %v", r.StatusCode, got, err)
+	}
+}
+
 func TestSecondListenerSaysDraining(t *testing.T) {
 	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = patience })
 	if status, body := s.get(s.metrics + "/ready"); status != http.StatusOK {

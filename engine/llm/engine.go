@@ -19,8 +19,8 @@ import (
 	"weir/scheduler"
 )
 
-// Engine is a loaded model that serves requests. Submit, Load, Info and Stats
-// may be called from any goroutine; everything else belongs to the step loop.
+// Engine is a loaded model that serves requests. Submit, Load, Info, Stats
+// and ResetPrefixCache may be called from any goroutine; everything else belongs to the step loop.
 type Engine struct {
 	opts  Options
 	info  Info

@@ -23,6 +23,7 @@ const (
 	finishing
 	checking
 	hooking
+	resetting
 	numPhases
 )
 
@@ -30,6 +31,7 @@ func (p phase) String() string {
 	return [numPhases]string{
 		"taking in a request", "planning a step", "computing a step", "emitting tokens", "committing a step",
 		"reporting a step", "finishing a request", "checking the counts", "a hook",
+		"resetting the prefix cache",
 	}[p]
 }
 

@@ -140,18 +140,27 @@ func (l *loop) readInbox() (closing, abort bool) {
 	return closing, abort
 }
 
-// execute carries out one command. A panic in it fails its own request.
+// execute carries out one command. A panic in it fails the command's request, or
+// is the answer to a reset.
 func (l *loop) execute(c *command) {
 	defer func() {
 		if v := recover(); v != nil {
 			why := l.panicked(v)
-			l.live[c.job] = struct{}{} // fail ends live jobs only; the panic may have come before submit added this one
-			l.fail(c.job, why)
+			if c.reset != nil {
+				c.reset <- freeing{err: why}
+			} else {
+				l.live[c.job] = struct{}{} // fail ends live jobs only; the panic may have come before submit added this one
+				l.fail(c.job, why)
+			}
 			if l.recount() != nil {
 				l.rebuild(why)
 			}
 		}
 	}()
+	if c.reset != nil {
+		l.reset(c.reset)
+		return
+	}
 	now := time.Now()
 	if c.submit {
 		l.submit(now, c.job)
