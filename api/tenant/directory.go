@@ -1,0 +1,138 @@
+package tenant
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Directory is an immutable set of tenants. A reload makes another one; a request
+// keeps the one that it began with.
+type Directory struct {
+	list          []*Tenant // listed tenants, in their order; Rest is not among them
+	byName        map[string]*Tenant
+	byCertificate map[string]*Tenant
+	byClaim       map[Claim]*Tenant
+	rest          Tenant // of tenants that are not listed; its name is replaced
+	open          bool   // tenants that are not listed exist
+}
+
+// Fault is what is wrong with one of the tenants given to NewDirectory.
+type Fault struct {
+	Index int // in the list
+	Name  string
+	Err   error
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("tenants[%d] %.80q: %v", f.Index, f.Name, f.Err) }
+
+func (f *Fault) Unwrap() error { return f.Err }
+
+// NewDirectory checks the tenants, by themselves and together, and reports every
+// *Fault. With an empty list, every name is a tenant without limits. Otherwise a
+// name that is not listed is no tenant, unless the list has one called Rest.
+func NewDirectory(tenants []Tenant) (*Directory, error) {
+	d := &Directory{
+		byName: make(map[string]*Tenant), byCertificate: make(map[string]*Tenant), byClaim: make(map[Claim]*Tenant),
+		rest: New(Rest), open: len(tenants) == 0,
+	}
+	var errs []error
+	for i := range tenants {
+		t := tenants[i]
+		if err := errors.Join(t.Validate(), d.add(&t)); err != nil {
+			errs = append(errs, &Fault{i, t.Name, err})
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// add enters a tenant under its name, certificates and claims.
+func (d *Directory) add(t *Tenant) error {
+	if t.Name == Rest {
+		if d.open {
+			return errors.New("there are two tenants called *; keep one")
+		}
+		d.rest, d.open = *t, true
+		return nil
+	}
+	if d.byName[t.Name] != nil {
+		return fmt.Errorf("there are two tenants called %q; keep one", t.Name)
+	}
+	d.byName[t.Name] = t
+	d.list = append(d.list, t)
+	return errors.Join(enter(d.byCertificate, "certificate", t.Certificates, t), enter(d.byClaim, "claim", t.Claims, t))
+}
+
+// enter refuses what stands for another tenant already.
+func enter[K comparable](table map[K]*Tenant, what string, keys []K, t *Tenant) error {
+	var errs []error
+	for _, k := range keys {
+		if other := table[k]; other != nil {
+			errs = append(errs, fmt.Errorf("%s %v stands for %q already; a caller is one tenant", what, k, other.Name))
+			continue
+		}
+		table[k] = t
+	}
+	return errors.Join(errs...)
+}
+
+// Find is the tenant of a name; false where there is none.
+func (d *Directory) Find(name string) (*Tenant, bool) {
+	if t := d.byName[name]; t != nil {
+		return t, true
+	}
+	if !d.open || !IsName(name) {
+		return nil, false
+	}
+	return d.Unlisted(name), true
+}
+
+// Unlisted is the tenant of a name that is not listed: with the settings of Rest
+// where the list has it, otherwise without limits.
+func (d *Directory) Unlisted(name string) *Tenant {
+	t := d.rest
+	t.Name = name
+	return &t
+}
+
+// List is all listed tenants, in their order.
+func (d *Directory) List() []*Tenant { return slices.Clone(d.list) }
+
+// Closed reports whether only listed names are tenants.
+func (d *Directory) Closed() bool { return !d.open }
+
+// OfCertificate is the tenant of a verified client certificate; false where none
+// has one of its names. A certificate whose names stand for different tenants is
+// none of them.
+func (d *Directory) OfCertificate(c *x509.Certificate) (*Tenant, bool) {
+	var found *Tenant
+	for _, name := range CertificateNames(c) {
+		t := d.byCertificate[name]
+		if t != nil && found != nil && t != found {
+			return nil, false
+		}
+		if t != nil {
+			found = t
+		}
+	}
+	return found, found != nil
+}
+
+// HasCertificates reports whether a certificate stands for any tenant.
+func (d *Directory) HasCertificates() bool { return len(d.byCertificate) > 0 }
+
+// Issuers are the names of issuers that tenants' claims mention, in order.
+func (d *Directory) Issuers() []string {
+	var names []string
+	for c := range d.byClaim {
+		if !slices.Contains(names, c.Issuer) {
+			names = append(names, c.Issuer)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
