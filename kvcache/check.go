@@ -22,7 +22,8 @@ func (p *Pool) Check() error {
 	if p.fault != nil {
 		return p.fault
 	}
-	c := checker{p: p, refs: make([]int32, len(p.blocks)), lists: make([]int8, len(p.blocks)), domains: make([]domain, len(p.domains))}
+	c := checker{p: p, refs: make([]int32, len(p.blocks)), lists: make([]int8, len(p.blocks)),
+		domains: make([]domain, len(p.domains))}
 	for _, step := range []func() error{c.tables, c.idle, c.owned, c.blocks, c.index, c.chain, c.sums} {
 		if err := step(); err != nil {
 			return fmt.Errorf("kvcache: %w", err)
@@ -59,7 +60,8 @@ func (c *checker) tables() error {
 func (c *checker) table(i int, t *Table) error {
 	p, n := c.p, c.p.blockTokens
 	if t.slid*n > t.tokens || t.tokens > t.grown || t.grown > len(t.blocks)*n || len(t.gens) != len(t.blocks) {
-		return fmt.Errorf("K6: table %d: %d blocks slid, %d rows final, %d grown, %d blocks", i, t.slid, t.tokens, t.grown, len(t.blocks))
+		return fmt.Errorf("K6: table %d: %d blocks slid, %d rows final, %d grown, %d blocks", i, t.slid, t.tokens, t.grown,
+			len(t.blocks))
 	}
 	for j, b := range t.blocks {
 		if (b == 0) != (j < t.slid) || b < 0 || int(b) >= len(p.blocks) {
@@ -241,7 +243,8 @@ func (c *checker) sums() error {
 				slot, want.tables, want.resident, want.cached, have.tables, have.resident, have.cached)
 		}
 		if limit := p.config.TenantBlocks; limit > 0 && have.cached > 0 && have.resident > limit {
-			return fmt.Errorf("K16: domain slot %d has %d blocks, %d of them cached, its bound is %d", slot, have.resident, have.cached, limit)
+			return fmt.Errorf("K16: domain slot %d has %d blocks, %d of them cached, its bound is %d", slot, have.resident, have.cached,
+				limit)
 		}
 		if have.tables > 0 || have.resident > 0 {
 			open++

@@ -34,7 +34,8 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 		{"K2", "a reference was forgotten", func(p *Pool, s, _ *Table) { p.blocks[s.blocks[0]].ref-- }},
 		{"K2", "a reference was counted twice", func(p *Pool, s, _ *Table) { p.blocks[s.blocks[0]].ref++ }},
 		{"K3", "a free block is on no list", func(p *Pool, _, _ *Table) { p.lru.remove(p.lru.front(int32(len(p.blocks)))) }},
-		{"K3", "a held block is on the free stack", func(p *Pool, s, _ *Table) { p.lru.pushFront(int32(len(p.blocks)), int32(s.blocks[0])) }},
+		{"K3", "a held block is on the free stack",
+			func(p *Pool, s, _ *Table) { p.lru.pushFront(int32(len(p.blocks)), int32(s.blocks[0])) }},
 		{"K3", "a cached block is on the list of another class", func(p *Pool, _, _ *Table) {
 			b := p.lru.front(p.classRing(Normal))
 			p.lru.remove(b)

@@ -157,7 +157,8 @@ func (d *driver) compare() error {
 	for b := BlockID(1); int(b) < len(d.pool.blocks); b++ {
 		have, want := &d.pool.blocks[b], &d.naive.blocks[b]
 		if have.published != (want.prefix != "") || have.domain != noDomain && have.class != want.class {
-			return fmt.Errorf("K14: block %d is published %v with class %v, want %q with %v", b, have.published, have.class, want.prefix, want.class)
+			return fmt.Errorf("K14: block %d is published %v with class %v, want %q with %v", b, have.published, have.class, want.prefix,
+				want.class)
 		}
 	}
 	if d.pool.FreeNow() != d.naive.freeNow() {

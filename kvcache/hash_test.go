@@ -180,7 +180,8 @@ func TestT26FieldsOfTheRootAreTagged(t *testing.T) {
 	}
 	// What does not change the KV does not split the cache, nor does saying
 	// the default.
-	if with(func(c *Config) { c.Blocks, c.BlockTokens, c.TenantBlocks, c.Events = 99, 16, 5, true }).Domain("t") != base.Domain("t") {
+	sized := with(func(c *Config) { c.Blocks, c.BlockTokens, c.TenantBlocks, c.Events = 99, 16, 5, true })
+	if sized.Domain("t") != base.Domain("t") {
 		t.Error("the pool's size is part of the root")
 	}
 }

@@ -310,7 +310,8 @@ func TestPartialHitsHaveALeastLength(t *testing.T) {
 // hit, and the best of these is taken.
 func TestPartialHitsScanEightChildren(t *testing.T) {
 	p := newPool(t, Config{Blocks: 65, BlockTokens: 8})
-	for _, tail := range []string{"abcdefg0", "abcd1111", "abcde111", "abcd2222", "abcd3333", "abcd4444", "abcd5555", "abcd6666", "abcd7777"} {
+	for _, tail := range []string{"abcdefg0", "abcd1111", "abcde111", "abcd2222", "abcd3333", "abcd4444", "abcd5555", "abcd6666",
+		"abcd7777"} {
 		p.Release(start(t, p, "t", "system: "+tail))
 	}
 	hit := p.Match(p.Domain("t"), word("system: abcdefgX"), 16)

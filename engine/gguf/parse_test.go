@@ -179,11 +179,14 @@ func TestParseRefuses(t *testing.T) {
 		{"array size overflow", kv().kv("k", valueArray).u32(uint32(valueUint64)).u64(1 << 61), ErrTruncated, "array of"},
 		{"array size wraps to 8", kv().kv("k", valueArray).u32(uint32(valueUint64)).u64(1<<61 + 1).u64(0), ErrTruncated, "array of"},
 		{"string array of 2^61", kv().kv("k", valueArray).u32(uint32(valueString)).u64(1<<61 + 1).u64(0), ErrTruncated, "array of"},
-		{"string array longer than the file", kv().kv("k", valueArray).u32(uint32(valueString)).u64(3).str("").str(""), ErrTruncated, "array of 3 strings"},
-		{"cut string in an array", kv().kv("k", valueArray).u32(uint32(valueString)).u64(2).str("a").u64(9), ErrTruncated, "string 1 of 2"},
+		{"string array longer than the file", kv().kv("k", valueArray).u32(uint32(valueString)).u64(3).str("").str(""), ErrTruncated,
+			"array of 3 strings"},
+		{"cut string in an array", kv().kv("k", valueArray).u32(uint32(valueString)).u64(2).str("a").u64(9), ErrTruncated,
+			"string 1 of 2"},
 		{"array of arrays", kv().kv("k", valueArray).u32(uint32(valueArray)).u64(1).u64(0), ErrFormat, "array of arrays"},
 		{"array of value type 13", kv().kv("k", valueArray).u32(13).u64(1).u64(0), ErrFormat, "array of value type 13"},
-		{"array with a bool of 3", kv().kv("k", valueArray).u32(uint32(valueBool)).u64(2).u8(1).u8(3), ErrFormat, "bool 1 of the array is 3"},
+		{"array with a bool of 3", kv().kv("k", valueArray).u32(uint32(valueBool)).u64(2).u8(1).u8(3), ErrFormat,
+			"bool 1 of the array is 3"},
 
 		{"alignment 0 (CVE-2025-0317)", kv().kv(alignmentKey, valueUint32).u32(0), ErrFormat, "general.alignment is 0"},
 		{"alignment 3", kv().kv(alignmentKey, valueUint32).u32(3), ErrFormat, "general.alignment is 3"},
@@ -192,7 +195,8 @@ func TestParseRefuses(t *testing.T) {
 		{"empty tensor name", one().tensor("", TypeF32, 0, 1).data(32), ErrFormat, "tensor 0 has an empty name"},
 		{"tensor name of 64 bytes", one().tensor(strings.Repeat("n", 64), TypeF32, 0, 1).data(32), ErrFormat, "64 bytes"},
 		{"tensor name longer than the file (CVE-2024-12055)", one().u64(huge).u64(0).u64(0).u64(0), ErrTruncated, "tensor name"},
-		{"duplicate tensor", header(3, 2, 0).tensor("t", TypeF32, 0, 8).tensor("t", TypeF32, 32, 8).data(64), ErrFormat, `"t" occurs twice`},
+		{"duplicate tensor", header(3, 2, 0).tensor("t", TypeF32, 0, 8).tensor("t", TypeF32, 32, 8).data(64), ErrFormat,
+			`"t" occurs twice`},
 		{"five dimensions", one().tensor("t", TypeF32, 0, 1, 1, 1, 1, 1).data(32), ErrFormat, "5 dimensions"},
 		{"2^32-1 dimensions", one().str("t").u32(math.MaxUint32).u64(1).u64(1), ErrFormat, "4294967295 dimensions"},
 		{"dimension 0 (llama.cpp 18586)", one().tensor("t", TypeF32, 0, 4, 0).data(32), ErrFormat, "dimension 1 is 0"},
@@ -203,21 +207,29 @@ func TestParseRefuses(t *testing.T) {
 		{"bytes wrap to 16 (CVE-2026-27940)", one().tensor("t", TypeF32, 0, 1<<62+4).data(32), ErrFormat, "2^63 bytes"},
 		{"bytes above 2^63", one().tensor("t", TypeF32, 0, 1<<61).data(32), ErrFormat, "2^63 bytes"},
 		{"bytes near 2^63", one().tensor("t", TypeF32, 0, 1<<61-1).data(32), ErrTruncated, `"t" needs bytes`},
-		{"row is not whole blocks", one().tensor("t", TypeQ4K, 0, 255).data(4096), ErrFormat, "255 elements are not whole blocks of Q4_K (256)"},
+		{"row is not whole blocks", one().tensor("t", TypeQ4K, 0, 255).data(4096), ErrFormat,
+			"255 elements are not whole blocks of Q4_K (256)"},
 		{"negative tensor type", one().tensor("t", Type(math.MaxUint32), 0, 1).data(32), ErrFormat, "negative type id -1"},
 		{"cut tensor", &raw{b: one().tensor("tensor", TypeF32, 0, 1, 2).b[:56]}, ErrTruncated, `tensor "tensor"`},
 
 		{"first offset not 0", one().tensor("t", TypeF32, 32, 8).data(64), ErrFormat, "begins at byte 32"},
 		{"offset not aligned", one().tensor("t", TypeF32, 4, 1).data(64), ErrFormat, "begins at byte 4"},
 		{"offset above 2^63", one().tensor("t", TypeF32, 1<<63, 1).data(64), ErrFormat, "above 2^63"},
-		{"overlap", header(3, 2, 0).tensor("a", TypeF32, 0, 16).tensor("b", TypeF32, 32, 8).data(128), ErrFormat, `"b" begins at byte 32 of the data, expected 64`},
-		{"hole", header(3, 2, 0).tensor("a", TypeF32, 0, 8).tensor("b", TypeF32, 64, 8).data(128), ErrFormat, `"b" begins at byte 64 of the data, expected 32`},
-		{"padding of another alignment", header(3, 2, 1).kv(alignmentKey, valueUint32).u32(64).tensor("a", TypeF32, 0, 8).tensor("b", TypeF32, 32, 8).data(128), ErrFormat, "alignment 64"},
-		{"overlap after a type of unknown size", header(3, 3, 0).tensor("a", TypeF32, 0, 16).tensor("b", 97, 64, 8).tensor("c", TypeF32, 32, 8).data(256), ErrFormat, `"c" begins at byte 32`},
+		{"overlap", header(3, 2, 0).tensor("a", TypeF32, 0, 16).tensor("b", TypeF32, 32, 8).data(128), ErrFormat,
+			`"b" begins at byte 32 of the data, expected 64`},
+		{"hole", header(3, 2, 0).tensor("a", TypeF32, 0, 8).tensor("b", TypeF32, 64, 8).data(128), ErrFormat,
+			`"b" begins at byte 64 of the data, expected 32`},
+		{"padding of another alignment", header(3, 2, 1).kv(alignmentKey, valueUint32).u32(64).tensor("a", TypeF32, 0, 8).
+			tensor("b", TypeF32, 32, 8).data(128), ErrFormat, "alignment 64"},
+		{"overlap after a type of unknown size",
+			header(3, 3, 0).tensor("a", TypeF32, 0, 16).tensor("b", 97, 64, 8).tensor("c", TypeF32, 32, 8).data(256), ErrFormat,
+			`"c" begins at byte 32`},
 		{"data beyond the file (CVE-2026-7482)", one().tensor("t", TypeF32, 0, 1024).data(4095), ErrTruncated, `"t" needs bytes`},
 		{"no data at all", &raw{b: one().tensor("t", TypeF32, 0, 1).b}, ErrTruncated, `"t" needs bytes`},
-		{"part of a split model", header(3, 0, 2).kv(splitCountKey, valueUint16).u8(3).u8(0).kv(splitNoKey, valueUint16).u8(1).u8(0), ErrSplit, "file 2 of 3"},
-		{"split number beyond the count", header(3, 0, 2).kv(splitCountKey, valueUint16).u8(3).u8(0).kv(splitNoKey, valueUint16).u8(3).u8(0), ErrSplit, "split.no is 3"},
+		{"part of a split model", header(3, 0, 2).kv(splitCountKey, valueUint16).u8(3).u8(0).kv(splitNoKey, valueUint16).u8(1).u8(0),
+			ErrSplit, "file 2 of 3"},
+		{"split number beyond the count", header(3, 0, 2).kv(splitCountKey, valueUint16).u8(3).u8(0).
+			kv(splitNoKey, valueUint16).u8(3).u8(0), ErrSplit, "split.no is 3"},
 		{"split count of another type", kv().kv(splitCountKey, valueString).str("two"), ErrValue, "split.count is of type string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -401,7 +413,8 @@ func TestReadTensorChecksItsBuffer(t *testing.T) {
 		}
 	}
 	row := make([]byte, tensor.RowBytes())
-	if err := f.ReadTensorAt(tensor, row, tensor.RowBytes()); err != nil || math.Float32frombits(binary.LittleEndian.Uint32(row)) != 4 {
+	if err := f.ReadTensorAt(tensor, row, tensor.RowBytes()); err != nil ||
+		math.Float32frombits(binary.LittleEndian.Uint32(row)) != 4 {
 		t.Errorf("second row: %v, %v", row, err)
 	}
 	foreign := *tensor

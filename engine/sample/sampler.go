@@ -81,7 +81,8 @@ func (s *Sampler) accept(id inference.TokenID) {
 	}
 }
 
-// adjust applies, in this order, logit_bias, the repetition penalty (Keskar et al. 2019, as Hugging Face applies it: divide what is positive,
+// adjust applies, in this order, logit_bias, the repetition penalty (Keskar et al. 2019, as Hugging Face applies it: divide what
+// is positive,
 // multiply what is negative) and OpenAI's presence and frequency penalties.
 func (s *Sampler) adjust(logits []float32) {
 	for _, b := range s.p.LogitBias {

@@ -67,7 +67,8 @@ func TestSharesFollowTheFilters(t *testing.T) {
 		{"top_p boundary", func(p *Params) { p.TopP = 0.39 }, []float64{0, 1, 0, 0}},
 		{"min_p", func(p *Params) { p.MinP = 0.6 }, []float64{0, 4. / 7, 0, 3. / 7}},
 		{"typical_p", func(p *Params) { p.TypicalP = 0.25 }, []float64{0, 0, 0, 1}},
-		{"logit_bias", func(p *Params) { p.LogitBias = []inference.TokenBias{{ID: 1, Bias: -100}} }, []float64{1. / 6, 0, 2. / 6, 3. / 6}},
+		{"logit_bias", func(p *Params) { p.LogitBias = []inference.TokenBias{{ID: 1, Bias: -100}} },
+			[]float64{1. / 6, 0, 2. / 6, 3. / 6}},
 		{"top_k above vocabulary", func(p *Params) { p.TopK = 99 }, probs},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,10 +123,15 @@ func TestPenalties(t *testing.T) {
 		got  []inference.TokenID
 		want []inference.TokenID
 	}{
-		{"repetition counts the prompt", greedy(func(p *Params) { p.RepetitionPenalty = 2 }, []inference.TokenID{0}, []float32{3, 2, -1}), []inference.TokenID{1, 0, 0}},
-		{"repetition lowers what is negative", greedy(func(p *Params) { p.RepetitionPenalty = 2 }, []inference.TokenID{0}, []float32{-1, -1.5, -1.9}), []inference.TokenID{1, 2, 0}},
-		{"presence counts once", greedy(func(p *Params) { p.PresencePenalty = 1 }, []inference.TokenID{0}, []float32{3, 2.5, 0}), []inference.TokenID{0, 1, 0}},
-		{"frequency adds up", greedy(func(p *Params) { p.FrequencyPenalty = 1 }, nil, []float32{3, 1.5, 0}), []inference.TokenID{0, 0, 1}},
+		{"repetition counts the prompt", greedy(func(p *Params) { p.RepetitionPenalty = 2 }, []inference.TokenID{0},
+			[]float32{3, 2, -1}), []inference.TokenID{1, 0, 0}},
+		{"repetition lowers what is negative",
+			greedy(func(p *Params) { p.RepetitionPenalty = 2 }, []inference.TokenID{0}, []float32{-1, -1.5, -1.9}),
+			[]inference.TokenID{1, 2, 0}},
+		{"presence counts once", greedy(func(p *Params) { p.PresencePenalty = 1 }, []inference.TokenID{0}, []float32{3, 2.5, 0}),
+			[]inference.TokenID{0, 1, 0}},
+		{"frequency adds up", greedy(func(p *Params) { p.FrequencyPenalty = 1 }, nil, []float32{3, 1.5, 0}),
+			[]inference.TokenID{0, 0, 1}},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)

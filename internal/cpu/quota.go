@@ -36,7 +36,8 @@ func Excess(threads int) string {
 func excess(threads, usable int, cpus float64, limited bool) string {
 	switch {
 	case limited && threads > max(1, int(cpus)):
-		return fmt.Sprintf("threads %d: the cgroup's quota is %.3g CPUs, and a group that has spent it is stopped for the rest of each period; lower --threads or raise the quota", threads, cpus)
+		return fmt.Sprintf("threads %d: the cgroup's quota is %.3g CPUs, and a group that has spent it is stopped for the rest of "+
+			"each period; lower --threads or raise the quota", threads, cpus)
 	case threads > usable:
 		return fmt.Sprintf("threads %d: the process may run on %d CPUs, so threads take turns; lower --threads", threads, usable)
 	}

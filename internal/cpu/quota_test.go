@@ -16,7 +16,8 @@ func TestQuotaIsTheTightestOfAllGroups(t *testing.T) {
 	}{
 		{"version 2", "0::/a/b\n", map[string]string{"a/b/cpu.max": "150000 100000\n"}, 1.5},
 		{"version 2, unlimited", "0::/a\n", map[string]string{"a/cpu.max": "max 100000\n"}, 0},
-		{"a group above is tighter", "0::/a/b\n", map[string]string{"a/b/cpu.max": "400000 100000\n", "a/cpu.max": "50000 100000\n"}, 0.5},
+		{"a group above is tighter", "0::/a/b\n", map[string]string{"a/b/cpu.max": "400000 100000\n", "a/cpu.max": "50000 100000\n"},
+			0.5},
 		{"the host's path in a container", "0::/docker/0123\n", map[string]string{"cpu.max": "200000 100000\n"}, 2},
 		{"a path that climbs", "0::/../../etc\n", map[string]string{"cpu.max": "200000 100000\n"}, 2},
 		{"version 1", "4:cpu,cpuacct:/x\n2:memory:/y\n", map[string]string{

@@ -45,7 +45,8 @@ func ParseLevel(s string) (Level, error) {
 		switch {
 		case s != l.String():
 		case l > Best():
-			return 0, fmt.Errorf("cpu level %s needs instructions that this machine or build does not have; it can run up to %s", l, Best())
+			return 0, fmt.Errorf("cpu level %s needs instructions that this machine or build does not have; it can run up to %s",
+				l, Best())
 		default:
 			return l, nil
 		}

@@ -217,7 +217,8 @@ func (a *attention) quantizeWeights() {
 
 // overWeights calls body with the products of weight and scale of each lane,
 // in two registers that begin at offset: two tiles, or one.
-func (a *attention) overWeights(label string, p, data reg.Register, together int, body func(l int, offset reg.Register, v []reg.VecVirtual)) {
+func (a *attention) overWeights(label string, p, data reg.Register, together int,
+	body func(l int, offset reg.Register, v []reg.VecVirtual)) {
 	tiles, left, offset := a.param("tiles"), a.param("count"), a.GP64()
 	a.XORQ(offset, offset)
 	step := a.floats() / 8 // tiles

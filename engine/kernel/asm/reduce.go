@@ -79,7 +79,8 @@ func (l *lanes) blockExp(name string, keep bool, doc string) {
 
 func (l *lanes) blockSums() {
 	l.function("blockSums", "(dst []float64, x []float32, least float32) (count int, lowest, below float32)",
-		"%s adds up the x[i] >= least in float64, block by block, and finds their number, the lowest of them and the highest of the others.")
+		"%s adds up the x[i] >= least in float64, block by block, and finds their number, the lowest of them and "+
+			"the highest of the others.")
 	dst, x, n := l.base("dst"), l.base("x"), l.len("x")
 	least := l.broadcast("least")
 	high := l.fill(l.static("7f800000", repeat(math.Float32bits(float32(math.Inf(1))))...))

@@ -187,7 +187,8 @@ func rowOf(t weightType) row {
 		r.Values = "blockValues"
 	}
 	p := t.tile
-	r.Tile.High, r.Tile.Scales, r.Tile.Minima, r.Tile.Factor, r.Tile.Least = p.high > 0, p.scales > 0, p.minima > 0, p.factor > 0, p.least > 0
+	r.Tile.High, r.Tile.Scales, r.Tile.Minima = p.high > 0, p.scales > 0, p.minima > 0
+	r.Tile.Factor, r.Tile.Least = p.factor > 0, p.least > 0
 	for rows := 1; rows <= maxRows; rows++ {
 		r.One512[rows] = t.product512(rows)
 	}

@@ -125,7 +125,8 @@ var kvTypes = []KVType{KVF32, KVF16, KVQ8}
 
 func TestAttentionEqualsTheDefinition(t *testing.T) {
 	limits := map[KVType]float64{KVF32: 2e-6, KVF16: 1e-3, KVQ8: 1.5e-2}
-	shapes := []struct{ dim, kvHeads, group int }{{32, 2, 3}, {64, 2, 4}, {128, 1, 8}, {96, 1, 1}, {80, 2, 2}, {48, 1, 5}, {8, 2, 7}, {20, 1, 40}}
+	shapes := []struct{ dim, kvHeads, group int }{{32, 2, 3}, {64, 2, 4}, {128, 1, 8}, {96, 1, 1}, {80, 2, 2}, {48, 1, 5},
+		{8, 2, 7}, {20, 1, 40}}
 	lengths := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1025}
 	if testing.Short() {
 		lengths = []int{1, 17, 513}
@@ -142,7 +143,8 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 				for _, length := range lengths {
 					e := attentionError(t, c, r, typ, s.dim, s.kvHeads, s.group, length, min(length, 9))
 					if !(e <= limits[typ]) {
-						t.Errorf("%v %v, heads of %d, %d for each of %d, %d tokens: relative error %g, limit %g", level, typ, s.dim, s.group, s.kvHeads, length, e, limits[typ])
+						t.Errorf("%v %v, heads of %d, %d for each of %d, %d tokens: relative error %g, limit %g", level, typ, s.dim, s.group,
+							s.kvHeads, length, e, limits[typ])
 					}
 				}
 			}
@@ -248,7 +250,8 @@ func TestALongContextIsSplitAmongWorkers(t *testing.T) {
 				c := newDevice(threads, level)
 				s.store(c, kv)
 				got := make([]float32, len(q))
-				c.Attend(Query{Out: got, Q: q, KV: kv, Heads: heads, Spans: []Span{{Count: 1, Start: length - 1, Blocks: s.blocks}}, Scale: 0.3})
+				c.Attend(Query{Out: got, Q: q, KV: kv, Heads: heads, Spans: []Span{{Count: 1, Start: length - 1, Blocks: s.blocks}},
+					Scale: 0.3})
 				if threads > 2 && c.job.splits != 12 {
 					t.Errorf("%d threads: %d segments split, want all 12", threads, c.job.splits)
 				}
@@ -303,7 +306,8 @@ func TestLevelsAgreeOnAttention(t *testing.T) {
 			c := newDevice(1, level)
 			s.store(c, kv)
 			got := make([]float32, len(q))
-			c.Attend(Query{Out: got, Q: q, KV: kv, Heads: heads, Spans: []Span{{Count: 5, Start: length - 5, Blocks: s.blocks}}, Scale: 0.3})
+			c.Attend(Query{Out: got, Q: q, KV: kv, Heads: heads, Spans: []Span{{Count: 5, Start: length - 5, Blocks: s.blocks}},
+				Scale: 0.3})
 			c.Close()
 			if want == nil {
 				want, stored = got, slices.Clone(kv.data)
@@ -340,8 +344,10 @@ func TestCopyRowsCopiesEveryLayer(t *testing.T) {
 		kv.CopyRows(1, 2, 21)
 		for l := range 3 {
 			got, want := make([]float32, len(q)), make([]float32, len(q))
-			c.Attend(Query{Out: want, Q: q, KV: kv, Layer: l, Heads: 2, Spans: []Span{{Count: 1, Start: 20, Blocks: []kvcache.BlockID{1}}}, Scale: 1})
-			c.Attend(Query{Out: got, Q: q, KV: kv, Layer: l, Heads: 2, Spans: []Span{{Count: 1, Start: 20, Blocks: []kvcache.BlockID{2}}}, Scale: 1})
+			c.Attend(Query{Out: want, Q: q, KV: kv, Layer: l, Heads: 2,
+				Spans: []Span{{Count: 1, Start: 20, Blocks: []kvcache.BlockID{1}}}, Scale: 1})
+			c.Attend(Query{Out: got, Q: q, KV: kv, Layer: l, Heads: 2,
+				Spans: []Span{{Count: 1, Start: 20, Blocks: []kvcache.BlockID{2}}}, Scale: 1})
 			if !slices.Equal(got, want) {
 				t.Errorf("%v layer %d: rows not copied", typ, l)
 			}

@@ -75,9 +75,11 @@ func mixQ8(level isa.Level, out []float32, stride int, w *weightCodes, s *stretc
 	next := unsafe.SliceData(s.ahead)
 	switch level {
 	case isa.AVX512:
-		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys], s.scales-s.keys, next)
+		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys],
+			s.scales-s.keys, next)
 	case isa.AVX2:
-		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys], s.scales-s.keys, next)
+		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys],
+			s.scales-s.keys, next)
 	default:
 		mixQ8Portable(out, stride, w, s)
 	}

@@ -84,7 +84,8 @@ func (s KVShape) TokenBytes() int { return s.Layers * s.KVHeads * s.tileBytes() 
 // of this size.
 func (s KVShape) Check() error {
 	if s.Type == KVQ8 && s.HeadDim%blockValues != 0 {
-		return fmt.Errorf("%w: type %v stores blocks of %d values and the model's heads have %d; use f16", ErrKVShape, s.Type, blockValues, s.HeadDim)
+		return fmt.Errorf("%w: type %v stores blocks of %d values and the model's heads have %d; use f16",
+			ErrKVShape, s.Type, blockValues, s.HeadDim)
 	}
 	if s.BlockTokens < tileTokens || s.BlockTokens%tileTokens != 0 {
 		return fmt.Errorf("%w: blocks of %d tokens; --block-size must be a multiple of %d", ErrKVShape, s.BlockTokens, tileTokens)
@@ -95,7 +96,8 @@ func (s KVShape) Check() error {
 // KV holds the keys and values of every layer by block. Package kvcache
 // decides which sequence a block belongs to. All layers of a block lie together, so
 // that a growing sequence touches a new page of memory now and then, and not one
-// for each layer in the same step. Within a layer and a block each head has its tiles of sixteen tokens, laid out as the attention
+// for each layer in the same step. Within a layer and a block each head has its tiles of sixteen tokens, laid out as the
+// attention
 // kernels read them (see [KV.tile]):
 //
 //	f32, f16  keys [headDim][16], values [16][headDim]

@@ -160,7 +160,8 @@ func TestExpIsExactToTwoUlp(t *testing.T) {
 		}
 		edge := []float32{float32(math.Inf(-1)), float32(math.Inf(1)), float32(math.NaN()), -1e30, 1e30, 0}
 		ExpSum(level, edge, 0)
-		if edge[0] != 0 || !math.IsInf(float64(edge[1]), 1) || edge[2] == edge[2] || edge[3] != 0 || !math.IsInf(float64(edge[4]), 1) || edge[5] != 1 {
+		if edge[0] != 0 || !math.IsInf(float64(edge[1]), 1) || edge[2] == edge[2] || edge[3] != 0 ||
+			!math.IsInf(float64(edge[4]), 1) || edge[5] != 1 {
 			t.Errorf("%v: Exp of -Inf, Inf, NaN, -1e30, 1e30, 0 is %v", level, edge)
 		}
 	}

@@ -88,7 +88,8 @@ func (p *Packer) Add(src []byte) error {
 	m := p.m
 	n := len(src) / m.rowBytes
 	if n*m.rowBytes != len(src) || n > m.Rows-p.done || (n%PackRows != 0 && n != m.Rows-p.done) {
-		return fmt.Errorf("%w: %d bytes are not the next rows of %d bytes, %d of %d rows done", ErrShape, len(src), m.rowBytes, p.done, m.Rows)
+		return fmt.Errorf("%w: %d bytes are not the next rows of %d bytes, %d of %d rows done",
+			ErrShape, len(src), m.rowBytes, p.done, m.Rows)
 	}
 	for r := 0; r < n; r += tileLanes {
 		rows := src[r*m.rowBytes:]
