@@ -3,16 +3,16 @@ package kvcache
 import "strconv"
 
 // BlockID names a block of BlockTokens rows in the engine's KV arena. 0 is the
-// null block: it stands in tables where a sliding window gave a block up, and
-// is never handed out.
+// null block: it stands in tables in the place of blocks that Slide released,
+// and is never handed out.
 type BlockID int32
 
-// Class orders cached blocks for eviction: all idle blocks of a lower class go
-// before any of a higher one. No class keeps a block from being evicted, since
+// Class orders cached blocks for eviction: all idle blocks of a lower class
+// are evicted before any of a higher one. Blocks of every class can be evicted:
 // a live sequence always comes before the cache.
 type Class uint8
 
-// The retention classes, first to go first. Ephemeral, the zero value, suits
+// The retention classes, in the order of eviction. Ephemeral, the zero value, suits
 // generated text that nobody is expected to send again.
 const (
 	Ephemeral Class = iota
@@ -40,7 +40,7 @@ func (c Class) String() string {
 // noDomain is the domain slot of a block on the free stack.
 const noDomain = -1
 
-// block is the pool's knowledge of one block. It holds no pointers, so that
+// block is what the pool records about one block. It holds no pointers, so that
 // the garbage collector never walks a pool.
 type block struct {
 	hash      Hash    // valid while published
@@ -56,5 +56,5 @@ type block struct {
 // idle blocks are on exactly one list and may be handed out.
 func (b *block) idle() bool { return b.ref == 0 && b.pins == 0 }
 
-// writable blocks belong to one table alone and are known to nobody else.
+// writable blocks belong to one table alone: neither pinned nor published.
 func (b *block) writable() bool { return b.ref == 1 && b.pins == 0 && !b.published }

@@ -80,7 +80,7 @@ func (c *checker) table(i int, t *Table) error {
 		case j >= p.blocksFor(t.tokens) && !m.writable():
 			return fmt.Errorf("K15: table %d: block %d lies beyond the final rows and is not the table's own", i, b)
 		case m.published && j > t.slid && m.parent != t.blocks[j-1]:
-			return fmt.Errorf("K5: table %d: block %d follows %d, but is published behind %d", i, b, t.blocks[j-1], m.parent)
+			return fmt.Errorf("K5: table %d: block %d follows %d, but is published as a child of %d", i, b, t.blocks[j-1], m.parent)
 		}
 	}
 	return nil
@@ -195,7 +195,7 @@ func (c *checker) index() error {
 }
 
 // chain walks the children of every block and of every domain: each published
-// block must be found behind its parent.
+// block must be among the children of its parent.
 func (c *checker) chain() error {
 	p := c.p
 	found := 0
@@ -207,14 +207,14 @@ func (c *checker) chain() error {
 		} else if i == 0 {
 			continue
 		}
-		list := p.kidsRing(max(slot, 0), parent)
-		count, err := c.walk(p.kids, list, func(b BlockID) error {
+		list := p.childRing(max(slot, 0), parent)
+		count, err := c.walk(p.children, list, func(b BlockID) error {
 			m, up := &p.blocks[b], &p.blocks[parent]
 			if !m.published || m.parent != parent || root && m.domain != slot {
 				return fmt.Errorf("K5: block %d is among the children of %d", b, parent)
 			}
 			if !root && (!up.published || up.domain != m.domain || up.class < m.class) {
-				return fmt.Errorf("K5: block %d (%v) is published behind %d (published %v, %v)", b, m.class, parent, up.published, up.class)
+				return fmt.Errorf("K5: block %d (%v) is published as a child of %d (published %v, %v)", b, m.class, parent, up.published, up.class)
 			}
 			return nil
 		})

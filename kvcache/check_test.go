@@ -50,11 +50,11 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 			p.blocks[s.blocks[2]].hash[0]++
 			p.index.insert(s.blocks[2])
 		}},
-		{"K5", "a block is published behind another parent", func(p *Pool, s, _ *Table) { p.blocks[s.blocks[1]].parent = 0 }},
+		{"K5", "a block is published as a child of another", func(p *Pool, s, _ *Table) { p.blocks[s.blocks[1]].parent = 0 }},
 		{"K5", "a parent left the cache before its child", func(p *Pool, s, _ *Table) {
 			b := s.blocks[0]
 			p.index.remove(b)
-			p.kids.remove(int32(b))
+			p.children.remove(int32(b))
 			p.blocks[b].published = false
 		}},
 		{"K5", "a child is in a higher class than its parent", func(p *Pool, s, _ *Table) { p.blocks[s.blocks[1]].class = Pinned }},

@@ -1,6 +1,6 @@
 // Package kvcache manages the blocks of a paged KV cache: who holds which
 // block, which blocks hold the keys and values of which token prefix, and
-// which block is given up next. A block is an id and a few counts; the tensors
+// which block is evicted next. A block is an id and a few counts; the tensors
 // live in the engine, which indexes its arena by BlockID and row.
 //
 // A Pool belongs to one goroutine, the step loop. It starts no goroutines,
@@ -19,11 +19,11 @@
 //	... forward pass over rows [t.Tokens(), rows) ...
 //	p.Commit(&t, ids, rows)                      // publishes full blocks to the prefix chain
 //	p.Grow(&t, rows+1, kvcache.Hit{}, &copies)   // each decode step: Grow, forward pass, Commit
-//	p.Release(&t)                                // finish, cancel or preempt: full blocks stay as cache
+//	p.Release(&t)                                // end or preempt: full blocks stay in the prefix cache
 //
 // Truncate takes rows back (rejected drafts), Fork shares a sequence's blocks
-// with another choice of the same request, Slide gives up what a sliding
-// window no longer reads, SetClass decides how long the blocks outlive the
+// with another choice of the same request, Slide releases the blocks that a
+// sliding window no longer reads, SetClass decides how long the blocks outlive the
 // sequence. DropDomain and Reset empty the cache. Stats, FreeNow, Resident and
 // Check only read. DrainEvents reports what entered and left the cache.
 //
@@ -39,7 +39,7 @@
 // A block with no reference and no pin is idle and on one list: unpublished
 // ones on a stack that is used first, published ones on the least recently
 // used list of their class. Sequences are released from the tail, and a hit
-// takes the whole path from the root, so a parent stands behind its children
+// takes the whole path from the root, so a parent comes after its children
 // in every list, and eviction takes leaves first without a heap. Where that
 // order cannot hold (a sliding window releases the head first), evicting a
 // parent takes its descendants out of the cache with it, so the parents of a
@@ -53,9 +53,9 @@
 // # Not here
 //
 // There is one synchronous step loop, so a released block is free at once;
-// freeing behind a fence, which overlapping steps would need, is left out.
+// deferred release, which overlapping steps would need, is not there.
 // Blocks do not spill to disk; Pin and Unpin, which keep a block from being
-// reused while somebody reads it, are the door for that.
+// reused while somebody reads it, are there for whoever adds that.
 //
 // # Misuse
 //

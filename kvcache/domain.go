@@ -16,7 +16,7 @@ type Field struct {
 
 // Domain is a prefix-cache isolation domain: sequences share blocks only
 // within one. It is the root of the hash chain and a plain comparable value,
-// good for any goroutine and for every pool of the same configuration.
+// usable in any goroutine and for every pool of the same configuration.
 type Domain struct {
 	root [sha256.Size]byte
 	bits uint8 // Config.HashBits
@@ -27,7 +27,7 @@ const rootFormat = "1"
 
 // Domain derives the domain of a tenant (or of a shared prompt that tenants
 // opted in to) from everything that decides what KV a token gets. The order of
-// extra fields counts.
+// extra fields matters.
 func (c Config) Domain(name string, extra ...Field) Domain {
 	h := sha256.New()
 	builtin := func(key, value string) { writeField(h, 0, key, []byte(value)) }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// driver turns bytes into calls on a pool and plays the engine beside it: an
+// driver turns bytes into calls on a pool and simulates the engine beside it: an
 // arena whose rows hold a digest of the prefix they were computed from. After
 // every call it runs Check and compares with the naive pool; at every step it
 // runs the copies and the "forward pass" and looks at what the rows hold. So a
@@ -327,7 +327,7 @@ func (n *naive) hitOf(hit Hit, s *sequence) naiveHit {
 // snapshot is everything that a refused call must leave alone.
 func snapshot(p *Pool, t *Table, copies []Copy) any {
 	return []any{
-		slices.Clone(p.blocks), slices.Clone(p.ids), slices.Clone(p.lru), slices.Clone(p.own), slices.Clone(p.kids),
+		slices.Clone(p.blocks), slices.Clone(p.ids), slices.Clone(p.lru), slices.Clone(p.own), slices.Clone(p.children),
 		slices.Clone(p.index.slots), slices.Clone(p.domains), p.counts, p.Stats(), len(p.log.events),
 		slices.Clone(t.blocks), t.tokens, t.grown, t.slid, t.class, slices.Clone(copies),
 	}

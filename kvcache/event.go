@@ -7,10 +7,11 @@ type EventKind uint8
 const (
 	// Stored: a block with this hash is in the cache from now on.
 	Stored EventKind = iota
-	// Removed: it is not any more.
+	// Removed: the block with this hash is in the cache no longer.
 	Removed
-	// Cleared: forget everything; Stored events for what is resident follow.
-	// It stands for events that were dropped because nobody drained them.
+	// Cleared: the reader must forget all blocks; a Stored event for each
+	// published block follows. Cleared takes the place of events that were dropped
+	// because nobody drained them.
 	Cleared
 )
 

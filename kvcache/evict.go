@@ -1,17 +1,17 @@
 package kvcache
 
-// unpublish takes block b and everything that follows it out of the cache,
-// leaves first. Idle ones become free, those in use lose only their hash. In
+// unpublish takes block b and all its descendants out of the cache, leaves
+// first. Idle ones become free, those in use lose only their hash. In
 // pools without sliding windows an evicted block has no children left, so the
 // cost is one block.
 func (p *Pool) unpublish(b BlockID) {
 	for at := b; ; {
-		if list := p.kidsRing(0, at); !p.kids.empty(list) {
-			at = BlockID(p.kids.front(list))
+		if list := p.childRing(0, at); !p.children.empty(list) {
+			at = BlockID(p.children.front(list))
 			continue
 		}
 		parent := p.blocks[at].parent
-		p.retract(at)
+		p.unpublishLeaf(at)
 		if at == b {
 			return
 		}
@@ -19,8 +19,8 @@ func (p *Pool) unpublish(b BlockID) {
 	}
 }
 
-// retract takes one block without children out of the cache.
-func (p *Pool) retract(b BlockID) {
+// unpublishLeaf takes one block without children out of the cache.
+func (p *Pool) unpublishLeaf(b BlockID) {
 	m := &p.blocks[b]
 	idle := m.idle()
 	if idle {
@@ -28,7 +28,7 @@ func (p *Pool) retract(b BlockID) {
 		p.counts.Evictions++
 	}
 	p.index.remove(b)
-	p.kids.remove(int32(b))
+	p.children.remove(int32(b))
 	if p.config.Events {
 		p.log.add(Event{Kind: Removed, Hash: m.hash, Parent: p.blocks[m.parent].hash})
 	}
@@ -83,14 +83,14 @@ func (p *Pool) openDomain(d Domain) int32 {
 		slot = int32(len(p.domains))
 		p.domains = append(p.domains, domain{})
 		p.own.grow(numClasses)
-		p.kids.grow(1)
+		p.children.grow(1)
 	}
 	p.domains[slot] = domain{key: d}
 	p.slots[d] = slot
 	return slot
 }
 
-// closeDomain gives a slot back once nothing of the domain is left.
+// closeDomain frees the slot of a domain that has neither tables nor blocks.
 func (p *Pool) closeDomain(slot int32) {
 	if d := &p.domains[slot]; d.tables == 0 && d.resident == 0 {
 		delete(p.slots, d.key)

@@ -178,15 +178,15 @@ func TestT26FieldsOfTheRootAreTagged(t *testing.T) {
 		}
 		seen[d] = name
 	}
-	// What does not change the KV does not split the cache, nor does saying
-	// the default.
+	// A setting that does not change the KV does not change the root, nor does a
+	// default that is given explicitly.
 	sized := with(func(c *Config) { c.Blocks, c.BlockTokens, c.TenantBlocks, c.Events = 99, 16, 5, true })
 	if sized.Domain("t") != base.Domain("t") {
 		t.Error("the pool's size is part of the root")
 	}
 }
 
-// T27: the same last block behind other blocks is another prefix.
+// T27: the same last block after other blocks is another prefix.
 func TestT27TheWholePrefixCounts(t *testing.T) {
 	p := newPool(t, Config{Blocks: 17, BlockTokens: 4})
 	start(t, p, "t", "aaaaxxxxzzzz")

@@ -41,7 +41,7 @@ func (x *index) insert(b BlockID) {
 }
 
 // remove takes block b out and moves later entries of its run forward, so
-// that no tombstones are left behind.
+// that no tombstones are needed.
 func (x *index) remove(b BlockID) {
 	hole := x.home(x.blocks[b].hash)
 	for x.slots[hole] != b {

@@ -25,7 +25,8 @@ func (p *Pool) Match(d Domain, tokens []int32, limit int) Hit {
 }
 
 // MatchChain is Match for a caller that keeps the hashes of tokens, as
-// Domain.Chain gives them. A chain may be short; the rest is hashed here.
+// Domain.Chain gives them. A chain may be short; the hashes that it lacks are
+// computed here.
 func (p *Pool) MatchChain(d Domain, chain []Hash, tokens []int32, limit int) Hit {
 	limit = min(limit, len(tokens))
 	hit := Hit{queried: len(tokens)}
@@ -55,15 +56,15 @@ func (p *Pool) MatchChain(d Domain, chain []Hash, tokens []int32, limit int) Hit
 	return hit
 }
 
-// same reports whether block b holds ids behind parent in the domain. A hash
-// alone is not believed.
+// same reports whether block b holds ids after parent in the domain. An equal
+// hash alone is no proof.
 func (p *Pool) same(b BlockID, slot int32, parent BlockID, ids []int32) bool {
 	m := &p.blocks[b]
 	return m.domain == slot && m.parent == parent && slices.Equal(p.rows(b), ids)
 }
 
-// partialScan bounds the children that are compared with what follows the last
-// whole block, newest first.
+// partialScan bounds the children that are compared with the tokens after the
+// last whole block, newest first.
 const partialScan = 8
 
 // minPartial is the number of rows that are worth a copy.
@@ -75,9 +76,9 @@ func (p *Pool) matchPartial(hit *Hit, slot int32, rest []int32) {
 	if len(rest) < p.minPartial() {
 		return
 	}
-	list := p.kidsRing(slot, hit.last)
+	list := p.childRing(slot, hit.last)
 	best, from := p.minPartial()-1, BlockID(0)
-	for n, b := 0, p.kids.front(list); n < partialScan && b != list; n, b = n+1, p.kids.front(b) {
+	for n, b := 0, p.children.front(list); n < partialScan && b != list; n, b = n+1, p.children.front(b) {
 		if k := commonPrefix(p.rows(BlockID(b)), rest); k > best {
 			best, from = k, BlockID(b)
 		}
@@ -100,7 +101,8 @@ func commonPrefix(a, b []int32) int {
 }
 
 // current reports whether every block of a hit still holds what was matched.
-// The last whole block speaks for its parents, which outlive it.
+// The last whole block is enough to look at: its parents stay published as long
+// as it does.
 func (p *Pool) current(hit *Hit) bool {
 	return p.unchanged(hit.last, hit.lastGen) && p.unchanged(hit.Partial, hit.partial)
 }

@@ -78,14 +78,14 @@ func (n *naive) find(prefix string) BlockID {
 // children of a prefix, newest first; the children of a domain's root are
 // those of depth 0.
 func (n *naive) children(prefix string, depth int) []BlockID {
-	var kids []BlockID
+	var children []BlockID
 	for b := range n.blocks {
 		if m := &n.blocks[b]; m.prefix != "" && m.depth == depth && strings.HasPrefix(m.prefix, prefix+",") {
-			kids = append(kids, BlockID(b))
+			children = append(children, BlockID(b))
 		}
 	}
-	slices.SortFunc(kids, func(a, b BlockID) int { return n.blocks[b].born - n.blocks[a].born })
-	return kids
+	slices.SortFunc(children, func(a, b BlockID) int { return n.blocks[b].born - n.blocks[a].born })
+	return children
 }
 
 func (n *naive) match(domain string, ids []int32, limit int) naiveHit {
@@ -99,8 +99,8 @@ func (n *naive) match(domain string, ids []int32, limit int) naiveHit {
 		}
 		h.blocks = append(h.blocks, b)
 	}
-	kids := n.children(prefixKey(domain, ids[:full]), full/n.blockTokens)
-	for _, b := range kids[:min(8, len(kids))] {
+	children := n.children(prefixKey(domain, ids[:full]), full/n.blockTokens)
+	for _, b := range children[:min(8, len(children))] {
 		for k := min(n.blockTokens, max(limit-full, 0)); k > h.rows && k >= max(4, n.blockTokens/4); k-- {
 			if strings.HasPrefix(n.blocks[b].prefix+",", prefixKey(domain, ids[:full+k])+",") {
 				h.partial, h.rows = b, k
@@ -111,7 +111,7 @@ func (n *naive) match(domain string, ids []int32, limit int) naiveHit {
 	return h
 }
 
-// park files a block that nobody holds any more.
+// park makes a block idle that neither a table nor a pin holds.
 func (n *naive) park(b BlockID) {
 	if !n.idle(b) {
 		return
@@ -141,7 +141,7 @@ func (n *naive) unpublish(b BlockID) {
 	n.park(b)
 }
 
-// evict gives up one cached block, of any domain or of one; false if there is
+// evict frees one cached block, of any domain or of one; false if there is
 // none.
 func (n *naive) evict(domain string) bool {
 	var cached []BlockID

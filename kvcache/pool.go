@@ -57,7 +57,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// The lists of idle blocks: sentinels in Pool.lru behind the blocks.
+// The lists of idle blocks: sentinels in Pool.lru after the blocks.
 const (
 	freeList  = 0 // unpublished, a stack
 	classList = 1 // one per class, published, least recently used first
@@ -70,12 +70,12 @@ type Pool struct {
 	config      Config
 	blockTokens int
 
-	blocks []block
-	ids    []int32 // [Blocks][BlockTokens] token ids of published blocks
-	index  index
-	lru    rings // blocks, then the numLists lists of idle blocks
-	own    rings // blocks, then numClasses lists of cached blocks per domain slot
-	kids   rings // blocks, then the published children of each block, then those of each domain slot
+	blocks   []block
+	ids      []int32 // [Blocks][BlockTokens] token ids of published blocks
+	index    index
+	lru      rings // blocks, then the numLists lists of idle blocks
+	own      rings // blocks, then numClasses lists of cached blocks per domain slot
+	children rings // blocks, then the published children of each block, then those of each domain slot
 
 	slots     map[Domain]int32 // into domains; looked up, never iterated
 	domains   []domain
@@ -106,7 +106,7 @@ func New(c Config) (*Pool, error) {
 	p.index = newIndex(p.blocks)
 	p.lru.grow(n + numLists)
 	p.own.grow(n)
-	p.kids.grow(2 * n)
+	p.children.grow(2 * n)
 	for b := BlockID(n - 1); b > 0; b-- {
 		p.blocks[b].domain = noDomain
 		p.park(b)
@@ -130,7 +130,7 @@ func (p *Pool) BlockTokens() int { return p.blockTokens }
 func (p *Pool) Usable() int { return len(p.blocks) - 1 }
 
 // FreeNow is the number of blocks that Grow could hand out now: never used,
-// given back, or cached and evictable.
+// released, or cached and evictable.
 func (p *Pool) FreeNow() int { return p.free + p.cached }
 
 // blocksFor is the number of blocks that cover rows.
@@ -148,8 +148,8 @@ func (p *Pool) ownRing(slot int32, c Class) int32 {
 	return int32(len(p.blocks)) + slot*numClasses + int32(c)
 }
 
-// kidsRing is the list of published blocks that follow parent, newest first.
-func (p *Pool) kidsRing(slot int32, parent BlockID) int32 {
+// childRing is the list of published blocks that follow parent, newest first.
+func (p *Pool) childRing(slot int32, parent BlockID) int32 {
 	if parent == 0 {
 		return 2*int32(len(p.blocks)) + slot
 	}
@@ -262,7 +262,7 @@ func (p *Pool) raise(b BlockID, c Class) {
 }
 
 // Pin keeps a published block's content in place although no table may name
-// it, for somebody who reads it outside the step loop. It reports false, and
+// it, for a reader outside the step loop. It reports false, and
 // pins nothing, for a block that is not published. Each Pin needs one Unpin.
 func (p *Pool) Pin(b BlockID) bool {
 	if b <= 0 || int(b) >= len(p.blocks) {
@@ -280,8 +280,8 @@ func (p *Pool) Pin(b BlockID) bool {
 	return true
 }
 
-// Unpin takes one Pin back. A block that nobody holds then is the most
-// recently used one, its ancestors behind it.
+// Unpin undoes one Pin. A block that neither a table nor another Pin holds then
+// goes to the recent end of its list, and its ancestors after it.
 func (p *Pool) Unpin(b BlockID) {
 	if b <= 0 || int(b) >= len(p.blocks) || p.blocks[b].pins == 0 {
 		p.misuse("unpin block %d: it is not pinned", b)

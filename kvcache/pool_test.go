@@ -333,10 +333,10 @@ func TestT32EvictionTouchesFewBlocks(t *testing.T) {
 			p.Commit(s, []int32{int32(i)}, 1)
 			p.Release(s)
 		}
-		before := [][]link{slices.Clone(p.lru), slices.Clone(p.own), slices.Clone(p.kids)}
+		before := [][]link{slices.Clone(p.lru), slices.Clone(p.own), slices.Clone(p.children)}
 		p.evict()
 		changed := 0
-		for i, now := range []rings{p.lru, p.own, p.kids} {
+		for i, now := range []rings{p.lru, p.own, p.children} {
 			for n := range now {
 				if now[n] != before[i][n] {
 					changed++

@@ -18,7 +18,7 @@ func (r *rings) grow(n int) {
 	}
 }
 
-// insert puts node n behind node at.
+// insert puts node n after node at.
 func (r rings) insert(at, n int32) {
 	next := r[at].next
 	r[n] = link{at, next}

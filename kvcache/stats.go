@@ -1,10 +1,10 @@
 package kvcache
 
-// Counters only ever grow.
+// Counters never decrease.
 type Counters struct {
 	QueryTokens uint64 // tokens of sequences that asked for a cached prefix and were grown
 	HitTokens   uint64 // of these, taken from the cache
-	Evictions   uint64 // cached blocks given up: for room, for a bound, by DropDomain or Reset
+	Evictions   uint64 // cached blocks evicted: for room, for a bound, by DropDomain or Reset
 	Folded      uint64 // blocks replaced by a resident twin at Commit
 	Collisions  uint64 // blocks left private because another prefix has their hash
 	CopiedRows  uint64 // rows copied for partial hits and shared tails

@@ -15,7 +15,7 @@ type Table struct {
 	gens   []uint32 // of the blocks when they entered, for Check
 	tokens int      // rows whose KV is final
 	grown  int      // rows that may be written: what the last Grow covered
-	slid   int      // leading blocks given up by Slide
+	slid   int      // leading blocks released by Slide
 }
 
 // Blocks lists the table's blocks in order. It is valid until the next call
@@ -98,7 +98,7 @@ func (p *Pool) CanGrow(t *Table, rows int, hit Hit) (need int, ok bool) {
 }
 
 // Grow makes rows [t.Tokens(), rows) of the table writable, all or nothing. An
-// empty table first takes the blocks of the hit, upon which t.Tokens() is
+// empty table first takes the blocks of the hit, so that t.Tokens() is
 // hit.Tokens; on any other table the hit is ignored. Blocks that may not be
 // written are replaced, and the row copies that this takes are appended to
 // copies, which must not be nil. Every step's rows must be announced by a Grow
@@ -166,7 +166,7 @@ func (p *Pool) copyRows(copies *[]Copy, src, dst BlockID, rows int) {
 	}
 }
 
-// Truncate takes rows back: blocks that cover none of the first rows rows are
+// Truncate drops the rows from rows on: blocks that cover none of the first rows rows are
 // released and Tokens is at most rows. Published blocks stay in the cache, and
 // one that is cut in the middle is replaced by the next Grow.
 func (p *Pool) Truncate(t *Table, rows int) {
@@ -208,8 +208,8 @@ func (p *Pool) Fork(dst, src *Table) {
 	dst.tokens, dst.grown, dst.slid = src.tokens, src.tokens, src.slid
 }
 
-// Release ends the sequence: its blocks are given up tail first, published
-// ones stay as cache. It is the only way to end a table and idempotent.
+// Release gives the blocks of the sequence back, the last one first; published
+// ones stay in the prefix cache. It is the only way to end a table and idempotent.
 func (p *Pool) Release(t *Table) {
 	if t.pool == nil {
 		return
@@ -230,7 +230,7 @@ func (p *Pool) Release(t *Table) {
 	p.closeDomain(t.domain)
 }
 
-// Slide gives up the blocks that lie wholly before row firstNeeded, for layers
+// Slide releases the blocks that lie wholly before row firstNeeded, for layers
 // that attend to a window only; the null block takes their places. Rows that
 // are not final yet are kept whatever firstNeeded says.
 func (p *Pool) Slide(t *Table, firstNeeded int) {

@@ -12,8 +12,8 @@ import (
 )
 
 // Builder assembles a GGUF file in memory and writes it: small models for
-// tests and tools. Its zero value is ready for use. The first mistake sticks
-// and comes out of WriteTo.
+// tests and tools. Its zero value is ready for use. The first error is kept,
+// and WriteTo returns it.
 type Builder struct {
 	// Version is written into the file; 0 stands for the newest. Versions 2
 	// and 3 have the same layout.

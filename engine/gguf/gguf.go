@@ -59,7 +59,7 @@ func (t *Tensor) RowBytes() int64 {
 }
 
 // CheckSupported returns an ErrUnsupportedType that names the tensor, the type
-// and the types that would do, or nil.
+// and the supported types, or nil.
 func (t *Tensor) CheckSupported() error {
 	if t.Type.Supported() {
 		return nil
@@ -103,7 +103,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// openPart reads one file and no more.
+// openPart opens one file, without the other files of a split model.
 func openPart(path string) (*File, error) {
 	if st, err := os.Stat(path); err == nil { // before Open, which waits for a pipe's writer
 		if err := checkRegular(st); err != nil {
@@ -126,7 +126,7 @@ func parseHandle(h *os.File) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRegular(st); err != nil { // it may be another file by now
+	if err := checkRegular(st); err != nil { // the path may name another file by now
 		return nil, err
 	}
 	f, err := parse(h, st.Size())
@@ -137,7 +137,8 @@ func parseHandle(h *os.File) (*File, error) {
 	return f, nil
 }
 
-// checkRegular refuses what has no size and cannot be read at any place.
+// checkRegular refuses files that have no size and cannot be read at any offset,
+// such as pipes.
 func checkRegular(st fs.FileInfo) error {
 	kind := "special file"
 	switch mode := st.Mode(); {

@@ -51,7 +51,7 @@ func parse(src io.ReaderAt, sizeBytes int64) (*File, error) {
 	return f, nil
 }
 
-// preamble reads what comes before the metadata: magic, version and counts.
+// preamble reads magic, version and counts, which precede the metadata.
 func (f *File) preamble(r *reader) (tensorCount, kvCount uint64) {
 	r.checkMagic()
 	f.Version = r.uint32("version")
@@ -117,7 +117,7 @@ func (f *File) readKeyValue(r *reader, i uint64) {
 }
 
 // readAlignment takes the alignment of the data section from the metadata. It
-// divides and masks offsets later, so zero and odd values end here.
+// divides and masks offsets later, so zero and odd values are refused here.
 func (f *File) readAlignment(r *reader) {
 	f.Alignment = defaultAlignment
 	v, ok := f.Value(alignmentKey)

@@ -22,7 +22,7 @@ const (
 	chunkBytes      = 32 << 10 // of a numeric array, decoded at once
 )
 
-// reader decodes a header front to back. The first error sticks: later calls
+// reader decodes a header front to back. The first error is kept: later calls
 // return zero values, so that callers check once per record. Nothing is
 // allocated before the bytes that justify it are known to be in the file.
 type reader struct {
@@ -159,8 +159,8 @@ func (r *reader) uint64(what string) uint64 {
 	return v
 }
 
-// count reads how many records follow, at least minBytes each, and refuses
-// what cannot be in the rest of the file.
+// count reads how many records follow, at least minBytes each, and refuses a
+// number that does not fit into the bytes that the file has left.
 func (r *reader) count(what string, minBytes uint64) uint64 {
 	n := r.uint64(what + " count")
 	if r.err != nil {

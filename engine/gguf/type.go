@@ -31,8 +31,8 @@ const (
 )
 
 // layout describes one type: elems values are stored in bytes bytes. A layout
-// without bytes is a type that ggml has removed: its name is known, its size
-// is not worth knowing.
+// without bytes is a type that ggml has removed: its name is known, and
+// nothing needs its size.
 type layout struct {
 	name         string
 	elems, bytes int

@@ -41,9 +41,9 @@ func (s *Sampler) draw(logits []float32, top float32, w *Scratch, u float64) inf
 }
 
 // pick finds the block in which the running sum of weights reaches u of the
-// total, and how much of that falls into the block. Where rounding leaves a
-// remainder behind the last block, it is all of the last block. Block -1 means
-// that no token has a weight.
+// total, and how much of that falls into the block. Where by rounding no
+// block reaches u, the last block that has a weight is picked, with an infinite
+// point. Block -1 means that no token has a weight.
 func (w *Scratch) pick(u float64) (b int, point float64) {
 	point, last := u*w.total(), -1
 	for i, s := range w.sums {

@@ -12,8 +12,8 @@ import (
 	"weir/internal/inference"
 )
 
-// masked tells by definition whether a token may not come next: the output is
-// at hand as a whole, and every rule is tried for every token.
+// masked reports by definition whether a token may not be sampled next: it reads
+// the whole output and tries every rule.
 func masked(p Params, output []inference.TokenID, id inference.TokenID) bool {
 	if len(p.AllowedTokens) > 0 && !slices.Contains(p.AllowedTokens, id) {
 		return true

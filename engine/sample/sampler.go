@@ -1,6 +1,6 @@
 // Package sample turns logits into tokens: biases, penalties, masks,
-// temperature, filters, one uniform draw per token from the request's own generator. A
-// Sampler depends on nothing but its parameters and the tokens it has seen,
+// temperature, filters, one uniform draw per token from the request's own
+// generator. A Sampler depends on nothing but its parameters and the tokens it has seen,
 // so the same seed gives the same text whatever else the engine runs.
 package sample
 
@@ -15,7 +15,7 @@ import (
 type Params struct {
 	inference.Sampling
 	Choice    int                 // draws from seed Seed+Choice
-	MinTokens int                 // End tokens are masked for so many tokens
+	MinTokens int                 // End tokens are masked until so many tokens were sampled
 	End       []inference.TokenID // tokens that end the choice
 }
 
@@ -81,9 +81,9 @@ func (s *Sampler) accept(id inference.TokenID) {
 	}
 }
 
-// adjust applies, in this order, logit_bias, the repetition penalty (Keskar et al. 2019, as Hugging Face applies it: divide what
-// is positive,
-// multiply what is negative) and OpenAI's presence and frequency penalties.
+// adjust applies, in this order, logit_bias, the repetition penalty (Keskar et
+// al. 2019, as Hugging Face applies it: positive logits are divided, negative ones
+// multiplied) and OpenAI's presence and frequency penalties.
 func (s *Sampler) adjust(logits []float32) {
 	for _, b := range s.p.LogitBias {
 		if int(b.ID) < len(logits) {

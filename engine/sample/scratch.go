@@ -87,7 +87,8 @@ func (w *Scratch) total() float64 {
 	return sum
 }
 
-// Finite reports whether the highest logit is a number to sample by.
+// Finite reports whether the highest logit is finite, so that a token can be
+// sampled.
 func (w *Scratch) Finite(logits []float32) bool {
 	return !math.IsInf(float64(w.top(logits)), 0)
 }

@@ -1,4 +1,4 @@
-// Package arena holds large blocks of memory, of weights and of the KV cache,
+// Package arena holds large blocks of memory, for weights and for the KV cache,
 // outside the garbage collector's sight.
 package arena
 
@@ -10,13 +10,13 @@ import (
 // Sentinels of this package.
 var (
 	ErrFull = errors.New("arena is full")
-	ErrSize = errors.New("senseless size")
+	ErrSize = errors.New("invalid size")
 )
 
 // Arena is a bounded region of memory, outside the garbage
 // collector's sight on systems with mmap: its gigabytes neither count
-// towards the next collection nor get scanned. Memory is handed out front to
-// back and given back all at once.
+// towards the next collection nor get scanned. Alloc takes memory front to back;
+// Release returns all of it at once.
 //
 // The creator owns the arena. Slices from Alloc belong to it: they must not
 // hold Go pointers, and no slice may be used after Release, where reading one
@@ -64,7 +64,7 @@ func (a *Arena) CapacityBytes() int { return len(a.mem) }
 // UsedBytes is what Alloc has handed out, with the padding between.
 func (a *Arena) UsedBytes() int { return a.used }
 
-// Release gives all memory back to the system. A second call does nothing.
+// Release returns all memory to the system. A second call does nothing.
 func (a *Arena) Release() error {
 	mem := a.mem
 	a.mem, a.used = nil, 0

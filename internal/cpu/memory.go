@@ -1,5 +1,5 @@
-// Package cpu tells what the machine offers: cores and memory, as limited by
-// the container the process runs in.
+// Package cpu reports the cores and the memory that the process may use, as
+// limited by the container that it runs in.
 package cpu
 
 import (
@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// fallbackBytes is assumed where the system does not tell.
+// fallbackBytes is assumed where the system does not report its memory.
 const fallbackBytes = 4 << 30
 
 // AvailableMemoryBytes is how much memory the process can still take without
 // swapping: the kernel's estimate, or what the cgroup leaves if that is less.
-// Where the system does not tell it is 4 GiB.
+// Where the system does not report it, it is 4 GiB.
 func AvailableMemoryBytes() int64 {
 	return available("/proc/meminfo", "/sys/fs/cgroup", "/proc/self/cgroup")
 }
 
 // TotalMemoryBytes is the most memory that the process could ever have: the
 // machine's, or its cgroup's limit if that is less; 0 where the system does not
-// tell.
+// report it.
 func TotalMemoryBytes() int64 {
 	total := MachineMemory().Total
 	if limit, _, ok := cgroupMemory("/sys/fs/cgroup", "/proc/self/cgroup"); ok && (total == 0 || limit < total) {

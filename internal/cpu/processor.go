@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Processor is what the system tells about the machine's processors. Fields
-// that it does not tell are zero.
+// Processor is what the system reports about the machine's processors. Fields
+// that it does not report are zero.
 type Processor struct {
-	Name       string   `json:"name"`               // as it calls itself: "AMD EPYC 9654"
+	Name       string   `json:"name"`               // as the processor calls itself: "AMD EPYC 9654"
 	Kind       string   `json:"kind"`               // vendor, family and model as numbers, where the name may be anything
 	CPUs       int      `json:"cpus"`               // that the system schedules on
 	Cores      int      `json:"cores"`              // with units of their own; CPUs of one core share them
@@ -26,7 +26,7 @@ type Processor struct {
 	Features   []string `json:"features"`
 }
 
-// Identify asks the system.
+// Identify reads the Processor of this machine from the system.
 func Identify() Processor {
 	p := Processor{CPUs: runtime.NumCPU(), Usable: runtime.NumCPU(), Name: runtime.GOARCH, Features: Features()}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
@@ -36,7 +36,7 @@ func Identify() Processor {
 	const cpu0 = "/sys/devices/system/cpu/cpu0"
 	p.CacheBytes = lastCache(filepath.Join(cpu0, "cache"))
 	p.Governor = firstLine(filepath.Join(cpu0, "cpufreq/scaling_governor"))
-	nodes, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*") // the pattern is right
+	nodes, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*") // errors are for malformed patterns only
 	p.Nodes = max(1, len(nodes))
 	return p
 }
@@ -88,7 +88,7 @@ func (p *Processor) read(list io.Reader) {
 // lastCache is the size of the highest level, "32768K" in the file.
 func lastCache(dir string) int64 {
 	var level, bytes int64
-	indexes, _ := filepath.Glob(filepath.Join(dir, "index[0-9]*")) // the pattern is right
+	indexes, _ := filepath.Glob(filepath.Join(dir, "index[0-9]*")) // errors are for malformed patterns only
 	for _, index := range indexes {
 		at, err := readInt(filepath.Join(index, "level"))
 		if err != nil || at < level {
@@ -117,7 +117,8 @@ func hugePages(path string) string {
 	return mode
 }
 
-// Memory is the machine's, in bytes; zero where the system does not tell.
+// Memory is the machine's memory in bytes; zero where the system does not report
+// it.
 type Memory struct {
 	Total     int64 `json:"total_bytes"`
 	Swap      int64 `json:"swap_bytes"`
@@ -125,7 +126,7 @@ type Memory struct {
 	Available int64 `json:"available_bytes"` // as AvailableMemoryBytes
 }
 
-// MachineMemory asks the system.
+// MachineMemory reads the Memory of this machine from the system.
 func MachineMemory() Memory {
 	m := Memory{Available: AvailableMemoryBytes()}
 	if f, err := os.Open("/proc/meminfo"); err == nil {
@@ -150,7 +151,7 @@ func (m *Memory) read(info io.Reader) {
 }
 
 // LoadAverage is how many threads of the whole machine wanted to run in the
-// last minute; ok is false where the system does not tell.
+// last minute; ok is false where the system does not report it.
 func LoadAverage() (load float64, ok bool) { return loadAverage("/proc/loadavg") }
 
 func loadAverage(path string) (float64, bool) {
@@ -159,7 +160,7 @@ func loadAverage(path string) (float64, bool) {
 	return load, err == nil && load >= 0
 }
 
-// firstLine is empty where the file is, or is not there.
+// firstLine is the first line of a file; empty for an empty or missing file.
 func firstLine(path string) string {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -169,7 +170,7 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// Missing are the wanted features that this machine has not.
+// Missing are the wanted features that this machine lacks.
 func Missing(wanted ...string) []string {
 	var missing []string
 	have := Features()

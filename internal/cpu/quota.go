@@ -12,8 +12,9 @@ import (
 
 // Threads is the number of compute threads that fit the machine: the CPUs that
 // the process may run on, or the whole CPUs of its cgroup's quota if those are
-// fewer, at least 1. A part of a CPU is left for everything else: a group that
-// spends its quota is stopped until the next period, in the middle of a step.
+// fewer, at least 1. A part of a CPU is left for the other goroutines: a cgroup
+// that has used up its quota is throttled until the next period, in the middle of
+// a step.
 // GOMAXPROCS in the environment lowers the number too.
 func Threads() int {
 	n := runtime.NumCPU()
@@ -26,8 +27,8 @@ func Threads() int {
 	return max(n, 1)
 }
 
-// Excess says what is wrong with an explicit number of compute threads on this
-// machine; it is empty where nothing is.
+// Excess is a warning about an explicit number of compute threads; it is empty
+// where the number fits this machine.
 func Excess(threads int) string {
 	cpus, limited := Quota()
 	return excess(threads, runtime.NumCPU(), cpus, limited)
@@ -36,8 +37,8 @@ func Excess(threads int) string {
 func excess(threads, usable int, cpus float64, limited bool) string {
 	switch {
 	case limited && threads > max(1, int(cpus)):
-		return fmt.Sprintf("threads %d: the cgroup's quota is %.3g CPUs, and a group that has spent it is stopped for the rest of "+
-			"each period; lower --threads or raise the quota", threads, cpus)
+		return fmt.Sprintf("threads %d: the cgroup's quota is %.3g CPUs, and a cgroup that has used up its quota is "+
+			"throttled for the rest of each period; lower --threads or raise the quota", threads, cpus)
 	case threads > usable:
 		return fmt.Sprintf("threads %d: the process may run on %d CPUs, so threads take turns; lower --threads", threads, usable)
 	}
@@ -49,7 +50,7 @@ func excess(threads, usable int, cpus float64, limited bool) string {
 const spareProcs = 2
 
 // MakeRoom lets the Go scheduler run other goroutines while all compute threads
-// are busy, and leaves it to the system who gets a core. With a processor for
+// are busy: the operating system decides which thread gets a core. With a processor for
 // each compute thread and no more, a connection's goroutine waits for one of
 // them to be preempted, which takes 10 ms and more. GOMAXPROCS in the
 // environment is left as it is.

@@ -2,8 +2,8 @@
 
 package roofline
 
-// newBuffer takes memory from the garbage collector, which does not look into
-// it.
+// newBuffer takes memory from the Go heap; the garbage collector does not scan
+// bytes.
 func newBuffer(n int) ([]byte, error) { return make([]byte, n), nil }
 
 func freeBuffer([]byte) {}

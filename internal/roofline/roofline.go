@@ -1,5 +1,5 @@
-// Package roofline knows what this machine can do at most: how fast its threads
-// read memory, multiply bytes and multiply floats. The limits are measured, by
+// Package roofline measures the most that this machine can do: how fast its
+// threads read memory, multiply bytes and multiply floats. The limits are measured, by
 // loops that do nothing else, and kernels and forecasts are held against them:
 // no computation is faster than its bytes at the read rate, nor faster than its
 // operations at the peak (Williams, Waterman, Patterson: Roofline, 2009).
@@ -36,7 +36,7 @@ func (l Level) String() string {
 }
 
 // ParseLevel reads a flag; "auto" and "" are the best that the machine has. A
-// level that it has not is an error.
+// level that the machine or the build lacks is an error.
 func ParseLevel(s string) (Level, error) {
 	if s = strings.ToLower(s); s == "" || s == "auto" {
 		return Best(), nil

@@ -199,7 +199,7 @@ func (a *attention) mixFloats(half bool) {
 		a.Label(begin)
 		a.CMPQ(left, operand.I32(int32(run*a.floats())))
 		a.JL(operand.LabelRef(after))
-		a.mixRun(begin, run, half, out, weights, dim, data, stride, ahead)
+		a.mixRun(begin, run, half, mixRegisters{out, weights, dim, data, stride, ahead})
 		a.XORQ(ahead, ahead) // asked for once
 		a.ADDQ(operand.I32(int32(run*a.floats()*4)), out)
 		a.ADDQ(operand.I32(int32(run*a.floats()*size)), data)
@@ -210,26 +210,30 @@ func (a *attention) mixFloats(half bool) {
 	a.end()
 }
 
-func (a *attention) mixRun(label string, run int, half bool, out, weights, dim, data, stride, ahead reg.Register) {
+// mixRegisters are the registers that mixFloats and its runs share.
+type mixRegisters struct{ out, weights, dim, data, stride, ahead reg.Register }
+
+// mixRun adds up run registers of elements of each lane over all positions.
+func (a *attention) mixRun(label string, run int, half bool, r mixRegisters) {
 	_, size := kind(half)
-	sums, row := make([]reg.VecVirtual, run*laneStep), a.copyOf(out)
+	sums, row := make([]reg.VecVirtual, run*laneStep), a.copyOf(r.out)
 	for i := range sums {
 		sums[i] = a.vec()
 		a.VMOVUPS(at(row, i%run*4*a.floats()), sums[i])
 		if i%run == run-1 {
-			a.LEAQ(operand.Mem{Base: row, Index: dim, Scale: 4}, row)
+			a.LEAQ(operand.Mem{Base: row, Index: r.dim, Scale: 4}, row)
 		}
 	}
-	p, tiles, n := a.copyOf(weights), a.param("tiles"), a.param("n")
+	p, tiles, n := a.copyOf(r.weights), a.param("tiles"), a.param("n")
 	a.Label(label + "tiles")
-	a.TESTQ(ahead, ahead)
+	a.TESTQ(r.ahead, r.ahead)
 	a.JZ(operand.LabelRef(label + "later"))
-	size16 := a.copyOf(stride)
+	size16 := a.copyOf(r.stride)
 	a.SHLQ(operand.U8(4), size16)
-	a.prefetch(a.next(a.param("keys"), ahead, 0), size16)
-	a.ADDQ(operand.U8(8), ahead)
+	a.prefetch(a.next(a.param("keys"), r.ahead, 0), size16)
+	a.ADDQ(operand.U8(8), r.ahead)
 	a.Label(label + "later")
-	v, turns := a.next(data, tiles, 0), a.GP64()
+	v, turns := a.next(r.data, tiles, 0), a.GP64()
 	a.MOVQ(operand.I32(16), turns)
 	a.CMPQ(n, turns)
 	a.CMOVQLT(n, turns)
@@ -246,17 +250,17 @@ func (a *attention) mixRun(label string, run int, half bool, out, weights, dim, 
 				a.VFMADD231PS(f, x, sums[l*run+i])
 			}
 		}
-		a.ADDQ(stride, v)
+		a.ADDQ(r.stride, v)
 		a.ADDQ(operand.U8(4), p)
 	})
 	a.ADDQ(operand.U8(8), tiles)
 	a.TESTQ(n, n)
 	a.JNZ(operand.LabelRef(label + "tiles"))
-	row = a.copyOf(out)
+	row = a.copyOf(r.out)
 	for i, s := range sums {
 		a.VMOVUPS(s, at(row, i%run*4*a.floats()))
 		if i%run == run-1 {
-			a.LEAQ(operand.Mem{Base: row, Index: dim, Scale: 4}, row)
+			a.LEAQ(operand.Mem{Base: row, Index: r.dim, Scale: 4}, row)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func blockProductsAVX2(ctx *build.Context) {
 }
 
 // block32 is the loop over blocks of 32 values with one float16 scale each, which
-// lie behind all codes.
+// lie after all codes.
 func (p *product) block32(body func()) {
 	p.sum = p.zmms()
 	p.loop(p.blocks, func() {

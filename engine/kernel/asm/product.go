@@ -86,7 +86,7 @@ func (f *frame) loop(counter reg.Register, body func()) {
 const prefetchBytes = 4736
 
 // prefetchAhead makes the next k-quads prefetch the n bytes that lie
-// prefetchBytes, in whole blocks, behind base: one line in each k-quad. All lines at
+// prefetchBytes, in whole blocks, after base: one line in each k-quad. All lines at
 // once would occupy every line-fill buffer, and loads of activations that miss the
 // first-level cache would wait for one.
 func (f *frame) prefetchAhead(base reg.Register, n int) {
@@ -170,7 +170,7 @@ func (p *product) begin() {
 	}
 }
 
-// weight is memory of a tile: disp bytes behind base in the first.
+// weight is memory of a tile: disp bytes after base in the first.
 func (p *product) weight(base reg.Register, disp, tile int) operand.Mem {
 	m := at(base, disp)
 	if tile == 1 {

@@ -11,7 +11,7 @@ import (
 const (
 	// segmentTokens is how many positions share one softmax. Segments begin at
 	// multiples of it, whatever the batch, so that a row's result depends on its
-	// position alone; each segment is computed by itself, then merged in order.
+	// position alone; each segment is computed by itself, and the results are merged in order.
 	// Sums of q8_0 codes over a segment fit 32 bits; see [weightCodes].
 	segmentTokens = 512
 
@@ -103,8 +103,8 @@ type attendJob struct {
 	gather  gatherJob
 }
 
-// attendPart is a piece of work that one worker does for one key head: segments [from, to) of
-// a tile of rows. Where a tile has one part, saved is -1; where it is split its
+// attendPart is a piece of work that one worker does for one key head: segments
+// [from, to) of a tile of rows. Where a tile has one part, saved is -1; where it is split its
 // segments' results are kept in partial from segment saved on.
 type attendPart struct {
 	tile     int

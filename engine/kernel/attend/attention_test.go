@@ -125,8 +125,7 @@ var kvTypes = []KVType{KVF32, KVF16, KVQ8}
 
 func TestAttentionEqualsTheDefinition(t *testing.T) {
 	limits := map[KVType]float64{KVF32: 2e-6, KVF16: 1e-3, KVQ8: 1.5e-2}
-	shapes := []struct{ dim, kvHeads, group int }{{32, 2, 3}, {64, 2, 4}, {128, 1, 8}, {96, 1, 1}, {80, 2, 2}, {48, 1, 5},
-		{8, 2, 7}, {20, 1, 40}}
+	shapes := []headShape{{32, 2, 3}, {64, 2, 4}, {128, 1, 8}, {96, 1, 1}, {80, 2, 2}, {48, 1, 5}, {8, 2, 7}, {20, 1, 40}}
 	lengths := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1025}
 	if testing.Short() {
 		lengths = []int{1, 17, 513}
@@ -141,10 +140,9 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 				}
 				r := rand.New(rand.NewPCG(3, uint64(s.dim)))
 				for _, length := range lengths {
-					e := attentionError(t, c, r, typ, s.dim, s.kvHeads, s.group, length, min(length, 9))
+					e := attentionError(t, c, r, typ, s, length)
 					if !(e <= limits[typ]) {
-						t.Errorf("%v %v, heads of %d, %d for each of %d, %d tokens: relative error %g, limit %g", level, typ, s.dim, s.group,
-							s.kvHeads, length, e, limits[typ])
+						t.Errorf("%v %v, %+v, %d tokens: relative error %g, limit %g", level, typ, s, length, e, limits[typ])
 					}
 				}
 			}
@@ -152,9 +150,13 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 	}
 }
 
+// headShape is heads of dim values: kvHeads of keys, each with group of queries.
+type headShape struct{ dim, kvHeads, group int }
+
 // attentionError is the distance from the reference of the last rows of two
-// sequences, the second one shorter.
-func attentionError(t *testing.T, c *device, r *rand.Rand, typ KVType, dim, kvHeads, group, length, rows int) float64 {
+// sequences, one of length tokens and a shorter one.
+func attentionError(t *testing.T, c *device, r *rand.Rand, typ KVType, shape headShape, length int) float64 {
+	dim, kvHeads, group, rows := shape.dim, shape.kvHeads, shape.group, min(length, 9)
 	heads, scale := kvHeads*group, float32(1.3/math.Sqrt(float64(dim)))
 	n := (length + 15) / 16
 	kv := newKV(t, typ, 16, 2*n+1, kvHeads, dim)
@@ -181,7 +183,7 @@ func attentionError(t *testing.T, c *device, r *rand.Rand, typ KVType, dim, kvHe
 	return near(got, want)
 }
 
-// The engine's promise rests on this: blocks of any size, any split into
+// The same answer whatever the batch depends on this: blocks of any size, any split into
 // chunks, any neighbours and any number of workers give the same bits.
 func TestAttentionIsTheSameHoweverItIsCut(t *testing.T) {
 	const heads, kvHeads, dim = 6, 2, 32
@@ -236,7 +238,8 @@ func attendInChunks(c *device, kv *KV, s *sequence, q []float32, heads, chunk in
 	return got[:len(q)]
 }
 
-// One long sequence is shared among workers; nobody else's bits change.
+// One long sequence is shared among workers; the bits of other sequences stay the
+// same.
 func TestALongContextIsSplitAmongWorkers(t *testing.T) {
 	const heads, kvHeads, dim, length = 4, 1, 32, 6000
 	for _, level := range isa.Levels() {

@@ -1,3 +1,3 @@
-// Package attend is attention: the store of keys and values by block, and what
-// is computed over it.
+// Package attend holds the keys and values of the KV blocks and computes
+// attention over them.
 package attend

@@ -96,9 +96,9 @@ func (s KVShape) Check() error {
 // KV holds the keys and values of every layer by block. Package kvcache
 // decides which sequence a block belongs to. All layers of a block lie together, so
 // that a growing sequence touches a new page of memory now and then, and not one
-// for each layer in the same step. Within a layer and a block each head has its tiles of sixteen tokens, laid out as the
-// attention
-// kernels read them (see [KV.tile]):
+// for each layer in the same step. Within a layer and a block each head has its
+// tiles of sixteen tokens, laid out as the attention kernels read them (see
+// [KV.tile]):
 //
 //	f32, f16  keys [headDim][16], values [16][headDim]
 //	q8_0      keys [headDim/4][16][4], values [headDim/32][4][32][4],

@@ -55,7 +55,8 @@ func Parse(s string) (Level, error) {
 			continue
 		}
 		if l > best {
-			return 0, fmt.Errorf("cpu level %s needs instructions that this machine or build does not have; it can run up to %s", l, best)
+			return 0, fmt.Errorf("cpu level %s needs instructions that this machine or build does not have; it can run up to %s",
+				l, best)
 		}
 		return l, nil
 	}

@@ -1,4 +1,4 @@
-// Package vector is what is done to rows of floats, at each level of
-// instructions: norms, gates, rotations, softmaxes, what sampling asks of a row
-// of logits, and conversions from and to half precision.
+// Package vector computes on rows of floats, at each level of instructions:
+// norms, gated activations, rotary embeddings, softmaxes, the reductions of a row
+// of logits that sampling needs, and conversions from and to half precision.
 package vector

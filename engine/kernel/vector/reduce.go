@@ -6,8 +6,8 @@ import (
 	"weir/engine/kernel/isa"
 )
 
-// What sampling asks of a row of logits, or of weights made of them, at a
-// level. Rows are taken in blocks of ReduceBlock elements, the last of which
+// The reductions that sampling needs of a row of logits, or of weights made of
+// logits, at a level. Rows are taken in blocks of ReduceBlock elements, the last of which
 // may be short; a result has one element for each block, so that a caller may
 // skip or revisit blocks. A result depends on the row and the level alone, and
 // levels differ in the last bits of exponentials and of sums. None allocates.
@@ -39,7 +39,7 @@ func BlockExpSums(level isa.Level, dst []float64, x []float32, top, t float32) {
 }
 
 // BlockWeights is BlockExpSums that leaves the exponentials in x, each the
-// same wherever it stands.
+// same at whatever index it stands.
 func BlockWeights(level isa.Level, dst []float64, x []float32, top, t float32) {
 	blockWeights(level, dst[:ReduceBlocks(len(x))], x, top, t)
 }

@@ -88,7 +88,7 @@ func TestBlockWeightsEqualTheDefinition(t *testing.T) {
 	})
 }
 
-// A weight is the same wherever it stands: filters compare weights.
+// A weight is the same at whatever index it stands: filters compare weights.
 func TestWeightsOfEqualsAreEqual(t *testing.T) {
 	for _, level := range isa.Levels() {
 		for _, v := range []float32{-0.1, 1, -7.3, -90} {
@@ -104,7 +104,7 @@ func TestWeightsOfEqualsAreEqual(t *testing.T) {
 	}
 }
 
-// A temperature beyond reason leaves no NaN behind.
+// Extreme temperatures give no NaN.
 func TestBlockWeightsAtTheLimits(t *testing.T) {
 	for _, level := range isa.Levels() {
 		for _, c := range []struct {

@@ -13,7 +13,7 @@ var ErrShape = errors.New("bad weight shape")
 
 // Matrix is a weight matrix of Rows outputs by Cols inputs, held at its file's
 // own bit width in memory the garbage collector does not see, in tiles of
-// interleaved rows. The loader owns the memory behind it.
+// interleaved rows. The loader owns the matrix's memory.
 type Matrix struct {
 	Type gguf.Type
 	Rows int
@@ -78,8 +78,8 @@ func NewPacker(t gguf.Type, rows, cols int, data []byte) (*Packer, error) {
 // RowBytes is the size of a row in the file.
 func (p *Packer) RowBytes() int { return p.m.rowBytes }
 
-// PackRows is how many rows Add wants at a time: any multiple of it, and any
-// number at the end.
+// PackRows is the number of rows of which every call of Add but the last must
+// bring a multiple.
 const PackRows = tileLanes
 
 // Add lays out the next rows, whole rows as in the file. Only the last call may

@@ -74,7 +74,7 @@ func (u *Multiplier) Gated(dst, x []float32, rows int, norm Norm, gate, up Produ
 	j.up = Product{}
 }
 
-// input is a step's activations as products want them.
+// input is a step's activations in the layouts that products need.
 type input struct {
 	x    []float32
 	norm Norm
@@ -109,13 +109,13 @@ func (j *inputJob) Do(worker, row int) {
 	}
 }
 
-// panel returns the panel that begins with row first, as m wants it.
+// panel returns the panel that begins with row first, in the layout that m needs.
 func (j *inputJob) panel(m *Matrix, first int) []byte {
 	k := m.format.kind
 	return vector.Bytes(j.panels[k][first*k.words(m.Cols):])
 }
 
-// prepare brings the rows of x into the forms that the products want.
+// prepare brings the rows of x into the layouts that the products need.
 func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	j, p := &u.input, &u.product
 	j.owner, j.x, j.norm, j.rows, j.cols, j.cut = u, x, norm, rows, p.products[0].W.Cols, cutRows(u.level, rows)
@@ -130,7 +130,7 @@ func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	u.member.Run(j, rows, pool.GrainMACs/(4*j.cols)+1)
 }
 
-// ask makes room for the panels that m wants.
+// ask makes room for the panels that m needs.
 func (j *inputJob) ask(m *Matrix) {
 	k := m.format.kind
 	j.want[k] = true
@@ -226,7 +226,7 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 }
 
 // ragged multiplies the last tile of a matrix whose rows do not fill it: the one
-// behind the full tiles of s, whose panel begins with row first of the step.
+// after the full tiles of s, whose panel begins with row first of the step.
 func (j *productJob) ragged(p *Product, s span, first int, sums []float32) {
 	m, t := p.W, s.hi
 	s.lo, s.hi, s.several = t, t+1, false

@@ -174,20 +174,23 @@ func TestProductsMatchTheReference(t *testing.T) {
 					if f.kind == kindFloat {
 						blocks *= 37
 					}
-					checkProduct(t, c, rng, typ, rows, blocks*f.values, n)
+					checkProduct(t, c, rng, typ, productShape{rows, blocks * f.values, n})
 				}
 			})
 		}
 	}
 }
 
-func checkProduct(t *testing.T, c *multiplier, rng *rand.Rand, typ gguf.Type, rows, cols, n int) {
+// productShape is a matrix of rows by cols, multiplied with n activation rows.
+type productShape struct{ rows, cols, n int }
+
+func checkProduct(t *testing.T, c *multiplier, rng *rand.Rand, typ gguf.Type, s productShape) {
 	t.Helper()
-	m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
+	m, err := NewMatrix(typ, s.rows, s.cols, randomRows(rng, typ, s.rows, s.cols))
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareProduct(t, c, m, randomFloats(rng, n*cols), randomFloats(rng, rows), randomFloats(rng, n*rows))
+	compareProduct(t, c, m, randomFloats(rng, s.n*s.cols), randomFloats(rng, s.rows), randomFloats(rng, s.n*s.rows))
 }
 
 // compareProduct compares a product of the rows of x, added to before, with the

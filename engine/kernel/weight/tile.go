@@ -122,7 +122,7 @@ func expandTable(codes, tile []byte, values *[16]float32, offset int) {
 }
 
 // packQ50: as packQ40, with the fifth bits between codes and scales: bit q of a
-// byte belongs to k-quad q. In the file the four bytes behind the scale hold
+// byte belongs to k-quad q. In the file the four bytes after the scale hold
 // one bit per value, in order.
 func packQ50(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 6, 4, 0)

@@ -23,7 +23,7 @@ func expandQ4K(codes, tile []byte) {
 	}
 }
 
-// Offsets behind the scales of Q4_K and Q5_K, which end alike.
+// Offsets after the scales of Q4_K and Q5_K, which end alike.
 const (
 	minimaAt = q4kMinima - q4kScales
 	factorAt = q4kFactor - q4kScales
@@ -72,7 +72,7 @@ func sixBits(packed *[12]byte, j int) (scale, minimum byte) {
 	return packed[j+4]&15 | packed[j-4]>>6<<4, packed[j+4]>>4 | packed[j]>>6<<4
 }
 
-// packQ5K: as packQ4K, with the fifth bits behind the codes: of sub-block j
+// packQ5K: as packQ4K, with the fifth bits after the codes: of sub-block j
 // [16][4] bytes, whose bit q belongs to k-quad q.
 func packQ5K(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 48, 32, 0)

@@ -3,7 +3,7 @@ package weight
 // This file lays out the types with a minimum for each 32 values beside their
 // scale, Q4_1 and Q5_1.
 
-// packQ41: as packQ40, with the minima behind the scales.
+// packQ41: as packQ40, with the minima after the scales.
 func packQ41(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 4, 4, 0)
 	lanes(tile[q41Factor:], src, stride, 0)
@@ -16,7 +16,7 @@ func unpackQ41(block, tile []byte, lane int) {
 	collect(block[4:], tile, lane, 4, 0)
 }
 
-// packQ51: as packQ50, with the minima behind the scales.
+// packQ51: as packQ50, with the minima after the scales.
 func packQ51(tile, src []byte, stride int) {
 	interleave(tile, src, stride, 8, 4, 0)
 	for r := range tileLanes {
