@@ -93,7 +93,7 @@ func (s *Server) grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, 
 // server calls it at the end of Handle in any case.
 func ReleaseBody(ctx *fasthttp.RequestCtx) {
 	ctx.Request.ResetBody()
-	connOf(ctx).settle()
+	connOf(ctx).refundAll()
 }
 
 // unreadable is the refusal of a request that broke off or is no HTTP.

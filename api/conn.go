@@ -286,8 +286,8 @@ func (c *conn) refund(n int64) {
 	c.bodies.give(n)
 }
 
-// settle gives all of the connection's share of the budget back.
-func (c *conn) settle() {
+// refundAll gives all of the connection's share of the budget back.
+func (c *conn) refundAll() {
 	if c != nil {
 		c.refund(c.charged)
 	}

@@ -61,7 +61,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case err == nil:
 			l.pause = 0
-			if c := l.admit(nc); c != nil {
+			if c := l.wrap(nc); c != nil {
 				return c, nil
 			}
 			l.turnAway(nc)
@@ -115,8 +115,9 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// admit wraps a new connection; nil where there is no place for it.
-func (l *listener) admit(nc net.Conn) *conn {
+// wrap makes a conn of a new connection; nil where the limit of connections is
+// reached.
+func (l *listener) wrap(nc net.Conn) *conn {
 	c := newConn(nc, l.config.WriteTimeout, l.forget)
 	c.listener, c.bodies, c.lingerBytes = l, l.bodies, 4*int64(l.config.MaxRequestBytes)
 	resting, ok := l.place(c)

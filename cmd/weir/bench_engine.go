@@ -84,7 +84,7 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 		warn(errs, []string{w})
 	}
 	if c.Engine.Speculate {
-		warn(errs, []string{"--speculative-ngram: figures are of one token per step, without guesses"})
+		warn(errs, []string{"--speculative-ngram: figures are of one token per step, without draft tokens"})
 	}
 	shown := newLoadProgress(errs, isTerminal(errs), name)
 	r, err := bench.OpenRig(f, opts, s.seed, shown.update)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FuzzParse holds the parser to its promises on any bytes: no panic, memory in
+// FuzzParse checks on any bytes what the package promises: no panic, memory in
 // proportion to the file, errors that wrap a sentinel, tensors that can be read
-// in full; and what parses, builds again to the same content.
+// in full; and a file that parses can be built again with the same content.
 func FuzzParse(f *testing.F) {
 	for _, seed := range fuzzSeeds(f) {
 		f.Add(seed)

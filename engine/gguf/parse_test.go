@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// raw assembles headers that a Builder would refuse to write.
+// raw assembles headers that a Builder refuses to write.
 type raw struct{ b []byte }
 
 func header(version uint32, tensors, kv uint64) *raw {
@@ -245,8 +245,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// memoryLimit is the promise of the package: a small multiple of what is in
-// the file, and a constant for buffers and errors.
+// memoryLimit is the most that the package promises to allocate: a small multiple
+// of the bytes of the file, and a constant for buffers and errors.
 func memoryLimit(fileBytes int) uint64 { return 64<<10 + 24*uint64(fileBytes) }
 
 func bytesAllocated(f func()) uint64 {
@@ -280,7 +280,7 @@ func TestParseOfManySmallRecordsIsBounded(t *testing.T) {
 	}
 }
 
-// A sparse file costs its author nothing, whatever its size.
+// A sparse file takes no space on disk, whatever its size.
 func TestParseBoundsTheHeaderOfSparseFiles(t *testing.T) {
 	for name, data := range map[string]*raw{
 		"string":           header(3, 0, 1).kv("k", valueString).u64(1 << 38),
@@ -300,7 +300,7 @@ func TestParseBoundsTheHeaderOfSparseFiles(t *testing.T) {
 	}
 }
 
-// sparse is a file that goes on with zeros for ever.
+// sparse is a file that continues with zeros without end.
 type sparse struct{ head []byte }
 
 func (s sparse) ReadAt(p []byte, off int64) (int, error) {
@@ -313,7 +313,7 @@ func (s sparse) ReadAt(p []byte, off int64) (int, error) {
 
 func TestParseReportsReadErrors(t *testing.T) {
 	data := built(t, small())
-	broken := errors.New("disk on fire")
+	broken := errors.New("input/output error")
 	for n := range int64(len(data)) {
 		if n%97 != 0 {
 			continue

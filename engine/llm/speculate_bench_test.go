@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkSpeculation answers repetitive prompts with the file named by
-// WEIR_BENCH_MODEL, with and without guesses; one operation is one step.
+// WEIR_BENCH_MODEL, with and without draft tokens; one operation is one step.
 //
 //	WEIR_BENCH_MODEL=model.gguf go test ./engine/llm -run - -bench Speculation -benchtime 100x
 func BenchmarkSpeculation(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"weir/scheduler"
 )
 
-// repetitive is a prompt that makes guessing easy.
+// repetitive is a prompt for which draft tokens are easy to find.
 func repetitive(seed uint64, n int) []int32 {
 	return slices.Repeat(prompt(seed, 7), n/7+1)[:n]
 }
@@ -62,7 +62,7 @@ func speculative() []func() *inference.Request {
 	return all
 }
 
-// Whether tokens are guessed, and how the guesses are verified, shows in no
+// Whether draft tokens are proposed, and how they are verified, shows in no
 // answer: not in a token, not in a bit of a logprob.
 func TestSpeculationChangesNoAnswer(t *testing.T) {
 	for _, f := range families {
@@ -79,7 +79,7 @@ func TestSpeculationChangesNoAnswer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s,drafts=%d,chunk=%d,blocks=%d", f.arch, o.Scheduler.MaxDrafts, o.Scheduler.PrefillChunk, o.KVBlocks), func(t *testing.T) {
 				o.EndTokens, o.Speculate = []int32{9}, true
 				e := start(t, f, o)
-				for i, r := range speculative() { // alone: nothing else makes guessing dear
+				for i, r := range speculative() { // alone: no other sequence makes draft tokens expensive
 					if got := story(ask(t, e, r())); got != want[i] {
 						t.Errorf("request %d alone:\n%s\nwant\n%s", i, got, want[i])
 					}

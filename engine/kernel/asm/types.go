@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// weightType is what there is to know of a weight type: products and quantities
+// weightType describes a weight type: products and quantities
 // of the generated code follow from its row in weightTypes. Functions of package
 // weight go by the name: packQ4K, unpackQ4K, expandQ4K, decodeQ4K, and sumsQ4K of
 // superblocks.
@@ -11,7 +11,7 @@ type weightType struct {
 	kind   panelKind
 	bytes  int   // of a row's block in the file
 	tile   parts // of a row's block in a tile
-	offset int   // by how much codes exceed what they stand for
+	offset int   // by how much codes exceed the values that they encode
 
 	avx512 func(*product)
 	avx2   func(*product2)

@@ -95,7 +95,7 @@ func TestTurnsShareTimeByWeight(t *testing.T) {
 	}
 }
 
-// Members of equal steps take turns: who waits is next.
+// Members of equal steps take turns: a member that waits is next.
 func TestTurnsAlternateBetweenEqualMembers(t *testing.T) {
 	for _, n := range []int{2, 5} {
 		weights, steps := make([]int, n), make([]int64, n)

@@ -40,16 +40,16 @@ type Pool struct {
 	fault        atomic.Pointer[Fault]
 	closed       atomic.Bool
 
-	_     [64]byte
-	gate  atomic.Uint64 // odd while a round is open; run alone advances it
-	_     [56]byte
-	next  atomic.Int64 // first unclaimed item
-	_     [56]byte
-	seats []seat // index by worker; 0 is the caller of run
+	_      [64]byte
+	gate   atomic.Uint64 // odd while a round is open; run alone advances it
+	_      [56]byte
+	next   atomic.Int64 // first unclaimed item
+	_      [56]byte
+	states []workerState // index by worker; 0 is the caller of run
 }
 
-// seat is what one worker tells the others, padded to cache lines of its own.
-type seat struct {
+// workerState is what one worker tells the others, padded to cache lines of its own.
+type workerState struct {
 	inside atomic.Bool // between entering a round and leaving it
 	asleep atomic.Bool
 	wake   chan struct{}
@@ -77,9 +77,9 @@ func New(workers int) *Pool {
 
 func newPool(workers int, spin time.Duration) *Pool {
 	p := &Pool{workers: workers, spin: spin}
-	p.seats = make([]seat, p.workers)
-	for i := range p.seats {
-		p.seats[i].wake = make(chan struct{}, 1)
+	p.states = make([]workerState, p.workers)
+	for i := range p.states {
+		p.states[i].wake = make(chan struct{}, 1)
 	}
 	for i := 1; i < p.workers; i++ {
 		go p.loop(i)
@@ -144,7 +144,7 @@ func (p *Pool) loop(worker int) {
 // returns the gate that it saw.
 func (p *Pool) enter(worker int) uint64 {
 	round := p.gate.Load()
-	me := &p.seats[worker]
+	me := &p.states[worker]
 	me.inside.Store(true)
 	if round%2 == 1 && p.gate.Load() == round {
 		p.claim(worker)
@@ -182,7 +182,7 @@ func (p *Pool) ready(worker int, last uint64) bool {
 		return g%2 == 1 && g != last || p.closed.Load()
 	}
 	for i := 1; i < p.workers; i++ {
-		if p.seats[i].inside.Load() {
+		if p.states[i].inside.Load() {
 			return false
 		}
 	}
@@ -191,7 +191,7 @@ func (p *Pool) ready(worker int, last uint64) bool {
 
 // wait returns once the worker is ready: it spins, then parks until roused.
 func (p *Pool) wait(worker int, last uint64) {
-	me := &p.seats[worker]
+	me := &p.states[worker]
 	for !p.spun(worker, last) {
 		me.asleep.Store(true)
 		if p.ready(worker, last) && me.asleep.CompareAndSwap(true, false) {
@@ -223,7 +223,7 @@ func (p *Pool) spun(worker int, last uint64) bool {
 // rouse wakes a worker if it is parked. The flag is cleared by exactly one
 // side, so a wake-up is neither lost nor left behind.
 func (p *Pool) rouse(worker int) {
-	me := &p.seats[worker]
+	me := &p.states[worker]
 	if me.asleep.Load() && me.asleep.CompareAndSwap(true, false) {
 		me.wake <- struct{}{}
 	}

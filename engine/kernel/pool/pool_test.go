@@ -122,7 +122,7 @@ func TestPoolSpinsOnlyWithACoreForEachWorker(t *testing.T) {
 // A worker that comes late must find the gate closed: Run no longer waits for
 // it and may change the job under its hands.
 func TestLateWorkersDoNotEnter(t *testing.T) {
-	p := &Pool{workers: 2, seats: make([]seat, 2)}
+	p := &Pool{workers: 2, states: make([]workerState, 2)}
 	j := &countJob{seen: make([]atomic.Int32, 1), bad: -1}
 	p.job, p.items, p.grain = j, 1, 1
 	if p.ready(1, 0) {
@@ -136,7 +136,7 @@ func TestLateWorkersDoNotEnter(t *testing.T) {
 	if !p.ready(1, 0) {
 		t.Error("not ready for an open round")
 	}
-	p.seats[1].inside.Store(true)
+	p.states[1].inside.Store(true)
 	if p.ready(0, 0) {
 		t.Error("the caller does not wait for a worker inside")
 	}

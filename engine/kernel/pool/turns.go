@@ -12,7 +12,8 @@ import (
 // the weight gets twice the time.
 //
 // A member that comes back from idleness starts at the counter of the member that
-// computes: idleness saves nothing up, and who waits is served after one step.
+// computes: idleness saves nothing up, and a member that waits has its turn after
+// one step.
 type turns struct {
 	mu      sync.Mutex
 	holder  *Member // whose turn it is; nil: nobody's
