@@ -58,7 +58,8 @@ func (s *Scheduler) admissions() {
 }
 
 // displaceable reports whether a class waits that is higher than the lowest
-// one running, so that a full batch is no reason not to look at the queue.
+// one running, or a tenant that others keep from its share, so that a full batch
+// is no reason not to look at the queue.
 func (s *Scheduler) displaceable() bool {
 	if len(s.running) == 0 {
 		return false
@@ -72,6 +73,11 @@ func (s *Scheduler) displaceable() bool {
 			return true
 		}
 	}
+	for c := range inference.Class(inference.NumClasses) {
+		if s.entitledHead(c) != nil {
+			return true
+		}
+	}
 	return false
 }
 
@@ -82,6 +88,12 @@ func (s *Scheduler) admitOne() bool {
 	for _, c := range s.waiting.Order() {
 		if c >= barrier {
 			continue
+		}
+		if s.claim(c) {
+			return true
+		}
+		if s.goOn(c) {
+			return true
 		}
 		started, open := s.resume(c)
 		if !started && open {
@@ -97,20 +109,45 @@ func (s *Scheduler) admitOne() bool {
 	return false
 }
 
+// claim starts the waiting request of a class whose turn it is, if its tenant is
+// entitled to a slot: before preempted sequences of tenants that have their share.
+func (s *Scheduler) claim(class inference.Class) bool {
+	r := s.entitledHead(class)
+	if r == nil || s.firstResuming(class) != nil && s.entitled(s.firstResuming(class).req.party) {
+		return false
+	}
+	s.waiting.Scan(class, false)
+	defer s.waiting.EndScan()
+	s.waiting.Next()
+	c := candidate{req: r, ids: r.Prompt, most: r.live}
+	v := s.judge(&c)
+	if v == crowded {
+		v = s.displace(&c)
+	}
+	return v == fits && s.start(&c)
+}
+
+// firstResuming is the first preempted sequence of a class.
+func (s *Scheduler) firstResuming(class inference.Class) *sequence {
+	if i := slices.IndexFunc(s.resuming, func(q *sequence) bool { return q.req.Class == class }); i >= 0 {
+		return s.resuming[i]
+	}
+	return nil
+}
+
 // resume starts the first preempted sequence of a class. Preempted sequences
 // keep their turn: nothing of their class or below passes them.
 func (s *Scheduler) resume(class inference.Class) (started, open bool) {
-	i := slices.IndexFunc(s.resuming, func(q *sequence) bool { return q.req.Class == class })
-	if i < 0 {
+	q := s.firstResuming(class)
+	if q == nil {
 		return false, true
 	}
-	q := s.resuming[i]
 	c := candidate{req: q.req, seq: q, ids: q.ids, produced: q.produced, most: 1}
 	if n := q.req.unslotted(); q.produced == 0 && q.req.live == 1+n {
 		c.most = 1 + n
 	}
 	switch v := s.judge(&c); {
-	case v == fits, v == crowded && s.displace(&c) && s.judge(&c) == fits:
+	case v == fits, v == crowded && s.displace(&c) == fits:
 		return s.start(&c), false
 	case v == never:
 		s.failForBlocks(q)
@@ -194,8 +231,8 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 		r := s.requests.find(ID(ref))
 		c := candidate{req: r, ids: r.Prompt, most: r.live}
 		v := s.judge(&c)
-		if v == crowded && first && s.displace(&c) {
-			v = s.judge(&c)
+		if v == crowded && first {
+			v = s.displace(&c)
 		}
 		switch {
 		case v == fits:
@@ -233,7 +270,7 @@ func (s *Scheduler) judge(c *candidate) verdict {
 			return queued
 		}
 	}
-	if s.pool.FreeNow() < r.blocked && s.plans-r.tried < recheck && len(s.running) > 0 {
+	if s.pool.FreeNow() < r.blocked && s.plans-r.tried < recheck && len(s.running)+len(s.paused) > 0 {
 		return crowded
 	}
 	s.match(c)
@@ -349,7 +386,8 @@ func (s *Scheduler) start(c *candidate) bool {
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
 	s.listPartial(r)
 	s.running = insert(s.running, q)
-	s.slots += q.slots
+	s.seat(r.party, q.slots)
+	q.since = s.plans
 	if !s.trial.stale {
 		s.expect(s.growthOf(q), q.slots)
 	}

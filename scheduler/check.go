@@ -17,7 +17,7 @@ import (
 //	S4  every running sequence's table covers its planned rows; nobody else has blocks
 //	S6  the queue's own counts (admission.Queue.Check)
 func (s *Scheduler) CheckInvariants() error {
-	for _, check := range []func() error{s.checkRequests, s.checkSequences, s.checkStep, s.waiting.Check, s.pool.Check} {
+	for _, check := range []func() error{s.checkRequests, s.checkSequences, s.checkParties, s.checkStep, s.waiting.Check, s.pool.Check} {
 		if err := check(); err != nil {
 			return fmt.Errorf("check scheduler: %w", err)
 		}
@@ -101,11 +101,19 @@ func (s *Scheduler) checkSequences() error {
 			return fmt.Errorf("S4: preempted sequence %v/%d holds blocks or rows", q.req.id, q.choice)
 		}
 	}
+	for _, q := range s.paused {
+		if err := s.checkSequence(q); err != nil {
+			return err
+		}
+		if q.rows > 0 || q.slots > 1 || q.table.Tokens() != q.computed {
+			return fmt.Errorf("S4: paused sequence %v/%d has rows or slots", q.req.id, q.choice)
+		}
+	}
 	if slots != s.slots || slots > s.cfg.MaxSeqs {
 		return fmt.Errorf("S3: %d slots taken, counted %d, limit %d", slots, s.slots, s.cfg.MaxSeqs)
 	}
 	strictly := func(a, b *sequence) bool { return compare(a, b) < 0 }
-	for _, list := range [][]*sequence{s.running, s.resuming} {
+	for _, list := range [][]*sequence{s.running, s.paused, s.resuming} {
 		for i := 1; i < len(list); i++ {
 			if !strictly(list[i-1], list[i]) {
 				return fmt.Errorf("S11: sequences %v and %v are out of order", list[i-1].req.id, list[i].req.id)
@@ -130,6 +138,43 @@ func (s *Scheduler) checkSequence(q *sequence) error {
 	return nil
 }
 
+// checkParties recounts what tenants have.
+func (s *Scheduler) checkParties() error {
+	type counts struct{ live, slots int }
+	recount := map[*party]counts{}
+	for _, r := range s.requests.slots {
+		if r.live > 0 {
+			n := recount[r.party]
+			n.live++
+			recount[r.party] = n
+		}
+	}
+	for _, q := range s.running {
+		n := recount[q.req.party]
+		n.slots += q.slots
+		recount[q.req.party] = n
+	}
+	active := 0
+	for c, list := range s.parties.active {
+		weight, slots := 0, 0
+		for i, p := range list {
+			if p.at != i || s.parties.byKey[p.key] != p || int(p.key.class) != c || recount[p] != (counts{p.live, p.slots}) {
+				return fmt.Errorf("S6: tenant %q of class %d has %d live requests and %d slots, counted %+v", p.key.tenant, c, p.live, p.slots, recount[p])
+			}
+			weight += p.weight
+			slots += p.slots
+		}
+		if weight != s.parties.weight[c] || slots != s.parties.slots[c] {
+			return fmt.Errorf("S6: class %d has weight %d and %d slots, counted %d and %d", c, s.parties.weight[c], s.parties.slots[c], weight, slots)
+		}
+		active += len(list)
+	}
+	if active != len(recount) || active != len(s.parties.byKey) {
+		return fmt.Errorf("S6: %d tenants are active, %d by name, %d have requests", active, len(s.parties.byKey), len(recount))
+	}
+	return nil
+}
+
 func (s *Scheduler) checkStep() error {
 	rows, ended := 0, 0
 	for i, q := range s.step.seqs {
@@ -143,11 +188,11 @@ func (s *Scheduler) checkStep() error {
 	if rows > s.cfg.MaxBatchTokens {
 		return fmt.Errorf("S3: %d rows planned, limit %d", rows, s.cfg.MaxBatchTokens)
 	}
-	if n := len(s.trial.growth); n > s.cfg.MaxSeqs {
-		return fmt.Errorf("S3: growth is expected of %d choices, limit %d", n, s.cfg.MaxSeqs)
+	if n := len(s.trial.growth); !s.trial.stale && n > s.cfg.MaxSeqs+len(s.paused) {
+		return fmt.Errorf("S3: growth is expected of %d choices, limit %d", n, s.cfg.MaxSeqs+len(s.paused))
 	}
-	if n := s.pool.Stats().Tables; n != len(s.running)+ended {
-		return fmt.Errorf("S4: %d tables live for %d running sequences and %d ending", n, len(s.running), ended)
+	if n := s.pool.Stats().Tables; n != len(s.running)+len(s.paused)+ended {
+		return fmt.Errorf("S4: %d tables live for %d running, %d paused and %d ending sequences", n, len(s.running), len(s.paused), ended)
 	}
 	return nil
 }

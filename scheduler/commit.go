@@ -123,7 +123,7 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 	r := q.req
 	end := r.next
 	s.running, _ = remove(s.running, q) // comes back under its choice
-	s.slots -= q.slots
+	s.seat(r.party, -q.slots)
 	r.choices[q.choice].seq = nil
 	q.slots, q.shared = 1, q.computed
 	kept := false
@@ -139,7 +139,7 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 		}
 		d := r.choices[k].seq
 		s.running = insert(s.running, d)
-		s.slots++
+		s.seat(r.party, 1)
 	}
 	// Only now, so that the shared blocks outlive a choice that ends at once.
 	for k := q.choice; k < end && r.live > 0; k++ {

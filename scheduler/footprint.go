@@ -14,13 +14,13 @@ type growth struct {
 }
 
 // footprint says whether a candidate fits now, with the blocks that it and the
-// running sequences will need until the first of them end, and a watermark.
+// running and paused sequences will need until the first of them end, and a watermark.
 // When nothing runs its own blocks are enough: there is nobody to wait for.
 func (s *Scheduler) footprint(c *candidate) verdict {
 	t := &s.trial.probe
 	s.pool.Begin(t, c.req.Domain)
 	defer s.pool.Release(t)
-	if len(s.running) == 0 {
+	if len(s.running)+len(s.paused) == 0 {
 		if _, ok := s.pool.CanGrow(t, len(c.ids), c.hit); !ok {
 			return never
 		}
@@ -42,15 +42,20 @@ func (s *Scheduler) footprint(c *candidate) verdict {
 // (The estimate of LightLLM's scheduler, in blocks instead of tokens.)
 func (s *Scheduler) peak(c *candidate) int {
 	s.refresh()
+	return s.expected(c)
+}
+
+// expected is the peak with the candidate beside the growths that are listed.
+func (s *Scheduler) expected(c *candidate) int {
 	blocks := s.blocksFor(len(c.ids))
 	own := growth{
 		left:    s.left(c.req, c.produced),
 		slack:   blocks*s.blockTokens - len(c.ids),
 		private: blocks - c.hit.Full,
 	}
-	s.expect(own, c.slots)
+	s.expect(own, max(c.slots, 1))
 	need := s.demand()
-	s.unexpect(own, c.slots)
+	s.unexpect(own, max(c.slots, 1))
 	return need
 }
 
@@ -83,10 +88,12 @@ func (s *Scheduler) refresh() {
 		return
 	}
 	a.growth = a.growth[:0]
-	for _, q := range s.running {
-		g := s.growthOf(q)
-		for i := range q.slots {
-			a.growth = append(a.growth, s.branch(g, i))
+	for _, list := range [2][]*sequence{s.running, s.paused} {
+		for _, q := range list {
+			g := s.growthOf(q)
+			for i := range q.slots {
+				a.growth = append(a.growth, s.branch(g, i))
+			}
 		}
 	}
 	slices.SortFunc(a.growth, longer)

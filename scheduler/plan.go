@@ -13,6 +13,7 @@ import (
 type step struct {
 	plan    *Plan
 	seqs    []*sequence // seqs[i] runs plan.Chunks[i]
+	first   *sequence   // of the running ones at its start, which no tenant's share touches
 	budget  int         // rows left
 	pressed bool        // a sequence lacked blocks: nothing new is admitted
 	out     bool        // the engine is working on it
@@ -30,6 +31,7 @@ func (p *Plan) reset() {
 	*p = Plan{
 		Copies: p.Copies[:0], Chunks: p.Chunks[:0], Failed: p.Failed[:0],
 		Admitted: p.Admitted[:0], Resumed: p.Resumed[:0], Preempted: p.Preempted[:0],
+		Paused: p.Paused[:0], Unpaused: p.Unpaused[:0],
 	}
 }
 
@@ -50,6 +52,9 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	s.plans++
 	s.step = step{plan: p, seqs: s.step.seqs[:0], budget: s.cfg.MaxBatchTokens, began: now}
 	s.expire(now)
+	if len(s.running) > 0 {
+		s.step.first = s.running[0]
+	}
 	s.schedule()
 	if len(p.Chunks) == 0 && s.step.pressed {
 		// Whoever ran gave way in vain: start over with an empty engine, where
@@ -73,9 +78,11 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 func (s *Scheduler) schedule() {
 	s.step.limit = math.MaxInt64
 	s.decodes()
+	s.unpause(true)
 	s.pace()
 	s.prefills()
 	s.admissions()
+	s.unpause(false)
 	s.leftover()
 	s.proposeDrafts()
 }
@@ -122,18 +129,18 @@ func (s *Scheduler) decodes() {
 // cover gets the blocks for the next row of running[i], at the cost of
 // sequences behind it. When none may be displaced the sequence gives way
 // itself, or, after its fair number of preemptions, waits a step. The first of
-// all can do neither: if it lacks blocks when it is alone, it fails.
+// all waits for nobody: if it lacks blocks when it is alone, it fails.
 func (s *Scheduler) cover(i int) bool {
 	q := s.running[i]
-	for !s.pool.Grow(&q.table, len(q.ids), kvcache.Hit{}, &s.step.plan.Copies) {
+	for !s.grow(q) {
 		if v := s.victim(i); v != nil {
 			s.preempt(v)
 			continue
 		}
 		switch {
-		case i == 0:
+		case i == 0 && len(s.paused) == 0:
 			s.failForBlocks(q)
-		case q.preemptions < s.cfg.PreemptLimit:
+		case i == 0 || q.preemptions < s.cfg.PreemptLimit:
 			s.preempt(q)
 		default:
 			s.step.pressed = true
@@ -141,6 +148,11 @@ func (s *Scheduler) cover(i int) bool {
 		return false
 	}
 	return true
+}
+
+// grow gets the blocks for a sequence's ids, if they are free.
+func (s *Scheduler) grow(q *sequence) bool {
+	return s.pool.Grow(&q.table, len(q.ids), kvcache.Hit{}, &s.step.plan.Copies)
 }
 
 // failForBlocks ends a choice that the whole pool cannot hold, or all choices when

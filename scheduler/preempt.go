@@ -2,15 +2,24 @@ package scheduler
 
 import "slices"
 
-// victim chooses which sequence behind running[i] gives way to it: of the
-// lowest class, then one that has had its minimal run, then the one that loses
-// least work, then the youngest. A sequence that was preempted PreemptLimit
-// times gives way only to the first of all or to a higher class.
+// victim chooses which sequence gives way to running[i]: a paused one of its
+// class or below, or a running one behind it; of the lowest class, then one that
+// has had its minimal run, then the one that loses least work, then the youngest.
+// A sequence that was preempted PreemptLimit times gives way only to the first
+// of all or to a higher class.
 func (s *Scheduler) victim(i int) *sequence {
+	if v := s.soonest(i, s.paused); v != nil {
+		return v
+	}
+	return s.soonest(i, s.running[i+1:])
+}
+
+// soonest is the sequence of a list that gives way to running[i] first.
+func (s *Scheduler) soonest(i int, list []*sequence) *sequence {
 	q := s.running[i]
 	var worst *sequence
-	for _, v := range s.running[i+1:] {
-		if v.preemptions >= s.cfg.PreemptLimit && i > 0 && v.req.Class == q.req.Class {
+	for _, v := range list {
+		if v.req.Class < q.req.Class || v.preemptions >= s.cfg.PreemptLimit && i > 0 && v.req.Class == q.req.Class {
 			continue
 		}
 		if worst == nil || s.sooner(v, worst) <= 0 {
@@ -45,7 +54,7 @@ func (s *Scheduler) shield(q *sequence) int {
 	return 0
 }
 
-// preempt takes a running sequence off its blocks. Its full blocks stay in the
+// preempt takes a running or paused sequence off its blocks. Its full blocks stay in the
 // cache, so that it resumes mostly from there, in its old turn.
 func (s *Scheduler) preempt(q *sequence) {
 	s.retract(q)
@@ -56,45 +65,55 @@ func (s *Scheduler) preempt(q *sequence) {
 	s.step.plan.Preempted = append(s.step.plan.Preempted, q.req.id)
 }
 
-// suspend moves a sequence from the running to the resuming ones.
+// suspend moves a sequence from the running or paused ones to the resuming ones.
 func (s *Scheduler) suspend(q *sequence) {
-	s.running, _ = remove(s.running, q)
-	s.slots -= q.slots
-	if q.forks() { // the other choices wait for slots again
-		q.req.slot(q.choice, 1)
-		s.listPartial(q.req)
-		q.slots = 1
+	var paused bool
+	if s.paused, paused = remove(s.paused, q); !paused {
+		s.unseat(q)
 	}
 	s.pool.Release(&q.table)
 	q.computed, q.shared, q.ran = 0, 0, 0
 	s.resuming = insert(s.resuming, q)
 }
 
-// displace frees slots and blocks for a candidate at the cost of running
-// sequences of strictly lower classes that have had their minimal run: equals
-// never displace each other, so nobody plays ping-pong. Nobody is touched if
-// all of them together would not be enough.
-func (s *Scheduler) displace(c *candidate) bool {
+// displace makes room for a candidate that is crowded out, if others have to give
+// way to it, and judges it anew. A slot is had by a pause, blocks by preemption.
+func (s *Scheduler) displace(c *candidate) verdict {
+	if s.slots >= s.cfg.MaxSeqs {
+		if !s.makeSeat(c.req) {
+			return crowded
+		}
+		if v := s.judge(c); v != crowded {
+			return v
+		}
+	}
+	if !s.reclaim(c) {
+		return crowded
+	}
+	return s.judge(c)
+}
+
+// reclaim preempts sequences that have to give their blocks to a candidate: of
+// lower classes, and of tenants above their share of the pool if the candidate's
+// stays within its own. Nobody is touched if all of them together would not be
+// enough.
+func (s *Scheduler) reclaim(c *candidate) bool {
 	a := &s.trial
 	a.victims = a.victims[:0]
-	for _, v := range s.running {
-		if v.req.Class > c.req.Class && s.shield(v) == 0 {
-			a.victims = append(a.victims, v)
+	fair := c.need > 0 && s.tallyBlocks(c) // where judge looked anew: not in every plan
+	for _, list := range [2][]*sequence{s.paused, s.running} {
+		for _, v := range list {
+			if s.owes(c.req, v, fair) {
+				a.victims = append(a.victims, v)
+			}
 		}
 	}
 	if len(a.victims) == 0 {
 		return false
 	}
 	slices.SortFunc(a.victims, s.sooner)
-	s.match(c)
-	need := s.blocksFor(len(c.ids)+s.left(c.req, c.produced)) - c.hit.Full + s.watermark
-	slots, blocks := s.cfg.MaxSeqs-s.slots, s.pool.FreeNow()
-	n := 0
-	for ; n < len(a.victims) && (n == 0 || slots < 1 || blocks < need); n++ {
-		slots += a.victims[n].slots
-		blocks += a.victims[n].private(s.blockTokens)
-	}
-	if slots < 1 || blocks < need {
+	n, enough := s.releasing(c)
+	if !enough {
 		return false
 	}
 	for _, v := range a.victims[:n] {
@@ -103,4 +122,72 @@ func (s *Scheduler) displace(c *candidate) bool {
 	a.stale = true
 	c.req.blocked = 0
 	return true
+}
+
+// owes reports whether a sequence has to give its blocks to a request: before
+// its first token or after its minimal run, and not more often than its limit.
+func (s *Scheduler) owes(r *request, v *sequence, fair bool) bool {
+	if v.since == s.plans || v.preemptions >= s.cfg.PreemptLimit || v.produced > 0 && s.shield(v) > 0 {
+		return false
+	}
+	return v.req.Class > r.Class || fair && v.req.Class == r.Class && v.req.party != r.party && v != s.running[0] && v != s.step.first
+}
+
+// tallyBlocks counts the blocks of the parties of a candidate's class, and
+// reports whether the candidate's would stay within its share of the pool.
+func (s *Scheduler) tallyBlocks(c *candidate) (within bool) {
+	class, own := c.req.Class, c.req.party
+	if !s.contested(class) {
+		return false
+	}
+	for _, p := range s.parties.active[class] {
+		p.blocks = 0
+	}
+	for _, list := range [2][]*sequence{s.paused, s.running} {
+		for _, q := range list {
+			if q.req.Class == class {
+				q.req.party.blocks += q.private(s.blockTokens)
+			}
+		}
+	}
+	return s.withinShare(own, own.blocks+s.blocksFor(len(c.ids)))
+}
+
+// withinShare reports whether so many blocks are no more than a party's share.
+func (s *Scheduler) withinShare(p *party, blocks int) bool {
+	return blocks*s.parties.weight[p.key.class] <= s.usable*p.weight
+}
+
+// releasing is how many of the victims, in order, must release their blocks for
+// a candidate to fit. Tenants give up what is above their share; those who are
+// within it are passed over.
+func (s *Scheduler) releasing(c *candidate) (n int, enough bool) {
+	a := &s.trial
+	s.match(c)
+	s.refresh()
+	freed := 0
+	for _, v := range a.victims {
+		if s.fitsAfter(c, freed) {
+			break
+		}
+		p := v.req.party
+		if v.req.Class == c.req.Class && s.withinShare(p, p.blocks) {
+			continue
+		}
+		own := v.private(s.blockTokens)
+		p.blocks -= own
+		freed += own
+		s.unexpect(s.growthOf(v), v.slots)
+		a.victims[n] = v
+		n++
+	}
+	enough = s.fitsAfter(c, freed)
+	a.stale = true // the growth of those that stay was taken out as well
+	return n, enough
+}
+
+// fitsAfter reports whether a candidate fits once so many blocks more are free
+// and their owners, whose growth is not expected any more, are gone.
+func (s *Scheduler) fitsAfter(c *candidate, freed int) bool {
+	return s.blocksFor(len(c.ids))+s.expected(c)+s.watermark <= s.pool.FreeNow()+freed
 }

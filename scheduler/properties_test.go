@@ -385,6 +385,9 @@ func (w *world) checkNobodySkipped(before []runner) (stalls int) {
 	for _, id := range w.plan.Preempted {
 		gone[id] = true
 	}
+	for _, id := range w.plan.Paused {
+		gone[id] = true
+	}
 	for _, e := range w.plan.Failed {
 		gone[e.Request] = true
 	}

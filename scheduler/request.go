@@ -22,6 +22,7 @@ type request struct {
 	live    int              // choices that have not ended
 	outcome outcome          // of the choice that ended last
 	answers *answers         // of its tenant
+	party   *party           // its tenant's
 
 	overtaken int    // admissions that passed it while it waited
 	blocked   int    // blocks that it lacked at its last trial; below that a trial is pointless
@@ -86,11 +87,12 @@ type sequence struct {
 	table  kvcache.Table
 	ids    []inference.TokenID // prompt and output so far
 
-	computed int // leading ids whose KV is final: table.Tokens()
-	produced int // output tokens
-	shared   int // leading rows in blocks that other sequences may hold too
-	ran      int // tokens produced since it last started
-	peak     int // most rows it ever had; below that, rows are computed again
+	computed int    // leading ids whose KV is final: table.Tokens()
+	produced int    // output tokens
+	shared   int    // leading rows in blocks that other sequences may hold too
+	ran      int    // tokens produced since it last started
+	since    uint64 // plan in which it last got a slot
+	peak     int    // most rows it ever had; below that, rows are computed again
 
 	preemptions int
 	drafts      draftRecord
@@ -165,10 +167,11 @@ func (s *Scheduler) releaseSequence(q *sequence) {
 	s.lengths.learn(q.req.Tenant, q.req.limit, q.produced)
 	var ok bool
 	if s.running, ok = remove(s.running, q); ok {
-		s.slots -= q.slots
-	} else {
+		s.seat(q.req.party, -q.slots)
+	} else if s.paused, ok = remove(s.paused, q); !ok {
 		s.resuming, _ = remove(s.resuming, q)
 	}
+	s.trial.stale = true
 	if s.step.out && q.rows > 0 {
 		q.ended = true
 		return
@@ -201,6 +204,7 @@ func (s *Scheduler) forget(r *request) {
 	if i := slices.Index(s.partial, r); i >= 0 {
 		s.partial = slices.Delete(s.partial, i, i+1)
 	}
+	s.parties.leave(r.party)
 	if r.started {
 		s.waiting.Done(r.flow)
 	} else {
@@ -275,7 +279,7 @@ func (s *Scheduler) giveBack(r *request, k int) {
 	}
 	q.slots--
 	if _, ok := slices.BinarySearchFunc(s.running, q, compare); ok {
-		s.slots--
+		s.seat(r.party, -1)
 	}
 	if q.choice != k {
 		return

@@ -142,6 +142,8 @@ type Plan struct {
 	Admitted  []ID           // requests that left the queue
 	Resumed   []ID           // requests of which a preempted sequence runs again
 	Preempted []ID           // requests of which a sequence was preempted
+	Paused    []ID           // requests of which a sequence was paused
+	Unpaused  []ID           // requests of which a paused sequence runs again
 	Rows      int            // sum of Chunks[i].Count
 	Decodes   int            // chunks that continue an output, each by one row and its drafts
 	Drafts    int            // sum of Chunks[i].Drafts
@@ -206,11 +208,13 @@ type Scheduler struct {
 	waiting  *admission.Queue
 	requests slab
 	running  []*sequence // in order of precedence; the first is never preempted
+	paused   []*sequence // without a slot, their blocks kept, in the same order
 	resuming []*sequence // preempted, in the same order
 	partial  []*request  // with choices that wait for a slot, in order of admission
 	lately   turn        // what was started last, a waiting request or a waiting choice
 	spare    []*sequence // ended, for reuse
 	slots    int         // taken of MaxSeqs: running sequences and forks to come
+	parties  parties     // tenants with live requests
 	admitted uint64      // requests ever; numbers them in order of admission
 	plans    uint64      // calls of Plan
 
@@ -245,6 +249,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 		watermark: cfg.WatermarkBlocks, waiting: queue, cost: cost.New(cfg.Cost),
 		lengths: lengths{first: firstLength, tenants: map[string]*answers{}},
 		trial:   trial{slacks: make([]int, pool.BlockTokens())},
+		parties: parties{byKey: map[partyKey]*party{}},
 	}, nil
 }
 
@@ -374,7 +379,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		return 0, err
 	}
 	q.open(r, s.usable*s.blockTokens)
-	q.answers = s.lengths.of(r.Tenant)
+	q.answers, q.party = s.lengths.of(r.Tenant), s.parties.join(&q.Request)
 	s.stats.Submitted++
 	return q.id, nil
 }

@@ -4,6 +4,7 @@ package scheduler
 type Stats struct {
 	Running        int // sequences in the running batch
 	Resuming       int // preempted sequences that wait to run again
+	Paused         int // sequences that gave their slot to another tenant or class and keep their blocks
 	Waiting        int // requests in the queue
 	WaitingChoices int // choices of these
 	WaitingTokens  int // prompt tokens of these
@@ -27,6 +28,7 @@ type Counters struct {
 	Expired   uint64
 
 	Preemptions      uint64 // of sequences
+	Pauses           uint64 // of sequences
 	RecomputedTokens uint64 // rows that had to be computed again after a preemption
 	PromptTokens     uint64 // of admitted requests
 	CachedTokens     uint64 // of these, taken from the prefix cache
@@ -46,7 +48,7 @@ func (c *Counters) Ended() uint64 {
 // Stats reports gauges and counters in constant time.
 func (s *Scheduler) Stats() Stats {
 	p := s.pool.Stats()
-	s.stats.Running, s.stats.Resuming = len(s.running), len(s.resuming)
+	s.stats.Running, s.stats.Resuming, s.stats.Paused = len(s.running), len(s.resuming), len(s.paused)
 	s.stats.Waiting, s.stats.WaitingChoices, s.stats.WaitingTokens = s.waiting.Len(), s.waiting.Choices(), s.waiting.Tokens()
 	s.stats.Live = len(s.requests.slots) - len(s.requests.free)
 	s.stats.KVBlocks, s.stats.KVBlocksUsed = p.Blocks, p.Referenced

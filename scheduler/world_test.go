@@ -417,6 +417,8 @@ func (w *world) String() string {
 		}
 	}
 	names("preempt", w.plan.Preempted)
+	names("pause", w.plan.Paused)
+	names("unpause", w.plan.Unpaused)
 	names("resume", w.plan.Resumed)
 	names("admit", w.plan.Admitted)
 	for _, e := range w.plan.Failed {
