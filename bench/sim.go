@@ -67,6 +67,8 @@ type SimRequest struct {
 	At        time.Duration // of its arrival; with Clients it is sent when a client is free
 	Label     string        // requests of one label are reported together
 	Tenant    string
+	Weight    int // of the tenant; 0 is 1
+	Class     inference.Class
 	Prompt    int    // tokens, different from those of every other request
 	Output    int    // tokens until it stops by itself, at most MaxTokens
 	MaxTokens int    // 0 is Output
@@ -81,7 +83,8 @@ type SimOptions struct {
 	KVTokens  int // capacity of the KV cache; 0 is enough for all that may run at once
 	Machine   Machine
 	Noise     Noise
-	Clients   int // requests at a time, in their order (a closed loop); 0: all come at their times
+	Clients   int  // requests at a time, in their order (a closed loop); 0: all come at their times
+	OneTenant bool // all requests are of one tenant, for contrast: nothing is fair between them
 	Requests  []SimRequest
 	Seed      uint64
 }
@@ -225,10 +228,14 @@ func (s *sim) submit(i int, at time.Duration) {
 		prompt[p] = inference.TokenID(p)
 	}
 	prompt[0] = inference.TokenID(-1 - i) // no prompt begins like another
-	domain := s.pool.Domain(r.Tenant)
+	tenant, weight := r.Tenant, r.Weight
+	if s.o.OneTenant {
+		tenant, weight = "", 0
+	}
+	domain := s.pool.Domain(tenant)
 	out.Sent = at
 	_, err := s.sched.Submit(int64(s.now), scheduler.Request{
-		Prompt: prompt, MaxTokens: r.MaxTokens, N: r.N, Tenant: r.Tenant, Group: r.Group, Class: inference.Default,
+		Prompt: prompt, MaxTokens: r.MaxTokens, N: r.N, Tenant: tenant, Weight: weight, Group: r.Group, Class: r.Class,
 		Domain: domain, Chain: domain.Chain(nil, prompt, simBlock), User: out,
 	})
 	if err != nil {

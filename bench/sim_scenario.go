@@ -37,6 +37,12 @@ var SimScenarios = []SimScenario{
 	{"answers", "24 clients whose answers are 1,000 tokens in the mean, in a tight cache", func(seed uint64) SimOptions {
 		return answersLoad(seed, 1000)
 	}},
+	{"flood", "a tenant with 200 long answers at once beside one that sends a short request every 3 s", func(seed uint64) SimOptions {
+		return floodLoad(seed, 0)
+	}},
+	{"flood-tight", "the same, with a cache that the first tenant fills", func(seed uint64) SimOptions {
+		return floodLoad(seed, 16_000)
+	}},
 	{"choices", "1.2 short requests a second, and every minute one of 64 choices", choicesLoad},
 }
 
@@ -122,6 +128,25 @@ func choicesLoad(seed uint64) SimOptions {
 	for at := 20; at < seconds; at += 60 {
 		o.Requests = append(o.Requests, SimRequest{
 			Label: "64 choices", Prompt: 100, Output: 100, N: 64, At: time.Duration(at) * time.Second,
+		})
+	}
+	return o
+}
+
+// floodLoad is a tenant that sends all its requests at once and takes every slot,
+// and one that sends a short request now and then.
+func floodLoad(seed uint64, kvTokens int) SimOptions {
+	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Seed: seed, KVTokens: kvTokens}
+	rng := rand.New(rand.NewPCG(seed, 5))
+	for range 200 {
+		o.Requests = append(o.Requests, SimRequest{
+			Label: "flood", Tenant: "flood", Prompt: 90 + rng.IntN(21), Output: 200 + rng.IntN(200),
+		})
+	}
+	for i := range 40 {
+		o.Requests = append(o.Requests, SimRequest{
+			Label: "single", Tenant: "single", Prompt: 90 + rng.IntN(21), Output: 16,
+			At: 30*time.Second + time.Duration(float64(i)*3e9+rng.Float64()*1e9),
 		})
 	}
 	return o

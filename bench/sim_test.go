@@ -283,3 +283,29 @@ func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 		t.Errorf("only %d of 1500 requests of the greedy tenant were refused", n)
 	}
 }
+
+// A tenant that took every slot does not keep another one waiting: a first token
+// takes a step, or two, and the request's own prefill, also where the first tenant
+// fills the cache. Nothing is computed twice for a slot.
+func TestAFloodDoesNotKeepOtherTenantsWaiting(t *testing.T) {
+	for _, kv := range []int{0, 16_000} {
+		o := floodLoad(1, kv)
+		fair := simulate(t, o)
+		o.OneTenant = true
+		unfair := simulate(t, o).rowOf(t, "single")
+		single := fair.rowOf(t, "single")
+		c := &fair.Counters
+		t.Logf("cache of %d tokens: TTFT p50 %d ms, worst %d ms, as one tenant %d and %d ms; %d pauses, %d preemptions, %.2f %% of the rows computed again, %.1f s",
+			kv, millis(single.TTFT, 50), millis(single.TTFT, 100), millis(unfair.TTFT, 50), millis(unfair.TTFT, 100),
+			c.Pauses, c.Preemptions, 100*float64(c.RecomputedTokens)/float64(c.Rows), fair.Duration.Seconds())
+		if w := millis(single.TTFT, 100); w > 2000 {
+			t.Errorf("cache of %d tokens: a request waited %d ms for its first token beside a flood of another tenant", kv, w)
+		}
+		if kv == 0 && c.RecomputedTokens > 0 {
+			t.Errorf("%d rows were computed again although nobody lacked blocks", c.RecomputedTokens)
+		}
+		if again := float64(c.RecomputedTokens) / float64(c.Rows); again > 0.05 {
+			t.Errorf("%.1f %% of the rows were computed again", 100*again)
+		}
+	}
+}

@@ -154,13 +154,17 @@ func (s *Scheduler) leftover() {
 	}
 }
 
-// prompts lists the running prompts, by class and then shortest remaining
-// first. The first of them in order of precedence is the oldest.
+// prompts lists the running prompts, by class, those of tenants above their share
+// of the slots behind the others, and then shortest remaining first. The first of them in order of precedence is the oldest.
 func (s *Scheduler) prompts() []*sequence {
 	list := s.prefilling[:0]
 	for _, q := range s.running {
 		if !q.decoding() {
 			list = append(list, q)
+			q.req.party.over = 0
+			if s.above(q.req.party) {
+				q.req.party.over = 1
+			}
 		}
 	}
 	s.prefilling = list
@@ -173,9 +177,9 @@ func (s *Scheduler) prompts() []*sequence {
 	return list
 }
 
-// shorter orders prompts by class, remaining rows, precedence.
+// shorter orders prompts by class, share, remaining rows, precedence.
 func shorter(a, b *sequence) int {
-	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.pending()-b.pending(), compare(a, b))
+	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.req.party.over-b.req.party.over, a.pending()-b.pending(), compare(a, b))
 }
 
 // advance plans more rows of a prompt: as many as the allowance, the budget

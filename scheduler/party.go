@@ -13,7 +13,8 @@ type party struct {
 	live   int // requests that have not ended
 	slots  int // of its running sequences
 	at     int // in parties.active
-	blocks int // scratch of fairVictims
+	blocks int // scratch of tallyBlocks
+	over   int // scratch of prompts: 1 if it is above its share
 }
 
 type partyKey struct {
@@ -86,7 +87,7 @@ func (s *Scheduler) contested(c inference.Class) bool { return len(s.parties.act
 // above reports whether a party has more slots than its share, and not only one.
 func (s *Scheduler) above(p *party) bool {
 	c := p.key.class
-	return p.slots > 1 && p.slots*s.parties.weight[c] > s.classSlots(c)*p.weight
+	return p.slots > 1 && s.contested(c) && p.slots*s.parties.weight[c] > s.classSlots(c)*p.weight
 }
 
 // entitled reports whether a party that shares its class with others stays

@@ -16,6 +16,7 @@ func newBenchSim() *cobra.Command {
 		target        = 200 * time.Millisecond
 		seqs, batch   int
 		noise, spikes float64
+		oneTenant     bool
 	)
 	var scenarios strings.Builder
 	for _, s := range bench.SimScenarios {
@@ -38,6 +39,7 @@ func newBenchSim() *cobra.Command {
 	f.IntVar(&batch, "max-num-batched-tokens", 512, "tokens that one step computes at most, prefill and decode together")
 	f.Float64Var(&noise, "noise", -1, "standard deviation of step times, as a share; below 0 is the scenario's own")
 	f.Float64Var(&spikes, "spikes", -1, "share of steps that take twice as long; below 0 is the scenario's own")
+	f.BoolVar(&oneTenant, "one-tenant", false, "take all requests as one tenant's, for contrast")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		scenario, err := bench.FindScenario(args[0])
 		if err != nil {
@@ -46,6 +48,7 @@ func newBenchSim() *cobra.Command {
 		o := scenario.Options(seed)
 		o.Scheduler.ITLTarget = time.Duration(*targetMillis) * time.Millisecond
 		o.Scheduler.MaxSeqs, o.Scheduler.MaxBatchTokens = seqs, batch
+		o.OneTenant = oneTenant
 		if noise >= 0 {
 			o.Noise.Deviation = noise
 		}
