@@ -98,8 +98,10 @@ func TestAccessOnTheWire(t *testing.T) {
 		{"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "host_not_allowed"},
 		{"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 403, "host_not_allowed"},
 		{"GET / HTTP/1.0\r\nHost: evil.example\r\n\r\n", 403, "host_not_allowed"},
-		{"POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Length: 100000\r\n\r\n", 403, "origin_not_allowed"},
-		{"POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://chat.example\r\nContent-Length: 100000000\r\n\r\n", 413, "request_too_large"},
+		{"POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Length: 100000\r\n\r\n", 403,
+			"origin_not_allowed"},
+		{"POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://chat.example\r\nContent-Length: 100000000\r\n\r\n", 413,
+			"request_too_large"},
 	} {
 		c := dial(t, addr)
 		send(t, c, tc.request)
@@ -117,7 +119,8 @@ func TestAccessOnTheWire(t *testing.T) {
 func TestPreflight(t *testing.T) {
 	h := echoPath(t)
 	config := DefaultConfig()
-	const ask = "OPTIONS /v1/x HTTP/1.1\r\nHost: localhost\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization, x-stainless-os\r\n"
+	const ask = "OPTIONS /v1/x HTTP/1.1\r\nHost: localhost\r\n" +
+		"Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization, x-stainless-os\r\n"
 	for _, tc := range []struct {
 		origins       []string
 		request       string
@@ -125,7 +128,8 @@ func TestPreflight(t *testing.T) {
 		allow, header string
 	}{
 		{nil, ask + "Origin: https://chat.example\r\n", 200, "", ""}, // left to the handler
-		{[]string{"https://chat.example"}, ask + "Origin: https://chat.example\r\n", 204, "https://chat.example", "authorization, x-stainless-os"},
+		{[]string{"https://chat.example"}, ask + "Origin: https://chat.example\r\n", 204, "https://chat.example",
+			"authorization, x-stainless-os"},
 		{[]string{"https://chat.example"}, ask + "Origin: https://evil.example\r\n", 204, "", ""},
 		{[]string{"*"}, ask + "Origin: https://any.example\r\n", 204, "*", "authorization, x-stainless-os"},
 		{[]string{"*"}, ask, 200, "*", ""},
@@ -137,10 +141,12 @@ func TestPreflight(t *testing.T) {
 		send(t, c, tc.request+"\r\n")
 		res, body := answer(t, c)
 		got := res.Header
-		if res.StatusCode != tc.status || got.Get("Access-Control-Allow-Origin") != tc.allow || got.Get("Access-Control-Allow-Headers") != tc.header {
+		if res.StatusCode != tc.status || got.Get("Access-Control-Allow-Origin") != tc.allow ||
+			got.Get("Access-Control-Allow-Headers") != tc.header {
 			t.Errorf("%v %q: %d %v %s", tc.origins, tc.request, res.StatusCode, got, body)
 		}
-		if tc.header != "" && (got.Get("Access-Control-Allow-Methods") == "" || !strings.Contains(strings.Join(got.Values("Vary"), ","), "Access-Control-Request-Headers")) {
+		if tc.header != "" && (got.Get("Access-Control-Allow-Methods") == "" ||
+			!strings.Contains(strings.Join(got.Values("Vary"), ","), "Access-Control-Request-Headers")) {
 			t.Errorf("%v: %v", tc.origins, got)
 		}
 	}

@@ -39,7 +39,8 @@ func (b *budget) give(n int64) { b.used.Add(-n) }
 
 // readBody reads the body of a request, at most MaxRequestBytes of it. The buffer
 // grows with the bytes that have arrived, whatever length the header declares, and
-// is left to the garbage collector: a pool of buffers would keep the largest ones. Where readBody fails, the connection must be closed.
+// is left to the garbage collector: a pool of buffers would keep the largest ones.
+// Where readBody fails, the connection must be closed.
 func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
@@ -79,7 +80,8 @@ func (s *Server) grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, 
 	c := connOf(ctx)
 	if !c.charge(int64(size)) {
 		return nil, &Error{Status: fasthttp.StatusServiceUnavailable, Type: TypeUnavailable, Code: "server_is_overloaded",
-			Message:    "the server holds as many bytes of request bodies as it may (--http-body-memory-bytes); retry, or send less at once",
+			Message: "the request bodies of all connections use all of their memory (--http-body-memory-bytes); " +
+				"retry, or send less at once",
 			RetryAfter: time.Second}
 	}
 	grown := make([]byte, len(body), size)

@@ -213,7 +213,8 @@ func TestHeadRefusesBeforeTheBody(t *testing.T) {
 		ctx.SetBody(ctx.PostBody())
 	}
 	addr, _ := serve(t, DefaultConfig(), h)
-	for _, extra := range []string{"Content-Length: 8000000\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: 8000000\r\nExpect: 100-continue\r\n"} {
+	for _, extra := range []string{"Content-Length: 8000000\r\n", "Transfer-Encoding: chunked\r\n",
+		"Content-Length: 8000000\r\nExpect: 100-continue\r\n"} {
 		c := dial(t, addr)
 		send(t, c, "POST /no HTTP/1.1\r\nHost: x\r\n"+extra+"\r\n")
 		if res := wantError(t, c, 401, "no"); !res.Close {
@@ -238,7 +239,8 @@ func TestHeadRefusesBeforeTheBody(t *testing.T) {
 
 	old := dial(t, addr)
 	send(t, old, "POST /yes HTTP/1.0\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nok")
-	if all, err := io.ReadAll(old); err != nil || strings.Contains(string(all), "100 Continue") || !strings.HasSuffix(string(all), "\r\n\r\nok") {
+	if all, err := io.ReadAll(old); err != nil || strings.Contains(string(all), "100 Continue") ||
+		!strings.HasSuffix(string(all), "\r\n\r\nok") {
 		t.Errorf("HTTP/1.0 got %q, %v", all, err)
 	}
 }
@@ -265,7 +267,8 @@ func TestStreamsToHTTP10HaveNoChunks(t *testing.T) {
 	send(t, c, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
 	all, err := io.ReadAll(c)
 	head, body, _ := strings.Cut(string(all), "\r\n\r\n")
-	if err != nil || body != "data: 0\n\ndata: 1\n\ndata: 2\n\n" || strings.Contains(head, "chunked") || strings.Contains(head, "Content-Length") ||
+	if err != nil || body != "data: 0\n\ndata: 1\n\ndata: 2\n\n" || strings.Contains(head, "chunked") ||
+		strings.Contains(head, "Content-Length") ||
 		!strings.Contains(head, "Connection: close") || !strings.Contains(head, "text/event-stream") {
 		t.Errorf("%v\n%s", err, all)
 	}
@@ -327,7 +330,8 @@ func TestRefusalsInAPipeline(t *testing.T) {
 			for i := range 50 {
 				fmt.Fprintf(&all, "POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", i)
 			}
-			all.WriteString("POST /no HTTP/1.1\r\nHost: x\r\nContent-Length: 41\r\n\r\nPOST /smuggled HTTP/1.1\r\nHost: x\r\n\r\n" + strings.Repeat(get("/behind"), 20))
+			all.WriteString("POST /no HTTP/1.1\r\nHost: x\r\nContent-Length: 41\r\n\r\nPOST /smuggled HTTP/1.1\r\nHost: x\r\n\r\n" +
+				strings.Repeat(get("/behind"), 20))
 			go func() { _, _ = io.WriteString(c, all.String()) }()
 			br := bufio.NewReader(c)
 			for i := range 51 {

@@ -36,7 +36,8 @@ func TestAcceptOutlastsShortages(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &failing{ln, make(chan error, 8)}
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EMFILE} {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED,
+		syscall.EMFILE} {
 		f.errs <- e
 	}
 	config := DefaultConfig()
@@ -155,7 +156,8 @@ func TestRestingConnectionsMakePlace(t *testing.T) {
 	addr, s := serve(t, config, echoPath(t))
 	kept := dial(t, addr)
 	br := bufio.NewReader(kept)
-	for i, request := range []string{"", "GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx", get("/done")} {
+	for i, request := range []string{"", "GET / HTTP/1.1\r\nHo", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx",
+		get("/done")} {
 		c := dial(t, addr)
 		send(t, c, request)
 		c = dial(t, addr)

@@ -139,7 +139,7 @@ func New(c Config, h Handler) *Server {
 		WriteTimeout:                 0, // covers a whole response, which may be a stream; conn.Write has its own
 		ReadBufferSize:               c.MaxHeaderBytes,
 		StreamRequestBody:            true,                                // readBody reads it, into a buffer that grows with it
-		MaxRequestBodySize:           1,                                   // what fasthttp itself reads of a body, before it calls the handler
+		MaxRequestBodySize:           1,                                   // of a body, what fasthttp itself reads
 		Concurrency:                  2*c.MaxConnections + turnAwayPlaces, // never reached: the listener has the bound
 		CloseOnShutdown:              true,
 		DisablePreParseMultipartForm: true,

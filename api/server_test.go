@@ -323,7 +323,8 @@ func TestLimitsAnswerWithTheirOwnStatus(t *testing.T) {
 	}{
 		{"header too large", "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 4000) + "\r\n\r\n", 431, "header_too_large"},
 		{"body too large", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2001\r\n\r\n", 413, "request_too_large"},
-		{"chunks too large", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d1\r\n" + strings.Repeat("a", 2001) + "\r\n0\r\n\r\n", 413, "request_too_large"},
+		{"chunks too large", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d1\r\n" +
+			strings.Repeat("a", 2001) + "\r\n0\r\n\r\n", 413, "request_too_large"},
 		{"header too slow", "GET / HTTP/1.1\r\nHo", 408, "request_timeout"},
 		{"body too slow", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", 408, "request_timeout"},
 		{"not http", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "malformed_request"},
@@ -365,7 +366,8 @@ var smuggling = []struct{ name, request string }{
 	{"extension with bare line end", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0;\nx\r\n\r\n"},
 	{"folded header", "POST / HTTP/1.1\r\nHost: x\r\nX: a\r\n Content-Length: 44\r\nContent-Length:\r\n 0\r\n\r\n"},
 	{"coding folded", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n"},
-	{"coding with space before colon", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\nContent-Length: 44\r\n\r\n0\r\n\r\n"},
+	{"coding with space before colon",
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\nContent-Length: 44\r\n\r\n0\r\n\r\n"},
 	{"length in a trailer", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 44\r\n\r\n"},
 	{"chunk size too large", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff0\r\n\r\n"},
 	{"chunk size empty", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\r\n0\r\n\r\n"},

@@ -161,7 +161,9 @@ func span(steps []step) time.Duration {
 
 // together submits a request per prompt while the gate keeps the engine busy,
 // and returns the steps after the gate's and the tokens of each.
-func (r *Rig) together(ctx context.Context, tenant string, prompts [][]inference.TokenID, tokens int) ([]step, [][]inference.TokenID, error) {
+func (r *Rig) together(
+	ctx context.Context, tenant string, prompts [][]inference.TokenID, tokens int,
+) ([]step, [][]inference.TokenID, error) {
 	gate, err := r.submit(r.tenant(), r.tokens(gateTokens), 1)
 	if err != nil {
 		return nil, nil, err
@@ -230,12 +232,14 @@ func (r *Result) AddBatched(rows []BatchedRow) {
 func WriteBatchedMarkdown(w io.Writer, rows []BatchedRow) error {
 	columns := []column{
 		{"PP", 6, right}, {"TG", 6, right}, {"B", 4, right}, {"N_KV", 6, right},
-		{"T_PP s", 8, right}, {"S_PP t/s", 8, right}, {"T_TG s", 8, right}, {"S_TG t/s", 8, right}, {"T s", 8, right}, {"S t/s", 8, right},
+		{"T_PP s", 8, right}, {"S_PP t/s", 8, right}, {"T_TG s", 8, right}, {"S_TG t/s", 8, right},
+		{"T s", 8, right}, {"S t/s", 8, right},
 	}
 	var cells [][]string
 	for _, r := range rows {
 		prefill, decode, both := r.Rates()
-		row := []string{strconv.Itoa(r.Test.Prompt), strconv.Itoa(r.Test.Generate), strconv.Itoa(r.Test.Sequences), strconv.Itoa(r.Test.tokens())}
+		row := []string{strconv.Itoa(r.Test.Prompt), strconv.Itoa(r.Test.Generate), strconv.Itoa(r.Test.Sequences),
+			strconv.Itoa(r.Test.tokens())}
 		for _, v := range []struct{ seconds, rate float64 }{{r.Prefill, prefill}, {r.Decode, decode}, {r.Prefill + r.Decode, both}} {
 			row = append(row, fmt.Sprintf("%.3f", v.seconds), fmt.Sprintf("%.2f", v.rate))
 		}

@@ -74,7 +74,8 @@ type CompareCell struct {
 }
 
 func (l *CompareLine) comparable() bool {
-	return l.Cells[0].There && l.Cells[0].Value > 0 && slices.ContainsFunc(l.Cells[1:], func(c CompareCell) bool { return c.Ratio > 0 })
+	return l.Cells[0].There && l.Cells[0].Value > 0 &&
+		slices.ContainsFunc(l.Cells[1:], func(c CompareCell) bool { return c.Ratio > 0 })
 }
 
 // Compare lines up the rows of two or more results, in the first one's order.

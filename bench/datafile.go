@@ -163,7 +163,8 @@ func (w *Workload) readTimedTrace(from io.Reader) ([]Request, error) {
 		if err := json.Unmarshal(line, &l); err != nil {
 			return err
 		}
-		if err := errors.Join(checkLen(`"input_length"`, l.InputLength, 1), checkLen(`"output_length"`, l.OutputLength, 0)); err != nil {
+		if err := errors.Join(checkLen(`"input_length"`, l.InputLength, 1),
+			checkLen(`"output_length"`, l.OutputLength, 0)); err != nil {
 			return err
 		}
 		if l.Timestamp < 0 || l.Timestamp > 1e12 || len(at) > 0 && l.Timestamp/1000 < at[len(at)-1] {
@@ -219,7 +220,8 @@ func (w *Workload) fill(requests []Request) ([]Request, error) {
 		return nil, errors.New("no usable requests in it")
 	}
 	if have := len(requests); have < w.Count {
-		w.notes = append(w.notes, fmt.Sprintf("the file has %d usable requests of %d wanted: they were sent again, which a prefix cache notices", have, w.Count))
+		w.notes = append(w.notes, fmt.Sprintf("the file has %d usable requests of the %d to send: "+
+			"requests were repeated, and a prefix cache serves the repetitions faster", have, w.Count))
 		for i := have; i < w.Count; i++ {
 			requests = append(requests, requests[i%have])
 		}

@@ -119,7 +119,8 @@ func WriteEngineCSV(w io.Writer, s EngineSubject, rows []EngineRow) error {
 			s.Model, strconv.FormatInt(s.Info.FileBytes, 10), strconv.FormatUint(s.Info.Params, 10),
 			s.Backend, strconv.Itoa(s.Info.Threads), s.Info.KVType,
 			strconv.Itoa(r.Test.Prompt), strconv.Itoa(r.Test.Generate), strconv.Itoa(r.Test.Depth),
-			number(1e9*mean(r.Seconds), 0), number(1e9*sampleDeviation(r.Seconds), 0), number(mean(rates), 6), number(sampleDeviation(rates), 6),
+			number(1e9*mean(r.Seconds), 0), number(1e9*sampleDeviation(r.Seconds), 0),
+			number(mean(rates), 6), number(sampleDeviation(rates), 6),
 		})
 	}
 	out.Flush()

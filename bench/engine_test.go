@@ -184,7 +184,8 @@ var tableRows = []EngineRow{
 
 func TestEngineTables(t *testing.T) {
 	var md, csv strings.Builder
-	if err := errors.Join(WriteEngineMarkdown(&md, tableSubject, tableRows), WriteEngineCSV(&csv, tableSubject, tableRows)); err != nil {
+	if err := errors.Join(WriteEngineMarkdown(&md, tableSubject, tableRows),
+		WriteEngineCSV(&csv, tableSubject, tableRows)); err != nil {
 		t.Fatal(err)
 	}
 	const wantMD = `

@@ -134,5 +134,6 @@ func (c Cost) Forecasts(r roofline.Rates, maxLength int) []Forecast {
 func forecast(name string, tokens int, r roofline.Rates, w roofline.Work) Forecast {
 	limit, bound := r.Seconds(w)
 	memory, compute := r.Times(w)
-	return Forecast{Name: name, Limit: float64(tokens) / limit, Expected: float64(tokens) / together(memory, compute), Bound: bound.String()}
+	return Forecast{Name: name, Limit: float64(tokens) / limit, Expected: float64(tokens) / together(memory, compute),
+		Bound: bound.String()}
 }

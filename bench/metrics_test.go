@@ -22,7 +22,8 @@ func sample() *Load {
 			PromptTokens: 20, OutputTokens: 5, Counted: true, Chunks: 2, Fingerprint: "f",
 		},
 		{Arrival: 1.3, Start: 1.3, TTFT: 0.1, Latency: 0.1, PromptTokens: 30, OutputTokens: 1, Chunks: 1},
-		{Arrival: 1, Start: 1, TTFT: 9, ITLs: []float64{9}, Latency: 18, PromptTokens: 99, OutputTokens: 99, Kind: failTruncated, Error: "x"},
+		{Arrival: 1, Start: 1, TTFT: 9, ITLs: []float64{9}, Latency: 18, PromptTokens: 99, OutputTokens: 99, Kind: failTruncated,
+			Error: "x"},
 	}}
 }
 

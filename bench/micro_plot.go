@@ -31,9 +31,11 @@ func PlotRoofline(w io.Writer, rows []MicroRow, l roofline.Limits) error {
 	}
 	lines := (len(names) + roofColumns - 1) / roofColumns
 	d := newDrawing(roofColumns*roofWidth, roofHeading+float64(lines)*roofHeight, "Roofline of the kernels")
-	d.text(roofLeft, 26, start, "title", fmt.Sprintf("Kernels under the roof: %s GB/s, %s Gop/s int8, %s Gop/s float32 (%d threads, %s)",
+	d.text(roofLeft, 26, start, "title", fmt.Sprintf(
+		"Kernels under the roof: %s GB/s, %s Gop/s int8, %s Gop/s float32 (%d threads, %s)",
 		billions(l.All.ReadBytes), billions(l.All.Int8Ops), billions(l.All.FloatOps), l.Threads, l.Level))
-	d.text(roofLeft, 44, start, "faint", "numbers at points are rows of a product; a percentage is the best share of the limit that a point meets first")
+	d.text(roofLeft, 44, start, "faint", "numbers at points are rows of a product; "+
+		"a percentage is the best share of the limit that a point meets first")
 	low, high, slowest := extent(rows)
 	for i, name := range names {
 		p := roofPanel{

@@ -112,9 +112,12 @@ var microLimits = roofline.Limits{
 // attention, and an operation in the caches.
 func microRows() []MicroRow {
 	return []MicroRow{
-		{Kernel: "product", Type: "Q4_K", Shape: "8192 x 2048, 1 rows", Rows: 1, Work: roofline.Work{Bytes: 10e6, Int8Ops: 33.5e6}, Seconds: []float64{250e-6, 240e-6, 900e-6}},
-		{Kernel: "product", Type: "Q4_K", Shape: "8192 x 2048, 512 rows", Rows: 512, Work: roofline.Work{Bytes: 10e6, Int8Ops: 17e9}, Seconds: []float64{20e-3}},
-		{Kernel: "attention", Type: "f16", Shape: "8 x 4096", Work: roofline.Work{Bytes: 67e6, FloatOps: 268e6}, Seconds: []float64{2e-3}},
+		{Kernel: "product", Type: "Q4_K", Shape: "8192 x 2048, 1 rows", Rows: 1,
+			Work: roofline.Work{Bytes: 10e6, Int8Ops: 33.5e6}, Seconds: []float64{250e-6, 240e-6, 900e-6}},
+		{Kernel: "product", Type: "Q4_K", Shape: "8192 x 2048, 512 rows", Rows: 512,
+			Work: roofline.Work{Bytes: 10e6, Int8Ops: 17e9}, Seconds: []float64{20e-3}},
+		{Kernel: "attention", Type: "f16", Shape: "8 x 4096", Work: roofline.Work{Bytes: 67e6, FloatOps: 268e6},
+			Seconds: []float64{2e-3}},
 		{Kernel: "norm", Shape: "1 x 2048", Work: roofline.Work{Bytes: 16384}, InCache: true, Seconds: []float64{410e-9}},
 		{Kernel: "round", Shape: "empty", InCache: true, Seconds: []float64{1.5e-6}},
 	}
@@ -164,7 +167,8 @@ func TestMicroEntersTheResult(t *testing.T) {
 	for _, row := range r.Rows {
 		byName[row.Name] = row
 	}
-	if got := byName["product Q4_K 8192 x 2048, 1 rows"]; got.Unit != "Gop/s" || math.Abs(got.Value-134) > 1e-9 || len(got.Samples) != 3 {
+	if got := byName["product Q4_K 8192 x 2048, 1 rows"]; got.Unit != "Gop/s" || math.Abs(got.Value-134) > 1e-9 ||
+		len(got.Samples) != 3 {
 		t.Errorf("product: %+v", got)
 	}
 	if got := byName["product Q4_K 8192 x 2048, 1 rows, of limit"]; math.Abs(got.Value-80) > 1e-9 {

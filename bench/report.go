@@ -167,14 +167,16 @@ func (p *Report) Notes() []string {
 			"%d of %d answers came without usage: their outputs are counted in chunks, their prompts in words", f.Uncounted, f.Completed))
 	}
 	if f.Resent > 0 {
-		notes = append(notes, fmt.Sprintf("the server closed idle connections under %d requests, which were sent again; the time counts", f.Resent))
+		notes = append(notes, fmt.Sprintf("%d requests were sent again because the server had closed their idle connection; "+
+			"latencies include that time", f.Resent))
 	}
 	if f.ChunksPerToken > 0 && (f.ChunksPerToken < 0.9 || f.ChunksPerToken > 1.1) {
 		notes = append(notes, fmt.Sprintf(
 			"a token came in %.2f chunks on average: ITL is per chunk, TPOT per token", f.ChunksPerToken))
 	}
 	if gap, pace := Percentile(f.Latencies["itl"], 50), Percentile(f.Latencies["tpot"], 50); gap < pace/10 {
-		notes = append(notes, "most events came together with the one before, in one packet: the median ITL says little, TPOT is the pace")
+		notes = append(notes, "most events arrived in one packet with the event before: "+
+			"the median ITL says little; TPOT says how fast tokens arrive")
 	}
 	if share := float64(f.CachedTokens) / float64(max(f.InputTokens, 1)); p.Unique && share > 0.02 {
 		notes = append(notes, fmt.Sprintf("%.0f %% of the prompt tokens came from the server's prefix cache: "+
@@ -185,10 +187,12 @@ func (p *Report) Notes() []string {
 			f.Failed, f.Failed+f.Completed, failureList(f.Failures)))
 	}
 	if asked := p.asked(); p.Target.IgnoreEOS && f.Uncounted == 0 && f.Failed == 0 && asked != f.OutputTokens {
-		notes = append(notes, fmt.Sprintf("%d output tokens were asked for and %d came, although the end of text was to be ignored", asked, f.OutputTokens))
+		notes = append(notes, fmt.Sprintf("%d output tokens were asked for and %d arrived, "+
+			"although requests said ignore_eos", asked, f.OutputTokens))
 	}
 	if len(f.ServerFingerprints) > 1 {
-		notes = append(notes, fmt.Sprintf("the answers carry %d different fingerprints: more than one server or model answered", len(f.ServerFingerprints)))
+		notes = append(notes, fmt.Sprintf("the answers carry %d different fingerprints: more than one server or model answered",
+			len(f.ServerFingerprints)))
 	}
 	return notes
 }

@@ -96,7 +96,8 @@ func TestNotes(t *testing.T) {
 	p := sampleReport()
 	p.Unique = true
 	notes := strings.Join(p.Notes(), "\n")
-	for _, want := range []string{"1 of 3 answers came without usage", "0.70 chunks", "1 of 4 requests failed", "1 truncated", "5 % of the prompt tokens"} {
+	for _, want := range []string{"1 of 3 answers came without usage", "0.70 chunks", "1 of 4 requests failed", "1 truncated",
+		"5 % of the prompt tokens"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note with %q in\n%s", want, notes)
 		}
@@ -122,7 +123,8 @@ func TestParsers(t *testing.T) {
 	for _, err := range []error{
 		second(ParsePercentiles("101")), second(ParsePercentiles("")), second(ParsePercentiles("NaN")),
 		second(ParseMetrics("ttft,")), second(ParseMetrics("latency")),
-		second(ParseSLO("ttft")), second(ParseSLO("itl:5")), second(ParseSLO("ttft:-1")), second(ParseSLO("ttft:NaN")), second(ParseSLO("ttft:x")),
+		second(ParseSLO("ttft")), second(ParseSLO("itl:5")),
+		second(ParseSLO("ttft:-1")), second(ParseSLO("ttft:NaN")), second(ParseSLO("ttft:x")),
 		second(ParseMetadata("x")), second(ParseMetadata("=x")), second(ParseMetadata("date=x")), second(ParseMetadata("rows=x")),
 	} {
 		if err == nil {
@@ -218,7 +220,8 @@ func TestForeignResult(t *testing.T) {
 }
 
 func TestResultRefused(t *testing.T) {
-	for _, text := range []string{``, `[]`, `{}`, `{"rows":[]}`, `{"rows":[{"name":""}]}`, `{"rows":[{"name":"a","value":"x"}]}`, `{"completed":3}`} {
+	for _, text := range []string{``, `[]`, `{}`, `{"rows":[]}`, `{"rows":[{"name":""}]}`,
+		`{"rows":[{"name":"a","value":"x"}]}`, `{"completed":3}`} {
 		if _, err := decodeResult(strings.NewReader(text)); err == nil {
 			t.Errorf("%q is a result", text)
 		}
@@ -291,7 +294,8 @@ func TestPlots(t *testing.T) {
 		results []*Result
 		want    []string
 	}{
-		"latencies":     {[]*Result{served}, []string{"Time to first token", "&lt;&amp;", "p50 200 · p99 396 ms", "prefers-color-scheme: dark", "milliseconds, logarithmic"}},
+		"latencies": {[]*Result{served}, []string{"Time to first token", "&lt;&amp;", "p50 200 · p99 396 ms",
+			"prefers-color-scheme: dark", "milliseconds, logarithmic"}},
 		"two latencies": {[]*Result{served, empty}, []string{"Inter-token latency"}},
 		"nothing":       {[]*Result{empty}, []string{"not measured"}},
 		"ratios":        {pair(), []string{"Ratio to A", "pp512", "1.2", "ratio, logarithmic", "fill good", "fill bad"}},
@@ -328,7 +332,8 @@ func TestLogScale(t *testing.T) {
 }
 
 func TestShortNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 12.345: "12.3", 123.4: "123", 12345: "12345", 2.5e7: "2.5e+07", 0.00012: "0.00012"} {
+	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 12.345: "12.3", 123.4: "123", 12345: "12345", 2.5e7: "2.5e+07",
+		0.00012: "0.00012"} {
 		if got := short(v); got != want {
 			t.Errorf("%g: %q, want %q", v, got, want)
 		}

@@ -30,7 +30,7 @@ type ServeOptions struct {
 type Load struct {
 	Outcomes []Outcome // in the order of the requests
 	Duration float64   // seconds from the first arrival to the last answer
-	Ramp     int       // of a closed loop, requests of the first wave, which find the server empty and all come at once; 0 where there is no later one
+	Ramp     int       // requests of a closed loop's first wave, sent at once to an idle server; 0 where there is no later one
 }
 
 // check refuses options that make no sense.

@@ -229,7 +229,8 @@ func TestCounting(t *testing.T) {
 		for _, gap := range got.ITLs {
 			sum += gap
 		}
-		if len(got.ITLs) != want.Chunks-1 || math.Abs(sum-got.Latency) > 1e-9 || got.FirstText < got.TTFT || got.Latency < got.FirstText {
+		if len(got.ITLs) != want.Chunks-1 || math.Abs(sum-got.Latency) > 1e-9 || got.FirstText < got.TTFT ||
+			got.Latency < got.FirstText {
 			t.Errorf("%d: times contradict each other: %+v", i, got)
 		}
 		got.Arrival, got.Start, got.TTFT, got.FirstText, got.ITLs, got.Latency = 0, 0, 0, 0, nil, 0
@@ -254,12 +255,15 @@ func TestBodies(t *testing.T) {
 			`{"max_tokens":3,"model":"m","prompt":"complete","stream":true,"stream_options":{"include_usage":true}}`},
 		{"everything", func(t *Target, _ *Request) {
 			t.IgnoreEOS, t.Temperature, t.Served, t.ExtraBody = true, &half, "alias", map[string]any{"top_p": 0.9, "max_tokens": 1}
-		}, `{"ignore_eos":true,"max_tokens":1,"model":"alias","prompt":"complete","stream":true,"stream_options":{"include_usage":true},"temperature":0.5,"top_p":0.9}`},
+		}, `{"ignore_eos":true,"max_tokens":1,"model":"alias","prompt":"complete","stream":true,` +
+			`"stream_options":{"include_usage":true},"temperature":0.5,"top_p":0.9}`},
 		{"chat", func(t *Target, _ *Request) { t.Endpoint = EndpointChat },
-			`{"max_completion_tokens":3,"messages":[{"content":"complete","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
+			`{"max_completion_tokens":3,"messages":[{"content":"complete","role":"user"}],"model":"m","stream":true,` +
+				`"stream_options":{"include_usage":true}}`},
 		{"messages", func(t *Target, r *Request) {
 			t.Endpoint, r.Messages = EndpointChat, json.RawMessage(`[{"role":"user","content":"complete x"}]`)
-		}, `{"max_completion_tokens":3,"messages":[{"content":"complete x","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
+		}, `{"max_completion_tokens":3,"messages":[{"content":"complete x","role":"user"}],"model":"m","stream":true,` +
+			`"stream_options":{"include_usage":true}}`},
 	} {
 		s, target := startStreams(t)
 		target.APIKey, target.Headers = "k", http.Header{"X-Tenant": {"a"}}
@@ -354,7 +358,8 @@ func TestServeRefuses(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
 		}
 	}
-	for _, target := range []Target{{BaseURL: "localhost:8000", Endpoint: EndpointChat}, {BaseURL: "http://x", Endpoint: "/v1/embeddings"}} {
+	for _, target := range []Target{{BaseURL: "localhost:8000", Endpoint: EndpointChat},
+		{BaseURL: "http://x", Endpoint: "/v1/embeddings"}} {
 		if err := target.Check(); err == nil {
 			t.Errorf("%+v is taken", target)
 		}
@@ -362,7 +367,8 @@ func TestServeRefuses(t *testing.T) {
 	_, target := startStreams(t)
 	o := once(asks("complete"))
 	o.Warmups = asks("fault")
-	if _, err := Serve(t.Context(), target, o); err == nil || !strings.Contains(err.Error(), "warm-up request 0 failed (stream_error)") {
+	if _, err := Serve(t.Context(), target, o); err == nil ||
+		!strings.Contains(err.Error(), "warm-up request 0 failed (stream_error)") {
 		t.Errorf("a failed warm-up: %v", err)
 	}
 }
@@ -543,7 +549,8 @@ func TestTheColdRampIsReportedApart(t *testing.T) {
 		t.Errorf("the ramp of a closed loop of 2 is %d", o.ramp())
 	}
 	report := &Report{
-		Figures: Compute(load, nil), Load: load, Target: &Target{}, Options: &o, Shown: []string{"ttft"}, Percentiles: []float64{50, 99},
+		Figures: Compute(load, nil), Load: load, Target: &Target{}, Options: &o,
+		Shown: []string{"ttft"}, Percentiles: []float64{50, 99},
 	}
 	var out strings.Builder
 	if err := report.Print(&out); err != nil {
@@ -563,7 +570,8 @@ func TestTheColdRampIsReportedApart(t *testing.T) {
 	if !slices.ContainsFunc(r.Rows, func(w Row) bool { return w.Name == "p99_ttft_after_ramp_ms" && w.Value == 100 }) {
 		t.Errorf("no row for the steady state: %+v", r.Rows)
 	}
-	for _, open := range []ServeOptions{{Rate: 3, MaxConcurrency: 2}, {Rate: math.Inf(1), MaxConcurrency: 20}, {Rate: math.Inf(1), SelfTimed: true, MaxConcurrency: 2}} {
+	for _, open := range []ServeOptions{{Rate: 3, MaxConcurrency: 2}, {Rate: math.Inf(1), MaxConcurrency: 20},
+		{Rate: math.Inf(1), SelfTimed: true, MaxConcurrency: 2}} {
 		open.Requests = o.Requests
 		if n := open.ramp(); n != 0 {
 			t.Errorf("a ramp of %d where nothing comes after it: %+v", n, open)

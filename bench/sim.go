@@ -43,7 +43,8 @@ func (m Machine) Time(p *scheduler.Plan) time.Duration {
 		outputs += c.LogitRows
 		attended += cost.Attended(c.Start, c.Count)
 	}
-	return m.Step + time.Duration(whole(p.Rows, m.Panel)-m.Panel)*m.Row + time.Duration(max(0, whole(outputs, m.Panel)-m.Panel))*m.Output +
+	return m.Step + time.Duration(whole(p.Rows, m.Panel)-m.Panel)*m.Row +
+		time.Duration(max(0, whole(outputs, m.Panel)-m.Panel))*m.Output +
 		time.Duration(float64(attended)/1024*float64(m.Position))
 }
 
@@ -292,7 +293,8 @@ func (s *sim) sample(c *scheduler.Chunk) {
 		s.stops = append(s.stops, produced >= out.Request.Output)
 		out.note(choice, s.now)
 	}
-	s.results = append(s.results, scheduler.Result{Tokens: s.tokens[lo:len(s.tokens):len(s.tokens)], Stop: s.stops[lo:len(s.stops):len(s.stops)]})
+	s.results = append(s.results, scheduler.Result{Tokens: s.tokens[lo:len(s.tokens):len(s.tokens)],
+		Stop: s.stops[lo:len(s.stops):len(s.stops)]})
 }
 
 // note books a token of a choice.

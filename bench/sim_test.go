@@ -131,14 +131,17 @@ func TestLongPromptsDoNotStopShortOnes(t *testing.T) {
 			alone := simulate(t, o).rowOf(t, "long").LastEnd
 			ratio := float64(long.LastEnd-own) / float64(alone)
 			short := beside.rowOf(t, "short")
-			t.Logf("%d tenants, k = %d: short TTFT p50 %d ms, p99 %d ms, worst %d ms, ITL p99 %d ms; last long %.0f s, alone %.0f s, less the short ones' own work %.2fx",
+			t.Logf("%d tenants, k = %d: short TTFT p50 %d ms, p99 %d ms, worst %d ms, ITL p99 %d ms; "+
+				"last long %.0f s, alone %.0f s, less the short ones' own work %.2fx",
 				tenants, k, millis(short.TTFT, 50), millis(short.TTFT, 99), millis(short.TTFT, 100), millis(short.ITL, 99),
 				long.LastEnd.Seconds(), alone.Seconds(), ratio)
 			if w := Percentile(short.TTFT, 100); w > worst {
-				t.Errorf("%d tenants, k = %d: a short request waited %.1f s for its first token, at most %.0f s were promised", tenants, k, w, worst)
+				t.Errorf("%d tenants, k = %d: a short request waited %.1f s for its first token, at most %.0f s were promised",
+					tenants, k, w, worst)
 			}
 			if ratio > slower {
-				t.Errorf("%d tenants, k = %d: the last long prompt was done %.2fx as late as without the short ones, promised %.2fx", tenants, k, ratio, slower)
+				t.Errorf("%d tenants, k = %d: the last long prompt was done %.2fx as late as without the short ones, promised %.2fx",
+					tenants, k, ratio, slower)
 			}
 		}
 	}

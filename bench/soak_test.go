@@ -27,7 +27,8 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/models":
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"m"}]}`)
 	case r.URL.Path == "/metrics" && !p.silent:
-		fmt.Fprintf(w, "# TYPE x gauge\nvllm:num_requests_running{model_name=\"m\"} %d\nvllm:num_requests_waiting{a=\"b c\"} 0\nvllm:kv_cache_usage_perc 0\n", p.running.Load())
+		fmt.Fprintf(w, "# TYPE x gauge\nvllm:num_requests_running{model_name=\"m\"} %d\n"+
+			"vllm:num_requests_waiting{a=\"b c\"} 0\nvllm:kv_cache_usage_perc 0\n", p.running.Load())
 	case r.URL.Path == "/metrics":
 		fmt.Fprintln(w, "# nothing")
 	case p.fail:

@@ -145,7 +145,8 @@ func (s logScale) at(v float64) float64 {
 
 // ticks are round numbers in the scale, about three to eight.
 func (s logScale) ticks() []float64 {
-	for _, steps := range [][]float64{{1}, {1, 3}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 7}, {1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9}} {
+	for _, steps := range [][]float64{{1}, {1, 3}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 7},
+		{1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9}} {
 		if ticks := s.multiples(steps); len(ticks) >= 3 {
 			return thin(ticks, 8)
 		}

@@ -256,7 +256,8 @@ func (t *Target) Calibrate(ctx context.Context) (Scale, error) {
 	}
 	perWord := (tokens[1] - tokens[0]) / (long - short)
 	if perWord < 0.5 || perWord > 10 {
-		return Scale{}, fmt.Errorf("measure tokens per word: %d words are %g tokens and %d words %g, which cannot be; give lengths in words",
+		return Scale{}, fmt.Errorf("measure tokens per word: %d words are %g tokens and %d words %g, which cannot be; "+
+			"give lengths in words",
 			short, tokens[0], long, tokens[1])
 	}
 	return Scale{TokensPerWord: perWord, OverheadTokens: max(0, tokens[0]-short*perWord)}, nil

@@ -172,7 +172,8 @@ func checkLen(name string, n, least int) error {
 
 func (w *Workload) random() ([]Request, error) {
 	o := w.Random
-	err := errors.Join(checkLen("prefix length", o.PrefixLen, 0), checkLen("input length", o.InputLen, 1), checkLen("output length", o.OutputLen, 1))
+	err := errors.Join(checkLen("prefix length", o.PrefixLen, 0), checkLen("input length", o.InputLen, 1),
+		checkLen("output length", o.OutputLen, 1))
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +210,8 @@ func spread(r *rand.Rand, n int, ratio float64) int {
 // order: the case that a prefix cache is for.
 func (w *Workload) prefixes() ([]Request, error) {
 	o := w.Prefix
-	err := errors.Join(checkLen("prefix length", o.PrefixLen, 1), checkLen("suffix length", o.SuffixLen, 0), checkLen("output length", o.OutputLen, 1))
+	err := errors.Join(checkLen("prefix length", o.PrefixLen, 1), checkLen("suffix length", o.SuffixLen, 0),
+		checkLen("output length", o.OutputLen, 1))
 	if err != nil {
 		return nil, err
 	}

@@ -274,7 +274,8 @@ func TestWarmupsAreNew(t *testing.T) {
 	requests, _ := w.Requests()
 	for i := range requests {
 		warm := w.Warmup(i, &requests[i])
-		if warm.Prompt == requests[i].Prompt || len(strings.Fields(warm.Prompt)) != requests[i].Words || warm.OutputTokens != requests[i].OutputTokens {
+		if warm.Prompt == requests[i].Prompt || len(strings.Fields(warm.Prompt)) != requests[i].Words ||
+			warm.OutputTokens != requests[i].OutputTokens {
 			t.Errorf("warm-up %d: %+v", i, warm)
 		}
 	}
@@ -308,7 +309,8 @@ func TestShareGPT(t *testing.T) {
 	for _, r := range requests {
 		lengths[r.Prompt] = fmt.Sprint(r.Words, r.OutputTokens)
 	}
-	if len(requests) != 5 || len(lengths) != 2 || lengths["one two three four five"] != "5 6" || lengths["six seven eight nine"] != "4 4" {
+	if len(requests) != 5 || len(lengths) != 2 || lengths["one two three four five"] != "5 6" ||
+		lengths["six seven eight nine"] != "4 4" {
 		t.Errorf("%d requests: %v", len(requests), lengths)
 	}
 	if notes := w.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 usable requests of 5") {
@@ -340,7 +342,8 @@ func TestTimedTrace(t *testing.T) {
 	if err != nil || len(requests) != 2 {
 		t.Fatalf("%d requests, %v", len(requests), err)
 	}
-	if requests[0].Words != 1000 || requests[1].Words != 600 || requests[0].At != 0 || requests[1].At != 1.5 || requests[1].OutputTokens != 1 {
+	if requests[0].Words != 1000 || requests[1].Words != 600 || requests[0].At != 0 || requests[1].At != 1.5 ||
+		requests[1].OutputTokens != 1 {
 		t.Errorf("%d words at %g, %d at %g", requests[0].Words, requests[0].At, requests[1].Words, requests[1].At)
 	}
 	a, b := strings.Fields(requests[0].Prompt), strings.Fields(requests[1].Prompt)
@@ -363,7 +366,8 @@ func TestFilesRefused(t *testing.T) {
 		{"custom", strings.Repeat("x", maxLineBytes+1), `line 1: bufio`},
 		{"timed_trace", `{"timestamp":5,"input_length":0,"output_length":1}`, `"input_length" is 0`},
 		{"timed_trace", `{"timestamp":-5,"input_length":1,"output_length":1}`, `"timestamp" is -5`},
-		{"timed_trace", `{"timestamp":5,"input_length":1,"output_length":1}` + "\n" + `{"timestamp":4,"input_length":1,"output_length":1}`, "line 2"},
+		{"timed_trace", `{"timestamp":5,"input_length":1,"output_length":1}` + "\n" +
+			`{"timestamp":4,"input_length":1,"output_length":1}`, "line 2"},
 		{"timed_trace", "\n", "no requests"},
 	} {
 		if _, err := inFile(t, c.name, c.content, 3).Requests(); err == nil || !strings.Contains(err.Error(), c.want) {

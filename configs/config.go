@@ -132,7 +132,8 @@ func settings(c *Config) []Setting {
 		{Key: "server.allowed_origins", Flag: "allowed-origins",
 			Usage: "origin whose web pages may call, such as https://chat.example; repeat for several, * for every " +
 				"origin",
-			binding: bindNames(&c.HTTP.Access.Origins, "an origin (scheme://host, and :port if it is not the scheme's own), or *", isOrigin)},
+			binding: bindNames(&c.HTTP.Access.Origins, "an origin (scheme://host, and :port if it is not the scheme's own), or *",
+				isOrigin)},
 		{Key: "server.api_metrics", Flag: "api-metrics",
 			Usage:   "serve GET /metrics on the API's port too, to clients that have the API key",
 			binding: bindBool(&c.Server.APIMetrics)},
@@ -230,7 +231,8 @@ func settings(c *Config) []Setting {
 		{Key: "engine.prefix_cache_key", Flag: "prefix-cache-key", Secret: true,
 			Usage: "secret that all replicas of a model share, so that they hash KV blocks alike; empty is a random one " +
 				"for each process",
-			binding: bindText(&c.Engine.PrefixCacheKey, "a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
+			binding: bindText(&c.Engine.PrefixCacheKey,
+				"a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 
 		{Key: "scheduler.max_model_len", Flag: "max-model-len",
 			Usage:   "longest sequence in tokens; 0 is the model's own context",
@@ -323,7 +325,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("check api: %w", err)
 	}
 	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
-		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; every running sequence needs a row per step",
+		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; "+
+			"every running sequence needs a row per step",
 			s.MaxBatchTokens, s.MaxSeqs)
 	}
 	if s := c.Scheduler; s.LookupMin > s.LookupMax {

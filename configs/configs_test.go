@@ -142,7 +142,8 @@ func TestNamesAreUnique(t *testing.T) {
 // changing it through its own setting must change the tree.
 func TestEverySettingReachesTheTree(t *testing.T) {
 	other := map[string]string{
-		"server.host": "localhost", "server.admin_address": "off", "engine.block_size": "32", "engine.kv_cache_dtype": "q8_0", "engine.cpu_level": "portable",
+		"server.host": "localhost", "server.admin_address": "off",
+		"engine.block_size": "32", "engine.kv_cache_dtype": "q8_0", "engine.cpu_level": "portable",
 		"log.level": "debug", "api.heartbeat": "off", "log.format": "json", "model.path": "x.gguf",
 		"server.allowed_origins":  "https://chat.example",
 		"engine.prefix_cache_key": "sixteen bytes or more",
@@ -180,7 +181,8 @@ func TestStrongerSourcesWin(t *testing.T) {
 	if err := s.Decode("weir.yml", []byte(file)); err != nil {
 		t.Fatal(err)
 	}
-	unknown, err := s.ReadEnv([]string{"HOME=/x", "WEIR_PORT=1002", "WEIR_API_KEY=key-from-env,second-key", "WEIR_CONFIG=weir.yml", "WEIR_PROT=1"})
+	unknown, err := s.ReadEnv([]string{"HOME=/x", "WEIR_PORT=1002", "WEIR_API_KEY=key-from-env,second-key",
+		"WEIR_CONFIG=weir.yml", "WEIR_PROT=1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +226,8 @@ WEIR_LOG_LEVEL: log.level: "loud" is not accepted; it takes one of debug, info, 
 		t.Errorf("environment:\n%v\nwant\n%s", err, want)
 	}
 	err = s.SetFlag("max-num-seqs", "0")
-	if want := `--max-num-seqs: scheduler.max_num_seqs: "0" is out of range; it takes a whole number from 1 to 65536`; err == nil || err.Error() != want {
+	want = `--max-num-seqs: scheduler.max_num_seqs: "0" is out of range; it takes a whole number from 1 to 65536`
+	if err == nil || err.Error() != want {
 		t.Errorf("flag:\n%v\nwant\n%s", err, want)
 	}
 	if err := s.SetFlag("no-such-flag", "1"); err == nil {
@@ -257,7 +260,8 @@ func TestBytesAndDurations(t *testing.T) {
 			t.Errorf("%q was taken as %d bytes", in, got)
 		}
 	}
-	for in, want := range map[string]time.Duration{"5": 5 * time.Second, "0": 0, "250ms": 250 * time.Millisecond, "1m30s": 90 * time.Second} {
+	for in, want := range map[string]time.Duration{"5": 5 * time.Second, "0": 0, "250ms": 250 * time.Millisecond,
+		"1m30s": 90 * time.Second} {
 		if got, err := parseDuration(in); err != nil || got != want {
 			t.Errorf("%q: %v, %v", in, got, err)
 		}
@@ -280,7 +284,9 @@ func TestListenersBeyondLoopbackNeedAKey(t *testing.T) {
 		{"another loopback address", func(c *Config) { c.Server.Host = "127.8.8.8" }, true},
 		{"IPv6 loopback", func(c *Config) { c.Server.Host = "::1" }, true},
 		{"a name that only looks local", func(c *Config) { c.Server.Host = "localhost.example.org" }, false},
-		{"metrics beyond loopback", func(c *Config) { c.Server.AdminAddress = "0.0.0.0:9090"; c.API.APIKeys = []string{"0123456789"} }, false},
+		{"metrics beyond loopback", func(c *Config) {
+			c.Server.AdminAddress, c.API.APIKeys = "0.0.0.0:9090", []string{"0123456789"}
+		}, false},
 		{"no metrics", func(c *Config) { c.Server.AdminAddress = "off" }, true},
 	} {
 		config := Default()

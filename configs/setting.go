@@ -252,7 +252,8 @@ func showBytes(n int64) string {
 
 func bindDuration(p *time.Duration, low, high time.Duration) binding {
 	return binding{
-		kind: amount, accepts: fmt.Sprintf("seconds, or a duration such as 1m30s, from %s to %s", showDuration(low), showDuration(high)),
+		kind: amount, accepts: fmt.Sprintf("seconds, or a duration such as 1m30s, from %s to %s", showDuration(low),
+			showDuration(high)),
 		set: func(s string) error {
 			d, err := parseDuration(s)
 			switch {

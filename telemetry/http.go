@@ -25,7 +25,7 @@ func newHTTPMetrics() httpMetrics {
 		}, []string{"handler", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "http_request_duration_seconds",
-			Help:    "Time from a request's arrival to its answer; of a stream, to its header.",
+			Help:    "Time from a request's arrival to its response; of a stream, to the response's header.",
 			Buckets: []float64{.1, .5, 1},
 		}, []string{"handler", "method"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -34,15 +34,15 @@ func newHTTPMetrics() httpMetrics {
 		}, []string{"status", "code"}),
 		acceptErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_accept_errors_total",
-			Help: "Times that no connection could be accepted, such as for want of file descriptors; each is retried.",
+			Help: "Failed accepts of a connection, for want of file descriptors or memory; each is retried.",
 		}),
 		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_connections_turned_away_total",
-			Help: "Connections refused because there were as many as there may be.",
+			Help: "Connections refused because --http-max-connections were open, or the limit on open files was reached.",
 		}),
 		evicted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_connections_evicted_total",
-			Help: "Connections without a request that were closed to make place for new ones.",
+			Help: "Connections without a request that were closed to make room for new ones.",
 		}),
 	}
 }
@@ -67,16 +67,17 @@ func (m *Metrics) CountRefusal(status int, code string) {
 // CountAcceptError counts one failed accept.
 func (m *Metrics) CountAcceptError() { m.http.acceptErrors.Inc() }
 
-// CountTurnedAway counts one connection beyond the bound.
+// CountTurnedAway counts one connection that was refused because too many are open.
 func (m *Metrics) CountTurnedAway() { m.http.turnedAway.Inc() }
 
-// CountEvicted counts one connection that made place for another.
+// CountEvicted counts one connection without a request that was closed to make
+// room for another.
 func (m *Metrics) CountEvicted() { m.http.evicted.Inc() }
 
-// Connections is what the HTTP edge holds at one moment.
+// Connections is the state of the HTTP edge at one moment.
 type Connections struct {
 	Open      int   // connections
-	BodyBytes int64 // of request bodies in memory
+	BodyBytes int64 // memory of request bodies
 }
 
 // AddConnections publishes what read returns at each scrape.
@@ -86,7 +87,7 @@ func (m *Metrics) AddConnections(read func() Connections) error {
 			Name: "weir_connections_open", Help: "Open connections of the API.",
 		}, func() float64 { return float64(read().Open) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "weir_request_body_bytes", Help: "Bytes of request bodies that arrive or are being read.",
+			Name: "weir_request_body_bytes", Help: "Memory of the request bodies that arrive or are being parsed.",
 		}, func() float64 { return float64(read().BodyBytes) }),
 	})
 }

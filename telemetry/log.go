@@ -68,7 +68,7 @@ func logEncoder(format string, terminal bool) (zapcore.Encoder, error) {
 	return nil, fmt.Errorf("log format %q is unknown; use one of %s", format, strings.Join(LogFormats, ", "))
 }
 
-// consoleEncoder is for people: a clock time, no caller, no stack.
+// consoleEncoder writes lines for people: the time of day, no caller, no stack.
 func consoleEncoder() zapcore.Encoder {
 	return zapcore.NewConsoleEncoder(zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
@@ -79,7 +79,7 @@ func consoleEncoder() zapcore.Encoder {
 	})
 }
 
-// jsonEncoder is for log collectors: one object per line, durations in seconds.
+// jsonEncoder writes lines for log collectors: one object each, durations in seconds.
 func jsonEncoder() zapcore.Encoder {
 	return zapcore.NewJSONEncoder(zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message", StacktraceKey: "stack",

@@ -33,7 +33,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 		http:     newHTTPMetrics(),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_panics_recovered_total",
-			Help: "Panics that a boundary recovered; each failed one request or step.",
+			Help: "Panics that were recovered, by the boundary that did; each failed one request or step.",
 		}, []string{"boundary"}),
 		models: make(map[string]*Model),
 	}

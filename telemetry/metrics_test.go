@@ -25,7 +25,8 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 	}, func() Snapshot {
 		return Snapshot{
 			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5,
-			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, PromptTokens: 100,
+			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4,
+			Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, PromptTokens: 100,
 			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, StepPanics: 1, Faults: 2,
 		}
 	})
@@ -239,7 +240,7 @@ func TestRequestsWithoutATokenHaveNoDecodeTime(t *testing.T) {
 	}
 }
 
-// A series that appears with its first count has no rate of increase then.
+// A series that appeared with its first count would have no rate of increase then.
 func TestFullQueuesAreCountedFromZero(t *testing.T) {
 	m, _ := testModel(t)
 	text := scrape(t, m)

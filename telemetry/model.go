@@ -11,7 +11,7 @@ import (
 // ModelInfo describes a served model once, when it has loaded.
 type ModelInfo struct {
 	Name         string // label model_name: the name clients ask for
-	MaxModelLen  int    // tokens; the size histograms reach as far
+	MaxModelLen  int    // tokens; also the last bucket of the histograms of sizes
 	BlockTokens  int
 	KVBlocks     int
 	KVType       string
@@ -48,8 +48,8 @@ type Model struct {
 	disconnects  prometheus.Counter
 }
 
-// FinishReasons are the values of label finished_reason, vLLM's words; what
-// weir's API calls "cancelled" is "abort" there.
+// FinishReasons are the values of the label finished_reason, which are vLLM's:
+// "abort" is what weir's API calls "cancelled".
 var FinishReasons = []string{"abort", "error", "length", "stop"}
 
 // AddModel registers a model's series; snapshot is called on every scrape,
@@ -73,27 +73,36 @@ func (m *Metrics) AddModel(info ModelInfo, snapshot func() Snapshot) (*Model, er
 func newModel(maxModelLen int) *Model {
 	sizes := sizeBuckets(maxModelLen)
 	m := &Model{
-		firstToken:   histogram("vllm:time_to_first_token_seconds", "Time from a request's arrival to its first token.", firstTokenBuckets()),
-		interToken:   histogram("vllm:inter_token_latency_seconds", "Gap between successive tokens of a choice.", perTokenBuckets()),
-		perToken:     histogram("vllm:request_time_per_output_token_seconds", "Mean time per token after the first, per request.", perTokenBuckets()),
-		endToEnd:     histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
-		queue:        histogram("vllm:request_queue_time_seconds", "Time in the waiting queue.", requestBuckets()),
-		inference:    histogram("vllm:request_inference_time_seconds", "Time from admission to the last token.", requestBuckets()),
-		prefill:      histogram("vllm:request_prefill_time_seconds", "Time from admission to the first token.", requestBuckets()),
-		decode:       histogram("vllm:request_decode_time_seconds", "Time from the first token to the last.", requestBuckets()),
+		firstToken: histogram("vllm:time_to_first_token_seconds", "Time from a request's arrival to its first output token.",
+			firstTokenBuckets()),
+		interToken: histogram("vllm:inter_token_latency_seconds", "Time between two successive output tokens of a choice.",
+			perTokenBuckets()),
+		perToken: histogram("vllm:request_time_per_output_token_seconds",
+			"Mean time per output token after the first, per request.", perTokenBuckets()),
+		endToEnd: histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
+		queue: histogram("vllm:request_queue_time_seconds", "Time from a request's submission to its admission.",
+			requestBuckets()),
+		inference: histogram("vllm:request_inference_time_seconds",
+			"Time from a request's admission to its last output token.", requestBuckets()),
+		prefill: histogram("vllm:request_prefill_time_seconds", "Time from a request's admission to its first output token.",
+			requestBuckets()),
+		decode: histogram("vllm:request_decode_time_seconds", "Time from a request's first output token to its last.",
+			requestBuckets()),
 		promptTokens: histogram("vllm:request_prompt_tokens", "Prompt tokens per request.", sizes),
-		outputTokens: histogram("vllm:request_generation_tokens", "Generated tokens per request.", sizes),
-		maxTokens:    histogram("vllm:request_params_max_tokens", "max_tokens asked per request.", sizes),
-		choices:      histogram("vllm:request_params_n", "n asked per request.", choiceBuckets()),
+		outputTokens: histogram("vllm:request_generation_tokens", "Output tokens per request.", sizes),
+		maxTokens:    histogram("vllm:request_params_max_tokens", "The parameter max_tokens of requests.", sizes),
+		choices:      histogram("vllm:request_params_n", "The number of choices that requests ask for.", choiceBuckets()),
 		preemptions:  histogram("vllm:request_num_preemptions", "Preemptions per request.", preemptionBuckets()),
-		computed:     histogram("vllm:request_prefill_kv_computed_tokens", "Prompt tokens per request without those of the prefix cache.", sizes),
-		stepTokens:   histogram("vllm:iteration_tokens_total", "Rows that one engine step computed; tokens of the prefix cache are none.", stepTokenBuckets()),
+		computed: histogram("vllm:request_prefill_kv_computed_tokens",
+			"Prompt tokens per request that were computed, not found in the prefix cache.", sizes),
+		stepTokens: histogram("vllm:iteration_tokens_total", "Rows (token positions) that one engine step computed.",
+			stepTokenBuckets()),
 		stepSeconds:  histogram("weir_step_seconds", "Duration of one engine step.", shortBuckets()),
-		stepRatio:    histogram("weir_step_estimate_ratio", "Duration of one engine step over its estimate.", ratioBuckets()),
-		planSeconds:  histogram("weir_plan_seconds", "Scheduling before one engine step, part of its duration.", planBuckets()),
-		cancelToFree: histogram("weir_cancel_to_free_seconds", "Time from a cancel to its KV blocks being free.", shortBuckets()),
+		stepRatio:    histogram("weir_step_estimate_ratio", "Duration of one engine step divided by its estimate.", ratioBuckets()),
+		planSeconds:  histogram("weir_plan_seconds", "Time to plan one engine step, part of the step's duration.", planBuckets()),
+		cancelToFree: histogram("weir_cancel_to_free_seconds", "Time from a cancel until the KV blocks are released.", shortBuckets()),
 		success: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "vllm:request_success_total", Help: "Choices of requests that ended, by finish reason.",
+			Name: "vllm:request_success_total", Help: "Choices that ended, by finish reason.",
 		}, []string{"finished_reason"}),
 		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "vllm:admission_rejections_total", Help: "Requests refused before they were queued, by reason.",
@@ -103,11 +112,13 @@ func newModel(maxModelLen int) *Model {
 		}),
 		finished: make(map[string]prometheus.Counter, len(FinishReasons)),
 	}
-	for _, code := range []string{"rate_limit_exceeded", "server_is_overloaded"} { // a tenant's share of the waiting queue is full; the whole queue is
-		m.rejections.WithLabelValues(code) // present, at 0, before the first
+	// Series that appear with their first count would have no rate of increase then.
+	// The codes say that a tenant's share of the waiting queue, or all of it, is full.
+	for _, code := range []string{"rate_limit_exceeded", "server_is_overloaded"} {
+		m.rejections.WithLabelValues(code)
 	}
 	for _, reason := range FinishReasons {
-		m.finished[reason] = m.success.WithLabelValues(reason) // present, at 0, before the first request
+		m.finished[reason] = m.success.WithLabelValues(reason)
 	}
 	return m
 }
@@ -115,7 +126,8 @@ func newModel(maxModelLen int) *Model {
 func (m *Model) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
-		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.preemptions, m.computed, m.stepTokens, m.stepSeconds, m.stepRatio, m.planSeconds, m.cancelToFree,
+		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.preemptions, m.computed,
+		m.stepTokens, m.stepSeconds, m.stepRatio, m.planSeconds, m.cancelToFree,
 		m.success, m.rejections, m.disconnects,
 	}
 }
@@ -142,8 +154,8 @@ func (m *Model) ObserveInterToken(seconds float64) {
 type Step struct {
 	Rows            int
 	Seconds         float64
-	PlanSeconds     float64 // of these, scheduling
-	EstimateSeconds float64 // expected before the step; 0 is nothing
+	PlanSeconds     float64 // of Seconds, planning
+	EstimateSeconds float64 // expected before the step; 0 means that there was no estimate
 }
 
 // ObserveStep records one engine step.
@@ -166,13 +178,13 @@ func (m *Model) ObserveCancel(seconds float64) {
 	}
 }
 
-// Phases are where an admitted request's time in the engine went. Negative
-// times never were, and are not recorded.
+// Phases are the times of an admitted request in the engine. A negative time
+// belongs to a phase that the request did not reach, and is not recorded.
 type Phases struct {
 	QueueSeconds     float64
 	PrefillSeconds   float64
 	InferenceSeconds float64
-	Preemptions      int // of its sequences
+	Preemptions      int // of the request's sequences
 }
 
 // ObservePhases records an admitted request that has ended.
@@ -208,7 +220,7 @@ type Request struct {
 	MaxTokens       int
 	Choices         int
 	EndToEndSeconds float64
-	DecodeSeconds   float64 // first token to last; negative, and not recorded, without a first
+	DecodeSeconds   float64 // first token to last; negative, and not recorded, for a request without a token
 }
 
 // CountFinish counts a choice that ended. A reason outside FinishReasons

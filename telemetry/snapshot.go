@@ -7,26 +7,26 @@ import (
 )
 
 // Snapshot is a model's state and its totals since the start, read at one
-// moment. cmd fills it from the engine's Stats.
+// moment. cmd/weir fills it from the engine's Stats.
 type Snapshot struct {
-	Running       int // requests in the running batch
-	Waiting       int // requests queued
-	WaitingTokens int // prompt tokens queued
+	Running       int // running requests
+	Waiting       int // requests in the waiting queue
+	WaitingTokens int // prompt tokens of these
 
 	KVBlocks      int // usable blocks
-	KVReferenced  int // blocks that live sequences hold
-	KVCached      int // blocks kept only as prefix cache
-	KVLeaked      int // blocks still held while nothing runs or waits; anything but 0 is a bug
+	KVReferenced  int // blocks that live sequences use
+	KVCached      int // blocks of the prefix cache that no live sequence uses
+	KVLeaked      int // blocks still referenced while no request runs or waits; anything but 0 is a bug
 	KVEvictions   uint64
-	PrefixQueries uint64 // prompt tokens looked up
-	PrefixHits    uint64 // prompt tokens found
+	PrefixQueries uint64 // prompt tokens looked up in the prefix cache
+	PrefixHits    uint64 // prompt tokens found in the prefix cache
 	Preemptions   uint64
 	PromptTokens  uint64 // prompt tokens of admitted requests
-	PromptCached  uint64 // of these, not computed
+	PromptCached  uint64 // of PromptTokens, taken from the prefix cache
 	Recomputed    uint64 // tokens computed again after preemption
 	OutputTokens  uint64
 
-	Drafts         uint64 // times that draft tokens were verified
+	Drafts         uint64 // times that draft tokens were verified, per sequence and step
 	DraftTokens    uint64 // draft tokens proposed
 	AcceptedTokens uint64 // draft tokens accepted
 
@@ -64,16 +64,18 @@ func total(name, help string, value func(*Snapshot) uint64) series {
 	}
 }
 
-// waitingBy is the part of the waiting requests that wait for a reason. vLLM
-// defers requests for adapters and remote caches, of which there are none.
+// waitingBy counts the waiting requests by the reason why they wait. "deferred"
+// are those that vLLM holds back for LoRA adapters and remote caches; weir has
+// neither.
 func waitingBy(reason string, value func(*Snapshot) float64) series {
 	return series{prometheus.NewDesc("vllm:num_requests_waiting_by_reason", "Requests waiting to be admitted, by reason.", nil,
 		prometheus.Labels{"reason": reason}), prometheus.GaugeValue, value}
 }
 
-// promptFrom is the part of the prompt tokens that came from a source.
+// promptFrom counts the prompt tokens of one source.
 func promptFrom(source string, value func(*Snapshot) uint64) series {
-	return series{prometheus.NewDesc("vllm:prompt_tokens_by_source_total", "Prompt tokens of admitted requests, by where they came from.", nil,
+	return series{prometheus.NewDesc("vllm:prompt_tokens_by_source_total",
+		"Prompt tokens of admitted requests, by source: computed or found in the prefix cache.", nil,
 		prometheus.Labels{"source": source}), prometheus.CounterValue, func(s *Snapshot) float64 { return float64(value(s)) }}
 }
 
@@ -83,31 +85,43 @@ func gauges() []series {
 		gauge("vllm:num_requests_waiting", "Requests waiting to be admitted.", func(s *Snapshot) float64 { return float64(s.Waiting) }),
 		waitingBy("capacity", func(s *Snapshot) float64 { return float64(s.Waiting) }),
 		waitingBy("deferred", func(*Snapshot) float64 { return 0 }),
-		gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks that live sequences hold; 1 is all.", (*Snapshot).usage),
-		gauge("weir_waiting_tokens", "Prompt tokens waiting to be admitted.", func(s *Snapshot) float64 { return float64(s.WaitingTokens) }),
-		gauge("weir_kv_blocks_cached", "KV blocks kept only as prefix cache.", func(s *Snapshot) float64 { return float64(s.KVCached) }),
-		gauge("weir_kv_blocks_leaked", "KV blocks still held while nothing runs or waits; anything but 0 is a bug.", func(s *Snapshot) float64 { return float64(s.KVLeaked) }),
+		gauge("vllm:kv_cache_usage_perc", "Fraction of the KV blocks that live sequences hold; 1 is all of them.", (*Snapshot).usage),
+		gauge("weir_waiting_tokens", "Prompt tokens of requests in the waiting queue.",
+			func(s *Snapshot) float64 { return float64(s.WaitingTokens) }),
+		gauge("weir_kv_blocks_cached", "KV blocks of the prefix cache that no live sequence uses.",
+			func(s *Snapshot) float64 { return float64(s.KVCached) }),
+		gauge("weir_kv_blocks_leaked", "KV blocks still referenced while no request runs or waits; anything but 0 is a bug.",
+			func(s *Snapshot) float64 { return float64(s.KVLeaked) }),
 	}
 }
 
 func counters() []series {
 	return []series{
-		total("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", func(s *Snapshot) uint64 { return s.PrefixQueries }),
-		total("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", func(s *Snapshot) uint64 { return s.PrefixHits }),
-		total("vllm:num_preemptions_total", "Sequences preempted to free KV blocks.", func(s *Snapshot) uint64 { return s.Preemptions }),
+		total("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+			func(s *Snapshot) uint64 { return s.PrefixQueries }),
+		total("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+			func(s *Snapshot) uint64 { return s.PrefixHits }),
+		total("vllm:num_preemptions_total", "Sequences preempted to free KV blocks.",
+			func(s *Snapshot) uint64 { return s.Preemptions }),
 		total("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.", func(s *Snapshot) uint64 { return s.PromptTokens }),
-		total("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.", func(s *Snapshot) uint64 { return s.PromptCached }),
+		total("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.",
+			func(s *Snapshot) uint64 { return s.PromptCached }),
 		promptFrom("local_compute", func(s *Snapshot) uint64 { return s.PromptTokens - s.PromptCached }),
 		promptFrom("local_cache_hit", func(s *Snapshot) uint64 { return s.PromptCached }),
-		total("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.", func(s *Snapshot) uint64 { return s.Recomputed }),
-		total("vllm:generation_tokens_total", "Tokens generated.", func(s *Snapshot) uint64 { return s.OutputTokens }),
-		total("vllm:spec_decode_num_drafts_total", "Times that draft tokens were verified.", func(s *Snapshot) uint64 { return s.Drafts }),
+		total("vllm:prompt_tokens_recomputed_total", "Tokens whose KV was computed again after a preemption.",
+			func(s *Snapshot) uint64 { return s.Recomputed }),
+		total("vllm:generation_tokens_total", "Output tokens generated.", func(s *Snapshot) uint64 { return s.OutputTokens }),
+		total("vllm:spec_decode_num_drafts_total", "Times that draft tokens were verified: once per sequence and step.",
+			func(s *Snapshot) uint64 { return s.Drafts }),
 		total("vllm:spec_decode_num_draft_tokens_total", "Draft tokens proposed.", func(s *Snapshot) uint64 { return s.DraftTokens }),
-		total("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens accepted.", func(s *Snapshot) uint64 { return s.AcceptedTokens }),
+		total("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens accepted.",
+			func(s *Snapshot) uint64 { return s.AcceptedTokens }),
 		total("weir_steps_total", "Engine steps.", func(s *Snapshot) uint64 { return s.Steps }),
-		total("weir_step_panics_total", "Panics recovered in the step loop; anything but 0 is a bug.", func(s *Snapshot) uint64 { return s.StepPanics }),
-		total("weir_invariant_faults_total", "Broken invariants found by the idle check; anything but 0 is a bug.", func(s *Snapshot) uint64 { return s.Faults }),
-		total("weir_kv_evictions_total", "Cached KV blocks given up for new ones.", func(s *Snapshot) uint64 { return s.KVEvictions }),
+		total("weir_step_panics_total", "Panics recovered in the step loop; anything but 0 is a bug.",
+			func(s *Snapshot) uint64 { return s.StepPanics }),
+		total("weir_invariant_faults_total", "Broken invariants found by the idle check; anything but 0 is a bug.",
+			func(s *Snapshot) uint64 { return s.Faults }),
+		total("weir_kv_evictions_total", "KV blocks evicted from the prefix cache.", func(s *Snapshot) uint64 { return s.KVEvictions }),
 	}
 }
 
@@ -133,8 +147,8 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// cacheConfig is vLLM's info series of the KV cache; the blocks are named
-// after GPUs there, wherever they live, and dashboards read that label.
+// cacheConfig is vLLM's info series of the KV cache. Its label num_gpu_blocks,
+// which dashboards read, counts the blocks in main memory here.
 func cacheConfig(i ModelInfo) prometheus.Collector {
 	tokens := i.BlockTokens * i.KVBlocks
 	return infoGauge("vllm:cache_config_info", "Always 1; the labels describe the KV cache.", prometheus.Labels{

@@ -92,7 +92,8 @@ func (c Config) reset(w http.ResponseWriter, r *http.Request) {
 	const running = "reset_running_requests"
 	if v := r.URL.Query().Get(running); v != "" && !strings.EqualFold(v, "false") {
 		refuse(w, &api.Error{Status: http.StatusBadRequest, Type: api.TypeInvalidRequest, Code: "unsupported_parameter", Param: running,
-			Message: fmt.Sprintf("%s is %.16q: blocks of running requests stay; leave the parameter out, or wait until none is running", running, v)})
+			Message: fmt.Sprintf("%s is %.16q: blocks of running requests stay; "+
+				"leave the parameter out, or wait until no request is running", running, v)})
 		return
 	}
 	freed, err := c.Reset(r.Context())

@@ -15,7 +15,10 @@ func TestRoutes(t *testing.T) {
 	h := New(Config{
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metric 1\n")) }),
 		Ready:   func() (bool, string) { return ready, "loading" },
-		Debug:   map[string]func() any{"engine": func() any { return map[string]int{"steps": 7} }, "broken": func() any { return math.Inf(1) }},
+		Debug: map[string]func() any{
+			"engine": func() any { return map[string]int{"steps": 7} },
+			"broken": func() any { return math.Inf(1) },
+		},
 		Version: "1.2.3",
 	})
 	for _, tc := range []struct {

@@ -39,7 +39,8 @@ func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string
 		t.Fatal(err)
 	}
 	prompt := m.tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
-	r := &inference.Request{Prompt: prompt, MaxTokens: m.engine.Info().MaxModelLen - len(prompt), N: 1, PromptLogprobs: -1, Sampling: inference.DefaultSampling()}
+	r := &inference.Request{Prompt: prompt, MaxTokens: m.engine.Info().MaxModelLen - len(prompt), N: 1, PromptLogprobs: -1,
+		Sampling: inference.DefaultSampling()}
 	r.Sampling.Temperature = 0
 	stream, err := m.engine.Submit(r)
 	if err != nil {

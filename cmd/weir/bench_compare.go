@@ -29,7 +29,8 @@ func newBenchCompare() *cobra.Command {
 			"  weir bench compare a.json b.json c.json --only ttft --plot ttft.svg",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return &usageError{fmt.Errorf("compare needs two results or more, got %d", len(args)), "use: weir bench compare A.json B.json"}
+				return &usageError{fmt.Errorf("compare needs two results or more, got %d", len(args)),
+					"use: weir bench compare A.json B.json"}
 			}
 			return nil
 		},

@@ -42,7 +42,8 @@ func newBenchMicro() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringSliceVar(&m.o.Kernels, "kernels", bench.MicroKernels, "groups to measure")
-	f.StringVar(&m.types, "types", "", "weight types, as in Q4_K,F16; all for every type; empty for those that have assembly kernels")
+	f.StringVar(&m.types, "types", "",
+		"weight types, as in Q4_K,F16; all for every type; empty for those that have assembly kernels")
 	f.IntSliceVar(&m.o.Rows, "rows", []int{1, 4, 8, 16, 64, 512}, "rows (tokens) of the matrix products")
 	f.StringVar(&m.size, "size", "8192x2048", "outputs and inputs of the weight matrices")
 	f.IntVar(&m.o.Rounds, "rounds", 5, "measurements of each case; the median is reported")

@@ -114,14 +114,16 @@ func (b *serveBench) addServerFlags(f *pflag.FlagSet) {
 	f.StringVar(&b.baseURL, "base-url", "", "server to measure; empty takes --host and --port")
 	f.StringVar(&b.host, "host", "127.0.0.1", "host of the server")
 	f.IntVar(&b.port, "port", 8000, "port of the server")
-	f.StringVar(&b.target.Endpoint, "endpoint", bench.EndpointCompletions, "path to send requests to; "+bench.EndpointChat+" for chats")
+	f.StringVar(&b.target.Endpoint, "endpoint", bench.EndpointCompletions,
+		"path to send requests to; "+bench.EndpointChat+" for chats")
 	f.StringVar(&b.target.Model, "model", "", "model to request; empty takes the server's first")
 	f.StringVar(&b.target.Served, "served-model-name", "", "model name in requests, where it differs from --model")
 	f.StringVar(&b.target.APIKey, "api-key", os.Getenv("WEIR_API_KEY"), "key to send (WEIR_API_KEY)")
 	f.Lookup("api-key").DefValue = "" // help must not print it
 	f.StringArrayVar(&b.headers, "header", nil, "further header, KEY=VALUE; may be repeated")
 	f.Float64Var(&b.temperature, "temperature", 0, "temperature in requests; without the flag the server's default")
-	f.BoolVar(&b.ignoreEOS, "ignore-eos", false, "let outputs run to their full length; on for generated datasets unless given as =false")
+	f.BoolVar(&b.ignoreEOS, "ignore-eos", false,
+		"let outputs run to their full length; on for generated datasets unless given as =false")
 	f.StringVar(&b.extraBody, "extra-body", "", "JSON object with further fields of every request")
 	f.DurationVar(&b.target.Timeout, "request-timeout", 6*time.Hour, "time after which a request counts as failed")
 	f.IntVar(&b.ready, "ready-check-timeout-sec", 30, "seconds to wait for the server; 0 skips the check")
@@ -164,7 +166,8 @@ func (b *serveBench) addDatasetFlags(f *pflag.FlagSet) {
 }
 
 func (b *serveBench) addReportFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&b.goodput, "goodput", nil, "latency bounds in ms within which a request counts for goodput: ttft:500,tpot:50,e2el:9000")
+	f.StringSliceVar(&b.goodput, "goodput", nil,
+		"latency bounds in ms within which a request counts for goodput: ttft:500,tpot:50,e2el:9000")
 	f.StringVar(&b.metrics, "percentile-metrics", "ttft,tpot,itl", "latencies to print: "+metricKeys())
 	f.StringVar(&b.percentiles, "metric-percentiles", "99", "percentiles of the latencies, as in 50,99,99.9")
 	f.BoolVar(&b.save, "save-result", false, "write a JSON file")
@@ -324,7 +327,8 @@ func (b *serveBench) meet(ctx context.Context, errs io.Writer, result *bench.Res
 			return err
 		}
 		b.workload.Scale = scale
-		note := fmt.Sprintf("a word of a generated prompt is %.3f tokens here, and %.0f come on top of a prompt", scale.TokensPerWord, scale.OverheadTokens)
+		note := fmt.Sprintf("a word of a generated prompt is %.3f tokens here, and %.0f come on top of a prompt",
+			scale.TokensPerWord, scale.OverheadTokens)
 		result.Notes = append(result.Notes, note)
 		fmt.Fprintln(errs, "weir: "+note)
 	} else if b.workload.Generated() {

@@ -21,13 +21,17 @@ func TestBenchServe(t *testing.T) {
 		want  []string // in the table
 	}{
 		{"closed", []string{"--max-concurrency", "3", "--num-warmups", "2"}, []string{"Maximum request concurrency:             3"}},
-		{"open", []string{"--request-rate", "500", "--burstiness", "0.5", "--goodput", "e2el:1e9", "ttft:1e9"}, []string{"Request goodput (req/s):"}},
+		{"open", []string{"--request-rate", "500", "--burstiness", "0.5", "--goodput", "e2el:1e9", "ttft:1e9"},
+			[]string{"Request goodput (req/s):"}},
 		{"chat", []string{"--endpoint", "/v1/chat/completions", "--length-unit", "tokens", "--temperature", "0"}, nil},
-		{"prefix", []string{"--dataset-name", "prefix_repetition", "--prefix-repetition-num-prefixes", "2", "--prefix-repetition-prefix-len", "40",
+		{"prefix", []string{"--dataset-name", "prefix_repetition", "--prefix-repetition-num-prefixes", "2",
+			"--prefix-repetition-prefix-len", "40",
 			"--prefix-repetition-suffix-len", "4", "--prefix-repetition-output-len", "5"}, nil},
-		{"trace", []string{"--dataset-name", "trace", "--trace-max-input", "50", "--trace-max-output", "5", "--request-rate", "300", "--self-timed"}, nil},
+		{"trace", []string{"--dataset-name", "trace", "--trace-max-input", "50", "--trace-max-output", "5", "--request-rate",
+			"300", "--self-timed"}, nil},
 	} {
-		args := append([]string{"bench", "serve", "--base-url", s.api, "--api-key", "sk-12345678", "--metrics-url", s.metrics + "/metrics",
+		args := append([]string{"bench", "serve", "--base-url", s.api, "--api-key", "sk-12345678", "--metrics-url",
+			s.metrics + "/metrics",
 			"--num-prompts", "6", "--random-input-len", "12", "--random-output-len", "5", "--percentile-metrics", "ttft,e2el",
 			"--result-dir", dir, "--result-filename", c.name + ".json", "--plot", filepath.Join(dir, c.name+".svg")}, c.flags...)
 		var out, errs strings.Builder
@@ -68,10 +72,12 @@ func TestBenchServe(t *testing.T) {
 		}
 	}
 	var out, errs strings.Builder
-	if status := execute([]string{"bench", "serve", "--base-url", s.api, "--model", "m", "--num-prompts", "2", "--ready-check-timeout-sec", "0"}, &out, &errs); status != exitFailure {
+	if status := execute([]string{"bench", "serve", "--base-url", s.api, "--model", "m", "--num-prompts", "2",
+		"--ready-check-timeout-sec", "0"}, &out, &errs); status != exitFailure {
 		t.Errorf("without a key: status %d", status)
 	}
-	for _, want := range []string{"http_401:                              2", "error: http_401: status 401:", "none of 2 requests succeeded"} {
+	for _, want := range []string{"http_401:                              2", "error: http_401: status 401:",
+		"none of 2 requests succeeded"} {
 		if !strings.Contains(out.String()+errs.String(), want) {
 			t.Errorf("without a key: no %q in\n%s%s", want, out.String(), errs.String())
 		}

@@ -82,7 +82,8 @@ func (c *conversation) ask(question string, stop <-chan os.Signal) (answer, erro
 	if err != nil {
 		return answer{}, fmt.Errorf("ask: %w", err)
 	}
-	w := &answerWriter{out: c.out, terminal: isTerminal(c.out), decoder: c.model.tokenizer.NewDecoder(false), ends: c.model.tokenizer.IsEOG, asked: asked}
+	w := &answerWriter{out: c.out, terminal: isTerminal(c.out), decoder: c.model.tokenizer.NewDecoder(false),
+		ends: c.model.tokenizer.IsEOG, asked: asked}
 	err = w.follow(stream, stop)
 	w.answer.promptTokens, w.answer.cachedTokens = len(prompt), stream.Progress().CachedTokens
 	c.history = append(c.history, message{"user", question}, message{"assistant", string(w.text)})

@@ -54,7 +54,8 @@ func (d *diagnosis) checkMachine() {
 			"%s of swap are in use: a weight that was swapped out stops a step for milliseconds", showSize(m.Memory.SwapUsed))
 	}
 	if p.Governor == "powersave" {
-		d.add(note, "cpupower frequency-set -g performance", "the clock's governor is powersave: short requests run before the clock is up")
+		d.add(note, "cpupower frequency-set -g performance",
+			"the clock's governor is powersave: short requests run before the clock is up")
 	}
 	if m.Load > busyShare*float64(p.Usable) {
 		d.add(note, "measure again when it is idle",
@@ -63,7 +64,8 @@ func (d *diagnosis) checkMachine() {
 	if best := isa.Best(); m.Level != best.String() {
 		d.add(warning, "leave --cpu-level at auto", "kernels are held at %s and the machine can run %s", m.Level, best)
 	} else if best == isa.Portable {
-		d.add(warning, "use a machine with AVX2 or AVX-512 for more than tests", "there are no kernels for this machine but plain Go: %s", m.LevelReason)
+		d.add(warning, "use a machine with AVX2 or AVX-512 for more than tests",
+			"there are no kernels for this machine but plain Go: %s", m.LevelReason)
 	}
 }
 

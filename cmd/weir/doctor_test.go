@@ -63,7 +63,8 @@ func TestDoctorFindsWhatIsWrongWithAMachine(t *testing.T) {
 }
 
 func TestDoctorComparesTheModelWithMemory(t *testing.T) {
-	fits := llm.Info{WeightBytes: 1 << 30, FileBytes: 1 << 30, KVBytes: 1 << 30, KVTokens: 4096, MaxModelLen: 1024, ContextLength: 1024}
+	fits := llm.Info{WeightBytes: 1 << 30, FileBytes: 1 << 30, KVBytes: 1 << 30, KVTokens: 4096, MaxModelLen: 1024,
+		ContextLength: 1024}
 	for want, edit := range map[string]func(*llm.Info){
 		"":                    func(*llm.Info) {},
 		"would swap":          func(i *llm.Info) { i.KVBytes = 8 << 30 },
@@ -104,7 +105,8 @@ func TestDoctorReportsAModel(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if d.Limits != nil || d.Model == nil || !d.Model.Runs || d.Model.BytesPerToken <= 0 || d.Machine.Threads != 1 || len(d.Model.Forecasts) > 0 {
+	if d.Limits != nil || d.Model == nil || !d.Model.Runs || d.Model.BytesPerToken <= 0 || d.Machine.Threads != 1 ||
+		len(d.Model.Forecasts) > 0 {
 		t.Errorf("report %+v", d)
 	}
 }

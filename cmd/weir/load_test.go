@@ -52,7 +52,8 @@ func TestLoadErrorsNameTheFile(t *testing.T) {
 	}
 	errs.Reset()
 	strange := strangeModel(t)
-	if status := execute([]string{"serve", strange, "--served-model-name", "pretty"}, &out, &errs); status == exitOK || !strings.Contains(errs.String(), strange) {
+	if status := execute([]string{"serve", strange, "--served-model-name", "pretty"}, &out, &errs); status == exitOK ||
+		!strings.Contains(errs.String(), strange) {
 		t.Errorf("exit status %d: %s", status, errs.String())
 	}
 }

@@ -31,7 +31,8 @@ func (r readiness) print(w io.Writer) error {
 	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(r.model), r.url)
 	line("model", "%s, %s parameters, %s of weights", i.Architecture, showCount(i.Params), showSize(i.WeightBytes))
 	line("context", "%d tokens", i.MaxModelLen)
-	line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes), sequences(fullSequences(i), i.MaxModelLen))
+	line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes),
+		sequences(fullSequences(i), i.MaxModelLen))
 	line("threads", "%d", i.Threads)
 	if r.metrics != "" {
 		line("metrics", "%s/metrics", r.metrics)

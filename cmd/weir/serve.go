@@ -203,7 +203,8 @@ func (s *server) connections(f files) api.Config {
 
 func newAdmin(c api.Config, what admin.Config) *http.Server {
 	return &http.Server{
-		Handler: admin.New(what), ReadHeaderTimeout: min(c.ReadTimeout, adminHeaderTimeout), IdleTimeout: c.IdleTimeout, MaxHeaderBytes: c.MaxHeaderBytes,
+		Handler: admin.New(what), ReadHeaderTimeout: min(c.ReadTimeout, adminHeaderTimeout),
+		IdleTimeout: c.IdleTimeout, MaxHeaderBytes: c.MaxHeaderBytes,
 	}
 }
 
@@ -326,7 +327,8 @@ func (s *server) open(m *model) error {
 		s.log.Warn("sequences may grow beyond what the model was trained on",
 			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
 	}
-	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template.Template != nil, keyed: len(s.config.API.APIKeys) > 0}
+	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template.Template != nil,
+		keyed: len(s.config.API.APIKeys) > 0}
 	if s.second != nil {
 		block.metrics = baseURL(s.second)
 	}

@@ -220,7 +220,8 @@ func TestServeAsksForTheKey(t *testing.T) {
 	if status, _ := s.get(s.api + "/health"); status != http.StatusOK {
 		t.Errorf("health without a key: status %d", status)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.api+"/v1/chat/completions", strings.NewReader(hello+"}"))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.api+"/v1/chat/completions",
+		strings.NewReader(hello+"}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,8 @@ func TestStopLetsARunningStreamFinish(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
 	rest, err := io.ReadAll(body)
-	if err != nil || !strings.Contains(string(rest), `"finish_reason":"length"`) || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
+	if err != nil || !strings.Contains(string(rest), `"finish_reason":"length"`) ||
+		!strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
 		t.Errorf("the stream did not end as it should: %v\n%s", err, rest[max(0, len(rest)-300):])
 	}
 	if err := <-ended; err != nil {
@@ -330,7 +332,8 @@ func TestTakenPortSaysTheWayOut(t *testing.T) {
 	}
 	defer ln.Close()
 	_, err = listen(ln.Addr().String(), "choose another with --port")
-	if want := "listen on " + ln.Addr().String() + ": the port is taken; choose another with --port"; err == nil || err.Error() != want {
+	if want := "listen on " + ln.Addr().String() + ": the port is taken; choose another with --port"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -419,7 +422,8 @@ func TestForeignNamesAndPagesAreRefused(t *testing.T) {
 func TestKeyIsNeverShown(t *testing.T) {
 	const key = "a-long-secret-key"
 	p := startProcess(t, 512, "--api-key", key, "--log-level", "debug", "--api-metrics")
-	paths := []string{"/", "/metrics", "/health", "/ready", "/version", "/debug/engine", "/debug/vars", "/debug/pprof/", "/debug/pprof/cmdline"}
+	paths := []string{"/", "/metrics", "/health", "/ready", "/version", "/debug/engine", "/debug/vars", "/debug/pprof/",
+		"/debug/pprof/cmdline"}
 	for _, profile := range []string{"allocs", "heap", "goroutine", "threadcreate", "block", "mutex"} {
 		paths = append(paths, "/debug/pprof/"+profile+"?debug=1", "/debug/pprof/"+profile+"?debug=2")
 	}
@@ -440,7 +444,8 @@ func TestKeyIsNeverShown(t *testing.T) {
 	if strings.Contains(log, key) {
 		t.Error("the log shows the key")
 	}
-	for _, want := range []string{`"request refused"`, `"code":"invalid_api_key"`, `"requests refused","by_code":{"invalid_api_key":4}`} {
+	for _, want := range []string{`"request refused"`, `"code":"invalid_api_key"`,
+		`"requests refused","by_code":{"invalid_api_key":4}`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %s:\n%s", want, log)
 		}

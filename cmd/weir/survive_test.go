@@ -35,7 +35,8 @@ func startProcess(t *testing.T, openFiles int, flags ...string) *process {
 		t.Fatal(err)
 	}
 	args := append([]string{
-		"-c", `ulimit -n ` + strconv.Itoa(openFiles) + `; exec "$0" "$@"`, weir, "serve", "--port", "0", "--admin-address", "127.0.0.1:0",
+		"-c", `ulimit -n ` + strconv.Itoa(openFiles) + `; exec "$0" "$@"`, weir, "serve",
+		"--port", "0", "--admin-address", "127.0.0.1:0",
 		"--log-format", "json", "--kv-cache-memory-bytes", "16MiB",
 	}, flags...)
 	p := &process{started: started{t: t, done: make(chan error, 1)}}
@@ -108,14 +109,16 @@ func TestMoreConnectionsThanDescriptors(t *testing.T) {
 	p := startProcess(t, 96)
 	whole := p.beginStream()
 	end := p.flood(400)
-	if status, text := p.get(p.metrics + "/metrics"); status != http.StatusOK || !strings.Contains(text, "weir_connections_open 64\n") {
+	if status, text := p.get(p.metrics + "/metrics"); status != http.StatusOK ||
+		!strings.Contains(text, "weir_connections_open 64\n") {
 		t.Errorf("the second listener answers %d during the flood", status)
 	}
 	whole()
 	end()
 	p.alive()
 	p.await(`weir_accept_errors_total 0`)
-	if log := p.errs.String(); strings.Count(log, "a connection was refused") != 1 || !strings.Contains(log, "bounded by the limit on open files") {
+	if log := p.errs.String(); strings.Count(log, "a connection was refused") != 1 ||
+		!strings.Contains(log, "bounded by the limit on open files") {
 		t.Errorf("the log:\n%s", log)
 	}
 	if err := p.end(); err != nil {
@@ -133,7 +136,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	p := startProcess(t, 512)
 	whole := p.beginStream()
 	limit := func(files int) {
-		out, err := exec.CommandContext(t.Context(), prlimit, "--pid", strconv.Itoa(p.cmd.Process.Pid), fmt.Sprintf("--nofile=%d:512", files)).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), prlimit, "--pid", strconv.Itoa(p.cmd.Process.Pid),
+			fmt.Sprintf("--nofile=%d:512", files)).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -105,7 +105,8 @@ func ownTemplate(f *gguf.File, t *tokenizer.Tokenizer) template {
 			strings.Join(chat.BuiltinNames(), ", "))}
 	}
 	out := builtinTemplate(b, t)
-	out.note = "the file has no chat template; its vocabulary has ChatML's tokens, so chats are rendered as ChatML. --chat-template takes another one"
+	out.note = "the file has no chat template; its vocabulary has ChatML's tokens, so chats are rendered as ChatML. " +
+		"--chat-template takes another one"
 	return out
 }
 

@@ -60,7 +60,8 @@ func TestChatTemplateChoice(t *testing.T) {
 		{name: "own", own: `own: {{ messages[0].content }}`, text: "own: hi"},
 		{name: "a file instead of the own", choice: file, own: `own`, text: "mine: hi"},
 		{name: "a format by name", choice: "chatml", own: `own`, tokens: marks, text: "<|im_start|>user\nhi<|im_end|>\n"},
-		{name: "a format whose tokens are missing", choice: "chatml", text: "<|im_start|>user\nhi<|im_end|>\n", note: "no token <|im_start|>, <|im_end|>"},
+		{name: "a format whose tokens are missing", choice: "chatml", text: "<|im_start|>user\nhi<|im_end|>\n",
+			note: "no token <|im_start|>, <|im_end|>"},
 		{name: "ChatML by its tokens", tokens: marks, text: "<|im_start|>user\nhi<|im_end|>\n", note: "rendered as ChatML"},
 		{name: "nothing to go by", why: "--chat-template"},
 		{name: "half of the tokens", tokens: marks[:1], why: "--chat-template"},
@@ -84,7 +85,8 @@ func TestChatTemplateChoice(t *testing.T) {
 			t.Errorf("%s: note %q, error %v, want a note with %q", tc.name, got.note, err, tc.note)
 			continue
 		}
-		spans, err := got.Render(chat.Input{Messages: chat.Messages(chat.Message{Role: "user", Content: "hi"}), BOSToken: "<s>", EOSToken: "</s>"})
+		spans, err := got.Render(chat.Input{Messages: chat.Messages(chat.Message{Role: "user", Content: "hi"}), BOSToken: "<s>",
+			EOSToken: "</s>"})
 		if err != nil || chat.Text(spans) != tc.text {
 			t.Errorf("%s: rendered %q, %v, want %q", tc.name, chat.Text(spans), err, tc.text)
 		}

@@ -78,7 +78,8 @@ func TestSumsAreCompleteAndRight(t *testing.T) {
 func TestBrokenQuestionsAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, lines, want string }{
 		{"not JSON", "{", "read record 1: unexpected EOF"},
-		{"unknown key", `{"topic":"a","questions":["b"],"answer":"c"}` + "\n" + `{"answr":"c"}`, `read record 2: json: unknown field "answr"`},
+		{"unknown key", `{"topic":"a","questions":["b"],"answer":"c"}` + "\n" + `{"answr":"c"}`,
+			`read record 2: json: unknown field "answr"`},
 		{"no question", `{"topic":"a","answer":"c"}`, `read record 1: topic "a" has no question or no answer`},
 		{"no answer", `{"topic":"a","questions":["b"]}`, `read record 1: topic "a" has no question or no answer`},
 	} {

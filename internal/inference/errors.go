@@ -8,7 +8,7 @@ import (
 
 // Sentinel errors; the API has one table that maps them to HTTP statuses.
 var (
-	ErrContextLength       = errors.New("context length exceeded")                         // 400: prompt (+ output) above the model's context
+	ErrContextLength       = errors.New("context length exceeded")                         // 400: longer than the model's context
 	ErrNeverFits           = errors.New("request can never fit")                           // 400: more KV blocks than the pool has
 	ErrInvalid             = errors.New("invalid request")                                 // 400: a field the engine cannot serve
 	ErrQueueFull           = errors.New("queue is full")                                   // 503: bounded queue at its limit
@@ -20,7 +20,7 @@ var (
 	ErrUnavailable         = errors.New("engine is not serving")                           // 503: loading, draining or stopped
 	ErrCancelled           = errors.New("request was cancelled")                           // the caller's own cancel
 	ErrSlowConsumer        = errors.New("client reads too slowly")                         // the event ring overflowed
-	ErrInternal            = errors.New("internal engine error")                           // 500: a recovered panic or broken invariant
+	ErrInternal            = errors.New("internal engine error")                           // 500: a recovered panic, or a fault
 	ErrOutOfCache          = errors.New("kv cache is exhausted")                           // the protected request alone cannot grow
 )
 

@@ -56,7 +56,8 @@ func (s Service) Get(t testing.TB) string {
 	variable := "WEIR_TEST_" + strings.ToUpper(string(s))
 	where := os.Getenv(variable)
 	if where == "" {
-		Missing(t, string(s), fmt.Sprintf("no %s to test with: %s is not set, and '.ci/services with go test …' sets it", s, variable))
+		Missing(t, string(s), fmt.Sprintf("no %s to test with: %s is not set, "+
+			"and '.ci/services with go test …' sets it", s, variable))
 	}
 	return where
 }
