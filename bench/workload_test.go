@@ -313,7 +313,7 @@ func TestShareGPT(t *testing.T) {
 		lengths["six seven eight nine"] != "4 4" {
 		t.Errorf("%d requests: %v", len(requests), lengths)
 	}
-	if notes := w.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 usable requests of 5") {
+	if notes := w.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 usable requests of the 5") {
 		t.Errorf("notes %q", notes)
 	}
 	w = inFile(t, "sharegpt", shareGPTFile, 2)
