@@ -19,6 +19,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai"
+	"weir/api/tenant"
 	"weir/scheduler"
 	"weir/telemetry"
 )
@@ -33,6 +34,9 @@ type Config struct {
 	Engine    Engine
 	Scheduler scheduler.Config // MaxModelLen 0 is the model's own context
 	Log       telemetry.LogConfig
+
+	Tenants []tenant.Tenant // empty: every caller's name is a tenant without limits
+	Issuers []tenant.Issuer // of tokens that stand for callers
 }
 
 // Server says who listens where and who may call.
@@ -323,6 +327,13 @@ func (c Config) Validate() error {
 	}
 	if err := c.API.Validate(); err != nil {
 		return fmt.Errorf("check api: %w", err)
+	}
+	directory, err := tenant.NewDirectory(c.Tenants)
+	if err != nil {
+		return fmt.Errorf("check tenants: %w", err)
+	}
+	if err := tenant.ValidateIssuers(c.Issuers, directory); err != nil {
+		return fmt.Errorf("check issuers: %w", err)
 	}
 	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
 		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; "+

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,59 @@ func TestGoodFiles(t *testing.T) {
 					t.Errorf("%s is %q, want %q", key, actual, value)
 				}
 			}
+			checkEntries(t, s, readFixture(t, path))
 		})
+	}
+}
+
+// checkEntries looks for the lines "# entry: key=value (origin)" of a fixture
+// among the values of the file's lists.
+func checkEntries(t *testing.T, s *Sources, data string) {
+	t.Helper()
+	var got []string
+	for _, e := range s.Entries() {
+		got = append(got, fmt.Sprintf("%s=%s (%s)", e.Key, e.Value, e.Origin))
+	}
+	if !strings.Contains(data, "# entry: ") {
+		return
+	}
+	for _, want := range expectations(t, data, "entry") {
+		if !slices.Contains(got, want) {
+			t.Errorf("no entry %s among\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+}
+
+// The commented sample of the example file is a file that weir reads, and shows
+// every key of its records.
+func TestSampleOfLists(t *testing.T) {
+	var b strings.Builder
+	for line := range strings.Lines(sample) {
+		if text := strings.TrimPrefix(line, "# "); strings.HasPrefix(text, " ") || strings.HasSuffix(strings.TrimSpace(text), ":") {
+			b.WriteString(text)
+		}
+	}
+	s := New()
+	if err := s.Decode("sample.yml", []byte(b.String())); err != nil {
+		t.Fatalf("%v in\n%s", err, b.String())
+	}
+	c, err := s.Config()
+	if err != nil || len(c.Tenants) != 2 || len(c.Issuers) != 1 {
+		t.Fatalf("%d tenants, %d issuers, %v", len(c.Tenants), len(c.Issuers), err)
+	}
+	var shown []string
+	for _, e := range s.Entries() {
+		shown = append(shown, e.Key)
+	}
+	for prefix, fields := range map[string][]field{
+		"tenants[0].": tenantFields(&c.Tenants[0]), "tenants[0].limits.": limitFields(&c.Tenants[0].Limits),
+		"issuers[0].": issuerFields(&c.Issuers[0]), "tenants[0].claims[0].": claimFields(&c.Tenants[0].Claims[0]),
+	} {
+		for _, f := range fields {
+			if f.nested == nil && !slices.Contains(shown, prefix+f.key) {
+				t.Errorf("the sample lacks %s%s", prefix, f.key)
+			}
+		}
 	}
 }
 

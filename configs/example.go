@@ -21,6 +21,7 @@ func Example() string {
 		fmt.Fprintf(&b, "  # %s\n  # --%s, %s; %s\n", setting.Usage, setting.Flag, setting.Env(), setting.Accepts())
 		fmt.Fprintf(&b, "  %s: %s\n", key, setting.yaml())
 	}
+	b.WriteString(sample)
 	return b.String()
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // Decode applies a YAML document; name stands for it in errors. The document
-// holds sections (server, engine …) of scalars and lists. Unknown and repeated
+// holds sections (server, engine …) of scalars and lists, and lists of records
+// (tenants, issuers). Unknown and repeated
 // keys, aliases and further documents are errors. All that is wrong is
 // reported, not only the first.
 func (s *Sources) Decode(name string, data []byte) error {
@@ -58,12 +59,20 @@ type fileDecoder struct {
 }
 
 func (d *fileDecoder) errorf(n *yaml.Node, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %s", d.name, n.Line, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %s", d.where(n), fmt.Sprintf(format, args...))
 }
+
+func (d *fileDecoder) where(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.name, n.Line) }
 
 func (d *fileDecoder) sections(root *yaml.Node) error {
 	return d.pairs(root, "the file", func(key, value *yaml.Node) error {
 		names := d.sources.sectionNames()
+		for _, l := range d.sources.lists() {
+			if l.name == key.Value {
+				return l.decode(d, value)
+			}
+			names = append(names, l.name)
+		}
 		if !slices.Contains(names, key.Value) {
 			return d.errorf(key, "unknown section %s; known are %s", key.Value, strings.Join(names, ", "))
 		}
@@ -109,20 +118,27 @@ func (d *fileDecoder) pairs(n *yaml.Node, what string, each func(key, value *yam
 }
 
 func (d *fileDecoder) value(i int, n *yaml.Node) error {
-	setting := &d.sources.table[i]
+	items, err := d.items(&d.sources.table[i], n)
+	if err != nil {
+		return err
+	}
+	return d.sources.apply(i, Origin{FromFile, d.where(n)}, items)
+}
+
+// items are the texts of a setting's value.
+func (d *fileDecoder) items(setting *Setting, n *yaml.Node) ([]string, error) {
 	nodes := []*yaml.Node{n}
 	if setting.IsList() && n.Kind == yaml.SequenceNode {
 		nodes = n.Content
 	}
-	where := fmt.Sprintf("%s:%d", d.name, n.Line)
 	items := make([]string, 0, len(nodes))
 	for _, item := range nodes {
 		if reason := wrongNode(setting.kind, item); reason != "" {
-			return &ValueError{Where: where, Setting: setting, Value: item.Value, Reason: reason}
+			return nil, &ValueError{Where: d.where(n), Setting: setting, Value: item.Value, Reason: reason}
 		}
 		items = append(items, item.Value)
 	}
-	return d.sources.apply(i, Origin{FromFile, where}, items)
+	return items, nil
 }
 
 // tagNames are the words for YAML types in errors.
@@ -176,6 +192,8 @@ func acceptedTags(k kind) []string {
 		return []string{"!!bool"}
 	case amount:
 		return []string{"!!int", "!!str"}
+	case decimal:
+		return []string{"!!int", "!!float", "!!str"}
 	case text, list:
 	}
 	return []string{"!!str"}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/scheduler/quota"
 )
 
 // Setting is one value of the configuration under all its names. Key is its
@@ -48,6 +50,16 @@ func (s *Setting) Check(value string) error {
 	return nil
 }
 
+// take sets items from a place, one after the other.
+func (s *Setting) take(where string, items []string) error {
+	for _, item := range items {
+		if err := s.set(item); err != nil {
+			return &ValueError{Where: where, Setting: s, Value: item, Reason: err.Error()}
+		}
+	}
+	return nil
+}
+
 // Kind is a word for the setting's values in help texts.
 func (s *Setting) Kind() string {
 	switch s.kind {
@@ -55,7 +67,7 @@ func (s *Setting) Kind() string {
 		return "number"
 	case boolean:
 		return "bool"
-	case amount:
+	case amount, decimal:
 		return "amount"
 	case text, list:
 	}
@@ -76,6 +88,7 @@ const (
 	boolean             // true or false
 	text                // a YAML string
 	amount              // an integer, or a string with a unit
+	decimal             // a YAML number, or a string
 	list                // one string or a sequence of strings
 )
 
@@ -95,7 +108,7 @@ type refused string
 
 func (r refused) Error() string { return string(r) }
 
-func bindInt(p *int, low, high int, note string) binding {
+func bindInt[T int | int64](p *T, low, high T, note string) binding {
 	accepts := fmt.Sprintf("a whole number from %d to %d", low, high)
 	if high == math.MaxInt32 {
 		accepts = fmt.Sprintf("a whole number of at least %d", low)
@@ -112,10 +125,29 @@ func bindInt(p *int, low, high int, note string) binding {
 			case n < int64(low) || n > int64(high):
 				return refused("is out of range")
 			}
-			*p = int(n)
+			*p = T(n)
 			return nil
 		},
-		show: func() string { return strconv.Itoa(*p) },
+		show: func() string { return strconv.FormatInt(int64(*p), 10) },
+	}
+}
+
+// bindLimit takes a limit of requests or tokens.
+func bindLimit(p *int64, high int64) binding { return bindInt(p, 0, high, ", 0 being no limit") }
+
+// bindMoney takes an amount of the operator's currency.
+func bindMoney(p *quota.Money) binding {
+	return binding{
+		kind: decimal, accepts: "an amount with at most six digits after the point, such as 12.50",
+		set: func(s string) error {
+			m, err := quota.ParseMoney(s)
+			if err != nil {
+				return refused("is no amount")
+			}
+			*p = m
+			return nil
+		},
+		show: func() string { return p.String() },
 	}
 }
 
@@ -169,6 +201,22 @@ func bindChoice[T ~string](p *T, choices []string) binding {
 	return bindText(p, "one of "+strings.Join(choices, ", "), func(s string) bool { return slices.Contains(choices, s) })
 }
 
+// bindWord takes the words of a type that is not text.
+func bindWord[T any](p *T, words []string, parse func(word string) (T, bool), name func(T) string) binding {
+	return binding{
+		kind: text, accepts: "one of " + strings.Join(words, ", "),
+		set: func(s string) error {
+			v, ok := parse(s)
+			if !ok {
+				return refused("is not accepted")
+			}
+			*p = v
+			return nil
+		},
+		show: func() string { return name(*p) },
+	}
+}
+
 // bindList appends one item per set; the caller empties the list first where a
 // stronger source replaces a weaker one.
 func bindList(p *[]string, item string) binding {
@@ -193,6 +241,20 @@ func bindNames(p *[]string, item string, ok func(string) bool) binding {
 	b.set = func(s string) error {
 		if s != "" && !ok(s) {
 			return refused("is not accepted")
+		}
+		return set(s)
+	}
+	return b
+}
+
+// bindWords takes some of the words, in place of those that were there.
+func bindWords(p *[]string, words []string) binding {
+	own := false
+	b := bindNames(p, "one of "+strings.Join(words, ", "), func(s string) bool { return slices.Contains(words, s) })
+	set := b.set
+	b.set = func(s string) error {
+		if !own {
+			*p, own = nil, true
 		}
 		return set(s)
 	}

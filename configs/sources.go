@@ -46,6 +46,7 @@ type Sources struct {
 	config  Config
 	table   []Setting
 	origins []Origin // beside table
+	entries []Entry  // of the file's lists of records
 }
 
 // New holds the defaults.
@@ -157,10 +158,8 @@ func (s *Sources) apply(i int, from Origin, items []string) error {
 	if setting.IsList() && s.origins[i] != from {
 		setting.clear()
 	}
-	for _, item := range items {
-		if err := setting.set(item); err != nil {
-			return &ValueError{Where: from.Where, Setting: setting, Value: item, Reason: err.Error()}
-		}
+	if err := setting.take(from.Where, items); err != nil {
+		return err
 	}
 	s.origins[i] = from
 	return nil

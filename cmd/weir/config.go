@@ -37,6 +37,9 @@ func newConfigPrint() *cobra.Command {
 		for setting, origin := range sources.All() {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", setting.Key, shown(setting.Value()), origin)
 		}
+		for _, e := range sources.Entries() {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", e.Key, shown(e.Value), e.Origin)
+		}
 		if err := table.Flush(); err != nil {
 			return fmt.Errorf("print configuration: %w", err)
 		}

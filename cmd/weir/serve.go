@@ -56,6 +56,9 @@ func newServe() *cobra.Command {
 		if err := c.CheckExposure(); err != nil {
 			return configError(err)
 		}
+		if len(c.Tenants)+len(c.Issuers) > 0 {
+			return configError(errors.New("tenants, issuers: serve does not know them yet; remove them from the file"))
+		}
 		if err := choosePath(&c, args); err != nil {
 			return err
 		}
