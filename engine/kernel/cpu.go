@@ -33,7 +33,7 @@ func NewCPU(threads int, level isa.Level) *CPU {
 }
 
 // Share is a CPU on a pool of others, of whose time it gets a share in
-// proportion to share. Steps are taken in turns, see [CPU.Enter].
+// proportion to share. Engines step in turns, see [CPU.Drive].
 func Share(p *pool.Pool, share int, level isa.Level) *CPU {
 	if level == isa.Auto {
 		level = isa.Best()
@@ -48,24 +48,19 @@ func (c *CPU) Level() isa.Level { return c.level }
 // Threads is the number of workers.
 func (c *CPU) Threads() int { return c.member.Workers() }
 
-// Enter begins a step, during which the pool is this CPU's alone: it waits until
-// the steps of others that come first are over. An operation outside a step
-// waits for a turn of its own.
-func (c *CPU) Enter() { c.member.Enter() }
+// Drive hands the steps of an engine to the pool, see [pool.Member.Drive]. During a
+// step the pool is this CPU's alone.
+func (c *CPU) Drive(step func() (more bool)) { c.member.Drive(step) }
 
-// Yield says that the step needs no more operations: the pool may go to another
-// CPU's step meanwhile. The next step must Enter soon, or the loop Leave.
-func (c *CPU) Yield() { c.member.Yield() }
-
-// Leave says that there is no next step for now.
-func (c *CPU) Leave() { c.member.Leave() }
+// Ready says that the engine has a step to do. It may be called from any goroutine.
+func (c *CPU) Ready() { c.member.Ready() }
 
 // Run does a job of the caller's own on the pool.
 func (c *CPU) Run(job pool.Job, items, grain int) { c.member.Run(job, items, grain) }
 
-// Close ends the workers, unless others share them; no operation may follow.
+// Close ends the workers, unless others share them; no operation may follow. The
+// last step of an engine may call Close.
 func (c *CPU) Close() {
-	c.member.Leave()
 	if c.own != nil {
 		c.own.Close()
 	}

@@ -41,7 +41,6 @@ type Engine struct {
 	stats   Stats
 
 	calls   atomic.Uint64 // of several requests; names their groups
-	wake    chan struct{} // capacity 1: the inbox has news
 	stopped chan struct{} // closed when the loop has ended
 
 	loop loop
@@ -58,7 +57,7 @@ type Stats struct {
 	LastFault string
 }
 
-// Open reads a model into memory and starts its step loop. progress is called
+// Open reads a model into memory and hands its step loop to the compute pool. progress is called
 // with bytes read so far, from this goroutine; it may be nil. The file may be
 // closed afterwards.
 func Open(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine, error) {
@@ -66,16 +65,16 @@ func Open(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine
 	if err != nil {
 		return nil, err
 	}
-	go e.run()
+	e.cpu.Drive(e.loop.iterate)
 	return e, nil
 }
 
-// newEngine is Open without the step loop's goroutine.
+// newEngine is Open without a step loop that runs.
 func newEngine(f *gguf.File, opts Options, progress func(done, total int64)) (*Engine, error) {
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	e := &Engine{opts: opts, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	e := &Engine{opts: opts, stopped: make(chan struct{})}
 	if err := e.build(f, progress); err != nil {
 		e.release()
 		return nil, err
@@ -241,7 +240,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	}
 	taken = true
 	e.inbox = append(e.inbox, work...)
-	e.signal()
+	e.cpu.Ready()
 	return streams, nil
 }
 
@@ -323,15 +322,8 @@ func (e *Engine) checkTokens(r *inference.Request) error {
 func (e *Engine) post(c command) {
 	e.mu.Lock()
 	e.inbox = append(e.inbox, c)
-	e.signal()
+	e.cpu.Ready()
 	e.mu.Unlock()
-}
-
-func (e *Engine) signal() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Close refuses new requests, lets the others finish until ctx ends, cancels
@@ -352,7 +344,7 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) setClosing(abort bool) {
 	e.mu.Lock()
 	e.closing, e.abort = true, abort
-	e.signal()
+	e.cpu.Ready()
 	e.mu.Unlock()
 }
 

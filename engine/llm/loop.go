@@ -2,7 +2,6 @@ package llm
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -21,6 +20,9 @@ type loop struct {
 	waiting map[*job]struct{} // live and never admitted yet
 	work    []command         // the commands being executed; swaps memory with Engine.inbox
 	checked bool              // the idle check ran since the last step
+	quiet   *time.Timer       // asks for the idle check
+	since   time.Time         // when the loop first had nothing to do after a step
+	ended   bool              // Close was called and every request has ended
 
 	phase     phase             // what the loop is doing
 	broken    [numPhases]uint64 // panics per phase
@@ -35,69 +37,60 @@ func (l *loop) init(e *Engine) {
 	l.e = e
 	l.live, l.waiting = make(map[*job]struct{}), make(map[*job]struct{})
 	l.out.init(e)
+	l.quiet = time.AfterFunc(time.Hour, e.cpu.Ready)
+	l.quiet.Stop()
 }
 
 // idleCheck is how long the engine must be idle before it recounts its blocks.
 const idleCheck = time.Second
 
-// run is the step loop's goroutine, locked to a thread as the pool's workers are.
-// It returns when Close was called and every request has ended.
-func (e *Engine) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(e.stopped)
-	defer e.release()
-	for !e.loop.iterate() {
+// iterate carries out what the inbox asks for and runs a step. It reports whether
+// there is more to do; where there is not, Engine.cpu.Ready asks for the next call.
+// iterate recovers panics of every part of the loop. It is called on the pool's lead
+// goroutine, so engines that share a pool never run at the same time.
+func (l *loop) iterate() (more bool) {
+	if l.ended {
+		return false // a command that came too late
 	}
-}
-
-// iterate reads the inbox and runs a step, or sleeps where there is no step to
-// run. It reports whether the loop is done. It recovers panics of every part of the loop.
-func (l *loop) iterate() (done bool) {
+	more = true
 	defer func() {
 		if v := recover(); v != nil {
 			l.restore(v)
 		}
 	}()
-	if l.busy() {
-		// Before the inbox is read, so that requests which arrive while other
-		// engines compute join this step.
-		l.e.cpu.Enter()
-	}
 	closing, abort := l.readInbox()
 	if abort {
 		l.cancelAll()
 	}
 	if l.step() {
-		return false
-	}
-	l.e.cpu.Leave()
-	l.e.publish()
-	if closing && len(l.live) == 0 {
 		return true
 	}
-	l.sleep()
+	l.e.publish()
+	if closing && len(l.live) == 0 {
+		l.end()
+		return false
+	}
+	l.rest()
 	return false
 }
 
-// busy reports whether there is a request or a command.
-func (l *loop) busy() bool {
-	l.e.mu.Lock()
-	defer l.e.mu.Unlock()
-	return len(l.live) > 0 || len(l.e.inbox) > 0
+// end is the last that the loop does.
+func (l *loop) end() {
+	l.ended = true
+	l.quiet.Stop()
+	l.e.release()
+	close(l.e.stopped)
 }
 
-// sleep waits for a command; after a second of quiet it checks the invariants.
-func (l *loop) sleep() {
-	if l.checked {
-		<-l.e.wake
-		return
-	}
-	t := time.NewTimer(idleCheck)
-	defer t.Stop()
-	select {
-	case <-l.e.wake:
-	case <-t.C:
+// rest is called when there is nothing to do. The first rest after a step asks for
+// another call after a second of quiet, which checks the invariants.
+func (l *loop) rest() {
+	switch {
+	case l.checked:
+	case l.since.IsZero():
+		l.since = time.Now()
+		l.quiet.Reset(idleCheck)
+	case time.Since(l.since) >= idleCheck:
 		l.check()
 	}
 }
@@ -271,7 +264,6 @@ func (l *loop) step() (ran bool) {
 	l.at(computing)
 	l.noteAdmitted(planned)
 	l.compute()
-	e.cpu.Yield() // another engine may compute while this one emits and commits
 	computed := time.Now()
 	l.at(emitting)
 	l.emit(computed)
@@ -365,7 +357,7 @@ func (l *loop) report(start, planned time.Time) {
 	}()
 	l.at(reporting)
 	l.steps++
-	l.checked = false
+	l.checked, l.since = false, time.Time{}
 	for i := range l.plan.Chunks {
 		l.e.leaveWaiting(l.plan.Chunks[i].User.(*job))
 	}

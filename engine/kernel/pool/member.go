@@ -1,18 +1,25 @@
 package pool
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+)
 
-// Member is one engine's way to a pool. Its methods are called from one goroutine
-// at a time, the engine's step loop: Enter before a step, Run as often as the
-// step needs, Yield once nothing of the step needs the pool any more, and Leave
-// when there is no next step.
+// Member is one engine's way to a pool. A member that was given a step with Drive
+// computes in steps, all of them on the pool's lead goroutine. Before, and for
+// members without steps, every Run takes a turn of its own.
 type Member struct {
 	pool   *Pool
-	inside bool          // it is this member's turn; only the member's own goroutine knows
-	turn   chan struct{} // capacity 1: another member handed its turn over
+	inside bool          // it is this member's turn; only who computes for the member reads it
+	turn   chan struct{} // capacity 1: a turn that Run waited for has begun
 
-	weight int64 // shares of compute time, at least 1
-	used   int64 // nanoseconds of compute time over weight; guarded by turns.mu
+	weight int64              // shares of compute time, at least 1
+	step   func() (more bool) // nil: the member has no steps of its own
+
+	// Guarded by turns.mu.
+	used    int64 // nanoseconds of compute time over weight
+	waiting bool  // it is among those that want a turn
+	asked   bool  // Ready was called since the last step began
 }
 
 // Join returns a new member. Members that want the pool at the same time share its
@@ -24,40 +31,28 @@ func (p *Pool) Join(weight int) *Member {
 // Workers is the number of the pool's workers, the caller of Run included.
 func (l *Member) Workers() int { return l.pool.workers }
 
-// Enter begins a step: it returns when it is this member's turn.
-func (l *Member) Enter() {
-	l.Yield()
-	if !l.inside {
-		if !l.pool.turns.take(l, now()) {
-			<-l.turn
-		}
-		l.inside = true
-	}
+// Drive hands the member's steps to the pool: from the next Ready on, the lead
+// goroutine calls step whenever it is this member's turn, until step reports that
+// there is no more to do. step must not panic. Drive is called once, before the
+// first Ready; from then on only step may call Run.
+func (l *Member) Drive(step func() (more bool)) {
+	l.step = step
+	l.pool.leading.Do(func() { go l.pool.lead() })
 }
 
-// Yield ends a step, if there is one. The turn goes to another member if one waits
-// that has used less; it wakes while this member reports its results. Otherwise
-// the turn stays for this member's next step, which must follow soon, or Leave.
-func (l *Member) Yield() {
-	if l.inside {
-		l.inside = l.pool.turns.keep(now())
-	}
-}
-
-// Leave ends the member's turn, if it has one: others may go on at once. A member
-// that has left costs nothing.
-func (l *Member) Leave() {
-	if l.inside {
-		l.inside = false
-		l.pool.turns.give(now())
+// Ready says that the member has something to do: a step follows, also where one is
+// under way. Ready may be called from any goroutine; before Drive it does nothing.
+func (l *Member) Ready() {
+	if l.step != nil {
+		l.pool.turns.ready(l, now())
 	}
 }
 
 // Run does all items of job and returns when they are done. Workers claim grain
 // items at a time; at most grain items run on the caller alone, since waking
-// others would cost more than it gives. Outside a turn, work for several workers
-// waits for a turn of its own. A panic in the job surfaces here as a panic with
-// a *Fault, after every worker has left the job.
+// others would cost more than it gives. Outside of a step, work for several
+// workers waits for a turn. A panic in the job surfaces here as a panic
+// with a *Fault, after every worker has left the job.
 func (l *Member) Run(job Job, items, grain int) {
 	grain = max(grain, 1)
 	switch {
@@ -66,10 +61,24 @@ func (l *Member) Run(job Job, items, grain int) {
 	case l.inside:
 		l.pool.run(job, items, grain)
 	default:
-		l.Enter()
-		defer l.Leave()
+		l.enter()
+		defer l.leave()
 		l.pool.run(job, items, grain)
 	}
+}
+
+// enter returns when it is the turn of this member, which has no steps.
+func (l *Member) enter() {
+	if !l.pool.turns.take(l, now()) {
+		<-l.turn
+	}
+	l.inside = true
+}
+
+// leave ends the turn that enter waited for.
+func (l *Member) leave() {
+	l.inside = false
+	l.pool.turns.give(now())
 }
 
 // alone does all items on the caller.
@@ -81,5 +90,27 @@ func alone(job Job, items int) {
 	}()
 	for i := range items {
 		job.Do(0, i)
+	}
+}
+
+// lead computes the steps of all members, one after the other: who computes next is
+// decided where a step ends, and no thread has to be woken for it. The lead
+// goroutine keeps its thread, as the workers do.
+func (p *Pool) lead() {
+	if p.spin > 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
+	l := p.turns.next(now())
+	for !p.closed.Load() {
+		if l == nil {
+			<-p.turns.led
+			l = p.turns.next(now())
+			continue
+		}
+		l.inside = true
+		more := l.step()
+		l.inside = false
+		l = p.turns.stepped(more, now())
 	}
 }

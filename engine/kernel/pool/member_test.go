@@ -2,8 +2,8 @@ package pool
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,10 +12,10 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// contest is a set of members that always want the next step, by a clock of the
-// test's: how much of the pool's time each of them gets.
+// contest is a set of members that always have another step to do, by a clock of
+// the test's: how much of the pool's time each of them gets.
 type contest struct {
-	pool    *Pool
+	turns   *turns
 	members []*Member
 	steps   []int64 // how long a step of each member takes
 	spent   []int64
@@ -23,9 +23,12 @@ type contest struct {
 }
 
 func newContest(weights []int, steps []int64) *contest {
-	c := &contest{pool: New(1), steps: steps, spent: make([]int64, len(steps))}
+	p := &Pool{}
+	c := &contest{turns: &p.turns, steps: steps, spent: make([]int64, len(steps))}
 	for _, w := range weights {
-		c.members = append(c.members, c.pool.Join(w))
+		l := p.Join(w)
+		l.step = func() bool { panic("a contest makes the steps itself") }
+		c.members = append(c.members, l)
 	}
 	return c
 }
@@ -33,30 +36,19 @@ func newContest(weights []int, steps []int64) *contest {
 // run makes steps until time is over. It returns the longest that each member has
 // waited between two of its steps.
 func (c *contest) run(time int64) (longest []int64) {
-	t := &c.pool.turns
 	longest = make([]int64, len(c.members))
 	ended := make([]int64, len(c.members))
 	for _, l := range c.members {
-		t.take(l, c.now)
+		c.turns.ready(l, c.now)
 	}
+	l := c.turns.next(c.now)
 	for c.now < time {
-		i := 0
-		for c.members[i] != t.holder {
-			i++
-		}
+		i := slices.Index(c.members, l)
 		longest[i] = max(longest[i], c.now-ended[i])
 		c.now += c.steps[i]
 		c.spent[i] += c.steps[i]
 		ended[i] = c.now
-		if l := t.holder; !t.keep(c.now) {
-			t.take(l, c.now)
-		}
-		for _, l := range c.members { // nobody reads the messages here
-			select {
-			case <-l.turn:
-			default:
-			}
-		}
+		l = c.turns.stepped(true, c.now)
 	}
 	return longest
 }
@@ -86,8 +78,8 @@ func TestTurnsShareTimeByWeight(t *testing.T) {
 				t.Errorf("weights %v, steps %v: member %d has %.3f of the time, want %.3f", c.weights, c.steps, i, got, want)
 			}
 			// A member waits for what its last step took beyond its share, and for one
-			// step and one quantum of each of the others.
-			bound := int64(sum-w)*c.steps[i]/int64(w) + int64(len(c.steps)-1)*(slowest+int64(sum)*quantum)
+			// step of each of the others.
+			bound := int64(sum-w)*c.steps[i]/int64(w) + int64(len(c.steps)-1)*slowest
 			if longest[i] > bound {
 				t.Errorf("weights %v, steps %v: member %d waited %d ms, want at most %d", c.weights, c.steps, i, longest[i]/ms, bound/ms)
 			}
@@ -115,77 +107,129 @@ func TestTurnsAlternateBetweenEqualMembers(t *testing.T) {
 func TestIdleMembersSaveNothingUp(t *testing.T) {
 	c := newContest([]int{1, 1}, []int64{5 * ms, 5 * ms})
 	busy, late := c.members[0], c.members[1]
-	q := &c.pool.turns
-	q.take(busy, 0)
+	q := c.turns
+	q.ready(busy, 0)
+	q.next(0)
 	now := int64(time.Hour)
-	if !q.keep(now) {
+	if q.stepped(true, now) != busy {
 		t.Fatal("a member alone lost its turn")
 	}
-	if q.take(late, now) {
-		t.Fatal("two members have a turn")
-	}
-	if now += 5 * ms; q.keep(now) {
+	q.ready(late, now)
+	if now += 5 * ms; q.stepped(true, now) != late {
 		t.Fatal("the late member did not get the next turn")
 	}
-	q.take(busy, now)
-	if now += 5 * ms; q.keep(now) {
+	if now += 5 * ms; q.stepped(true, now) != busy {
 		t.Error("the late member goes on after its share")
 	}
 }
 
-// tally counts its items and looks for rounds of other members.
+// A member that is ready again while its step runs gets another step, and one that
+// was asked for several times gets one.
+func TestReadyIsNeitherLostNorRepeated(t *testing.T) {
+	c := newContest([]int{1}, []int64{ms})
+	l, q := c.members[0], c.turns
+	q.ready(l, 0)
+	q.ready(l, 0)
+	if q.next(0) != l {
+		t.Fatal("no step after Ready")
+	}
+	q.ready(l, 1)
+	q.ready(l, 1)
+	if q.stepped(false, 2) != l {
+		t.Fatal("Ready during a step was lost")
+	}
+	if q.stepped(false, 3) != nil {
+		t.Error("one Ready gave two steps")
+	}
+}
+
+// tally counts its items and looks for items of other jobs.
 type tally struct {
-	running *atomic.Int32 // rounds in progress on the pool
-	seen    []atomic.Int32
-	bad     int // an item that panics, or -1
+	floor *floor
+	seen  []atomic.Int32
+	bad   int // an item that panics, or -1
+}
+
+// floor is where the workers of one pool are.
+type floor struct {
+	mu     sync.Mutex
+	job    *tally
+	inside int
+}
+
+func (f *floor) enter(j *tally) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.inside > 0 && f.job != j {
+		panic("items of two jobs at once")
+	}
+	f.job = j
+	f.inside++
+}
+
+func (f *floor) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inside--
 }
 
 func (j *tally) Do(_, item int) {
-	if n := j.running.Load(); n != 1 {
-		panic(fmt.Sprint(n, " rounds at once"))
-	}
+	j.floor.enter(j)
+	defer j.floor.leave()
 	if item == j.bad {
 		panic("bad item")
 	}
 	j.seen[item].Add(1)
+	runtime.Gosched()
 }
 
-// Members in goroutines of their own, entering, leaving and running outside turns,
-// never share the pool, and each does its own items once. A panic in one member's
-// job is that member's alone.
-func TestMembersNeverShareAStep(t *testing.T) {
+// Members with steps and members in goroutines of their own never share the pool,
+// and each does its own items once. A panic in one member's job is that member's
+// alone.
+func TestMembersNeverShareTheWorkers(t *testing.T) {
 	p := New(3)
 	defer p.Close()
-	var running atomic.Int32
+	var workers floor
 	var wait sync.WaitGroup
-	for n := range 4 {
+	for n := range 5 {
+		member, step := p.Join(1+n%2), 0
+		turn := func() (more bool) {
+			j := &tally{floor: &workers, seen: make([]atomic.Int32, 2+step%40), bad: -1}
+			if n == 0 && step%3 == 0 {
+				j.bad = step % len(j.seen)
+			}
+			fault := runs(member, j)
+			if want := j.bad >= 0; (fault != nil) != want {
+				t.Errorf("member %d, step %d: panicked: %v", n, step, fault)
+			}
+			for i := range j.seen {
+				if j.bad < 0 && j.seen[i].Load() != 1 {
+					t.Errorf("member %d, step %d: item %d done %d times", n, step, i, j.seen[i].Load())
+				}
+			}
+			step++
+			return step%4 != 0
+		}
+		const steps = 300
+		if n >= 3 {
+			wait.Go(func() {
+				for range steps {
+					turn()
+				}
+			})
+			continue
+		}
+		rested := make(chan struct{}, 1)
+		member.Drive(func() (more bool) {
+			if more = turn(); !more {
+				rested <- struct{}{}
+			}
+			return more
+		})
 		wait.Go(func() {
-			member := p.Join(1 + n%2)
-			defer member.Leave()
-			for step := range 300 {
-				j := &tally{running: &running, seen: make([]atomic.Int32, 2+step%40), bad: -1}
-				if n == 0 && step%3 == 0 {
-					j.bad = step % len(j.seen)
-				}
-				member.Enter()
-				running.Add(1)
-				fault := runs(member, j)
-				running.Add(-1)
-				if want := j.bad >= 0; (fault != nil) != want {
-					t.Errorf("member %d, step %d: panicked: %v", n, step, fault)
-				}
-				for i := range j.seen {
-					if j.bad < 0 && j.seen[i].Load() != 1 {
-						t.Errorf("member %d, step %d: item %d done %d times", n, step, i, j.seen[i].Load())
-					}
-				}
-				switch step % 4 {
-				case 0:
-					member.Yield()
-					runtime.Gosched()
-				case 1:
-					member.Leave()
-				}
+			for range steps / 4 {
+				member.Ready()
+				<-rested
 			}
 		})
 	}
@@ -206,27 +250,33 @@ func runs(member *Member, j Job) (fault error) {
 	return nil
 }
 
-// Work outside of turns: a single item needs no turn, more wait for one.
-func TestRunOutsideATurn(t *testing.T) {
+// Work outside of a step: a single item needs no turn, more wait for one.
+func TestRunOutsideAStep(t *testing.T) {
 	p := New(2)
 	defer p.Close()
-	holder, other := p.Join(1), p.Join(1)
-	holder.Enter()
-	var running atomic.Int32
-	running.Add(1)
-	other.Run(&tally{running: &running, seen: make([]atomic.Int32, 1), bad: -1}, 1, 1) // would hang if it waited
+	stepping, other := p.Join(1), p.Join(1)
+	began, end := make(chan struct{}), make(chan struct{})
+	stepping.Drive(func() bool {
+		close(began)
+		<-end
+		return false
+	})
+	stepping.Ready()
+	<-began
+	var workers floor
+	other.Run(&tally{floor: &workers, seen: make([]atomic.Int32, 1), bad: -1}, 1, 1) // would hang if it waited
 	done := make(chan struct{})
-	many := &tally{running: &running, seen: make([]atomic.Int32, 9), bad: -1}
+	many := &tally{floor: &workers, seen: make([]atomic.Int32, 9), bad: -1}
 	go func() {
 		other.Run(many, 9, 1)
 		close(done)
 	}()
 	select {
 	case <-done:
-		t.Fatal("several items ran in another member's turn")
+		t.Fatal("several items ran during another member's step")
 	case <-time.After(20 * time.Millisecond):
 	}
-	holder.Leave()
+	close(end)
 	<-done
 	for i := range many.seen {
 		if many.seen[i].Load() != 1 {
@@ -235,5 +285,22 @@ func TestRunOutsideATurn(t *testing.T) {
 	}
 	if p.turns.holder != nil {
 		t.Error("a turn of its own was not given back")
+	}
+}
+
+// The last step of a member may close the pool, which ends the lead goroutine.
+func TestAStepMayCloseThePool(t *testing.T) {
+	before := runtime.NumGoroutine()
+	p := New(2)
+	l := p.Join(1)
+	l.Drive(func() bool {
+		p.Close()
+		return true
+	})
+	l.Ready()
+	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("the pool's goroutines go on after Close")
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ type Pool struct {
 	workers int
 	spin    time.Duration // how long to wait awake; 0 where workers share cores
 	turns   turns         // which member may open rounds
+	leading sync.Once     // the lead goroutine's start
 
 	// The round; the member whose turn it is writes it while no round is open,
 	// workers inside read it.
@@ -77,6 +79,7 @@ func New(workers int) *Pool {
 
 func newPool(workers int, spin time.Duration) *Pool {
 	p := &Pool{workers: workers, spin: spin}
+	p.turns.led = make(chan struct{}, 1)
 	p.states = make([]workerState, p.workers)
 	for i := range p.states {
 		p.states[i].wake = make(chan struct{}, 1)
@@ -109,18 +112,19 @@ func (p *Pool) run(job Job, items, grain int) {
 	}
 }
 
-// Close ends the workers. No Run of any member may be in progress or follow.
+// Close ends the workers and the lead goroutine. No Run of any member may be in
+// progress or follow, and no step but one that calls Close.
 func (p *Pool) Close() {
 	if p.closed.Swap(true) {
 		return
 	}
+	p.turns.tell()
 	for i := 1; i < p.workers; i++ {
 		p.rouse(i)
 	}
 }
 
-// loop keeps its thread where workers have cores of their own, as whoever calls
-// Member.Run should: the Go scheduler moves what runs for long, which costs a twentieth
+// loop keeps its thread where workers have cores of their own: the Go scheduler moves what runs for long, which costs a twentieth
 // of the tokens (docs/performance.md). Where they share cores they park after
 // every round, and waking a locked thread takes longer.
 func (p *Pool) loop(worker int) {

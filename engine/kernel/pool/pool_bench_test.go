@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -25,10 +23,9 @@ func BenchmarkRound(b *testing.B) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			p := New(workers)
 			defer p.Close()
-			j, member := &spanJob{}, p.Join(1)
-			member.Enter()
+			j := &spanJob{}
 			for b.Loop() {
-				member.Run(j, workers, 1)
+				p.run(j, workers, 1)
 			}
 		})
 	}
@@ -55,43 +52,35 @@ func BenchmarkOversubscribed(b *testing.B) {
 }
 
 // HandOver is the time from the end of one member's step to the beginning of the
-// next member's, when two members want the pool all the time. Steps take longer than
-// a quantum, so that every one of them hands over.
+// next member's, when two members have steps to do all the time.
 func BenchmarkHandOver(b *testing.B) {
 	p := New(runtime.NumCPU())
 	defer p.Close()
-	var ended time.Time // of the last step; who has the turn may touch it
+	var ended time.Time // of the last step
 	var gaps []time.Duration
-	var stop atomic.Bool
-	step := func(member *Member) {
-		member.Enter()
+	done := make(chan struct{}, 2)
+	step := func() bool {
 		begin := time.Now()
 		if !ended.IsZero() {
 			gaps = append(gaps, begin.Sub(ended))
 		}
-		for time.Since(begin) < time.Duration(quantum)+50*time.Microsecond {
+		for time.Since(begin) < 50*time.Microsecond {
 			pause()
 		}
 		ended = time.Now()
-	}
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		runtime.LockOSThread()
-		member := p.Join(1)
-		defer member.Leave()
-		for !stop.Load() {
-			step(member)
+		if len(gaps) < b.N {
+			return true
 		}
-	})
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	member := p.Join(1)
-	for b.Loop() {
-		step(member)
+		done <- struct{}{}
+		return false
 	}
-	member.Leave()
-	stop.Store(true)
-	wait.Wait()
+	for range 2 {
+		l := p.Join(1)
+		l.Drive(step)
+		l.Ready()
+	}
+	<-done
+	<-done
 	slices.Sort(gaps)
 	b.ReportMetric(float64(gaps[len(gaps)/2].Nanoseconds())/1000, "p50-µs")
 	b.ReportMetric(float64(gaps[len(gaps)*9/10].Nanoseconds())/1000, "p90-µs")

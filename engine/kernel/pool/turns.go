@@ -6,7 +6,7 @@ import (
 )
 
 // turns decides whose turn it is. Each member has a counter of the compute time
-// that it has used, divided by its weight; when steps end, the waiting member with
+// that it has used, divided by its weight; when a turn ends, the waiting member with
 // the lowest counter goes next (start-time fair queueing). So a member of short
 // steps makes many of them for each long step of another, and a member of twice
 // the weight gets twice the time.
@@ -14,27 +14,25 @@ import (
 // A member that comes back from idleness starts at the counter of the member that
 // computes: idleness saves nothing up, and a member that waits has its turn after
 // one step.
+//
+// The turn of a member with steps is one step on the lead goroutine. The turn of
+// another member lasts from take to give.
 type turns struct {
 	mu      sync.Mutex
 	holder  *Member // whose turn it is; nil: nobody's
-	began   int64   // when its turn began, in nanoseconds of [now]
-	since   int64   // when its time was last counted
-	clock   int64   // the counter of the last holder when its step began
+	since   int64   // when the turn began, in nanoseconds of [now]
+	clock   int64   // the holder's counter when its turn began; of the last holder where there is none
 	waiting []*Member
+	led     chan struct{} // capacity 1: a turn on the lead goroutine has begun, or the pool is closed
 }
-
-// quantum is the shortest turn of a member that has more steps to do: waking the
-// next member takes tens of microseconds, which should stay a few per cent of the
-// turn where steps are short.
-const quantum = int64(time.Millisecond)
 
 // process is when the clock of turns began.
 var process = time.Now()
 
 func now() int64 { return int64(time.Since(process)) }
 
-// take asks for a turn of l and says whether it has begun; otherwise a message
-// on l.turn will tell.
+// take asks for a turn of l, which has no steps, and says whether it has begun;
+// otherwise a message on l.turn will tell.
 func (t *turns) take(l *Member, now int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,58 +45,111 @@ func (t *turns) take(l *Member, now int64) bool {
 	return true
 }
 
-// keep ends a step of the holder and says whether its turn goes on.
-func (t *turns) keep(now int64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.charge(now)
-	next := t.first()
-	if next < 0 || t.waiting[next].used > t.holder.used || now-t.began < quantum {
-		t.clock = t.holder.used
-		return true
-	}
-	t.hand(next, now)
-	return false
-}
-
-// give ends the holder's turn.
+// give ends a turn that take began.
 func (t *turns) give(now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.charge(now)
-	if next := t.first(); next >= 0 {
-		t.hand(next, now)
-	} else {
-		t.holder = nil
+	t.end(now)
+	t.pass(now)
+}
+
+// ready asks for a step of l.
+func (t *turns) ready(l *Member, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.asked = true
+	if l.waiting || t.holder == l {
+		return
+	}
+	l.used = max(l.used, t.clock)
+	t.wait(l)
+	if t.holder == nil {
+		t.pass(now)
 	}
 }
 
-// charge adds the holder's time since the last count to its counter.
-func (t *turns) charge(now int64) {
-	t.holder.used += (now - t.since) / t.holder.weight
-	t.since = now
+// next is the member whose step is to begin on the lead goroutine; nil is none for
+// now: a message on t.led will tell.
+func (t *turns) next(now int64) *Member {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.leading(now)
 }
 
-// first is the index of the waiting member that has used least, of several the one
-// that has waited longest; -1 of none.
-func (t *turns) first() int {
+// stepped ends a step and returns the next as next does; more says that the same
+// member has another step to do.
+func (t *turns) stepped(more bool, now int64) *Member {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.holder
+	t.end(now)
+	if more || l.asked {
+		t.wait(l)
+	}
+	return t.leading(now)
+}
+
+// leading passes the turn on, if nobody has it, and returns the member whose turn on
+// the lead goroutine begins. The lead goroutine calls it, so that no message to it
+// is needed.
+func (t *turns) leading(now int64) *Member {
+	if t.holder == nil {
+		t.pass(now)
+	}
+	select {
+	case <-t.led:
+	default:
+	}
+	if t.holder == nil || t.holder.step == nil {
+		return nil
+	}
+	t.holder.asked = false
+	return t.holder
+}
+
+// wait adds a member to those that want a step.
+func (t *turns) wait(l *Member) {
+	l.waiting = true
+	t.waiting = append(t.waiting, l)
+}
+
+// end charges the holder for its turn, which is nobody's then.
+func (t *turns) end(now int64) {
+	t.holder.used += (now - t.since) / t.holder.weight
+	t.holder = nil
+}
+
+// pass gives the turn to the waiting member that has used least, of several the one
+// that has waited longest, and tells whoever computes for that member.
+func (t *turns) pass(now int64) {
 	best := -1
 	for i, l := range t.waiting {
 		if best < 0 || l.used < t.waiting[best].used {
 			best = i
 		}
 	}
-	return best
+	if best < 0 {
+		return
+	}
+	l := t.waiting[best]
+	t.waiting = append(t.waiting[:best], t.waiting[best+1:]...)
+	l.waiting = false
+	t.hold(l, now)
+	if l.step == nil {
+		l.turn <- struct{}{}
+		return
+	}
+	t.tell()
 }
 
-// hand makes waiting member i the holder and wakes it.
-func (t *turns) hand(i int, now int64) {
-	l := t.waiting[i]
-	t.waiting = append(t.waiting[:i], t.waiting[i+1:]...)
-	t.hold(l, now)
-	l.turn <- struct{}{}
+// tell wakes the lead goroutine.
+func (t *turns) tell() {
+	select {
+	case t.led <- struct{}{}:
+	default:
+	}
 }
 
 func (t *turns) hold(l *Member, now int64) {
-	t.holder, t.began, t.since, t.clock = l, now, now, l.used
+	t.holder, t.since, t.clock = l, now, l.used
 }
