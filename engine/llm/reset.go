@@ -33,7 +33,7 @@ func (e *Engine) postReset(answer chan<- freeing) error {
 		return err
 	}
 	e.inbox = append(e.inbox, command{reset: answer})
-	e.signal()
+	e.cpu.Ready()
 	return nil
 }
 

@@ -60,7 +60,7 @@ func TestResetSaysWhatPreventsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go e.run()
+	e.cpu.Drive(e.loop.iterate)
 	if _, err := e.ResetPrefixCache(t.Context()); !errors.Is(err, inference.ErrInternal) || !strings.Contains(err.Error(), "resetting the prefix cache") {
 		t.Errorf("a reset that panicked: %v", err)
 	}
