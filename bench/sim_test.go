@@ -220,8 +220,8 @@ func TestOutputLengthsAreLearned(t *testing.T) {
 	}
 }
 
-// B4: a request of as many choices as may run at once does not drain the batch.
-func TestManyChoicesDoNotDrainTheBatch(t *testing.T) {
+// B4: a request of as many choices as may run at once does not empty the batch.
+func TestManyChoicesDoNotEmptyTheBatch(t *testing.T) {
 	o := choicesLoad(1)
 	r := simulate(t, o)
 	short, many := r.rowOf(t, "short"), r.rowOf(t, "64 choices")

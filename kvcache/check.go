@@ -214,7 +214,8 @@ func (c *checker) chain() error {
 				return fmt.Errorf("K5: block %d is among the children of %d", b, parent)
 			}
 			if !root && (!up.published || up.domain != m.domain || up.class < m.class) {
-				return fmt.Errorf("K5: block %d (%v) is published as a child of %d (published %v, %v)", b, m.class, parent, up.published, up.class)
+				return fmt.Errorf("K5: block %d (%v) is published as a child of %d (published %v, %v)",
+					b, m.class, parent, up.published, up.class)
 			}
 			return nil
 		})

@@ -82,8 +82,8 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 	}
 }
 
-// Misuse stops a program under the tag invariants. Elsewhere it changes
-// nothing and Check tells.
+// Misuse panics under the build tag invariants. In other builds it changes
+// nothing, and Check reports it.
 func TestMisuseChangesNothingAndIsReported(t *testing.T) {
 	other := newPool(t, Config{Blocks: 4})
 	cases := []struct {

@@ -172,7 +172,8 @@ func (tr *trace) poolCall(f []string) []string {
 		s := p.Stats()
 		return []string{
 			fmt.Sprintf("%d blocks: %d free, %d cached, %d referenced, %d pinned", s.Blocks, s.Free, s.Cached, s.Referenced, s.Pinned),
-			fmt.Sprintf("hits %d of %d tokens, %d evictions, %d folded, %d rows copied", s.HitTokens, s.QueryTokens, s.Evictions, s.Folded, s.CopiedRows),
+			fmt.Sprintf("hits %d of %d tokens, %d evictions, %d folded, %d rows copied",
+				s.HitTokens, s.QueryTokens, s.Evictions, s.Folded, s.CopiedRows),
 		}
 	case "events":
 		var lines []string

@@ -185,7 +185,7 @@ func filterIndent(x *exec, v Value, a args) (Value, error) {
 		return Value{}, err
 	}
 	if !v.isString() {
-		return Value{}, fmt.Errorf("indent wants str, not %s", v.typeName())
+		return Value{}, fmt.Errorf("indent requires str, not %s", v.typeName())
 	}
 	indentation := p[0].or(integer(4))
 	if !indentation.isString() {
@@ -263,7 +263,7 @@ func filterTruncate(x *exec, v Value, a args) (Value, error) {
 	case keep < 0 || leeway < 0:
 		return Value{}, errors.New("truncate: length must not be less than that of end, nor leeway negative")
 	case !v.isString():
-		return Value{}, fmt.Errorf("truncate wants str, not %s", v.typeName())
+		return Value{}, fmt.Errorf("truncate requires str, not %s", v.typeName())
 	case runeCount(v.str) <= length+leeway:
 		return v, nil
 	}
@@ -321,7 +321,7 @@ func (x *exec) urlQuery(w *builder, v Value, next iteration) (Value, error) {
 			return Value{}, err
 		}
 		if len(pair) != 2 {
-			return Value{}, errors.New("urlencode wants text, a mapping or pairs")
+			return Value{}, errors.New("urlencode requires text, a mapping or pairs")
 		}
 		if !first {
 			w.write("&", false)

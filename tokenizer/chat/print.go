@@ -155,7 +155,7 @@ func (w *builder) reprDict(d *dict, client bool) {
 }
 
 // errNoText is for values whose Python text has an address in it.
-var errNoText = errors.New("has no stable text; a list may be meant (| list) or a call ()")
+var errNoText = errors.New("cannot be printed; make a list of it with | list, or call it with ()")
 
 func (w *builder) reprObject(v Value) {
 	switch r := v.ref.(type) {

@@ -99,7 +99,7 @@ func filterDictSort(x *exec, v Value, a args) (Value, error) {
 		return Value{}, err
 	}
 	if v.kind != kindDict {
-		return Value{}, fmt.Errorf("dictsort wants a mapping, not %s", v.typeName())
+		return Value{}, fmt.Errorf("dictsort requires a mapping, not %s", v.typeName())
 	}
 	pos := 0
 	switch by := p[1].or(literal("key")); by.str {

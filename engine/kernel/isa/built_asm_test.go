@@ -2,5 +2,5 @@
 
 package isa
 
-// built tells that this build has assembly.
+// built reports that this build has assembly.
 const built = true

@@ -50,7 +50,8 @@ type Pool struct {
 	states []workerState // index by worker; 0 is the caller of run
 }
 
-// workerState is what one worker tells the others, padded to cache lines of its own.
+// workerState is the state of one worker that others read, padded to cache lines
+// of its own.
 type workerState struct {
 	inside atomic.Bool // between entering a round and leaving it
 	asleep atomic.Bool
