@@ -95,8 +95,8 @@ func (f *floor) findVanishing(t *Tokenizer) {
 // countWords counts words that have an id of their own whatever the
 // vocabulary: stretches of ASCII letters and digits between ASCII white space
 // and punctuation, and the punctuation. Other text may join or vanish, and
-// counts for nothing. inWord says that the text begins inside such
-// a stretch.
+// counts for nothing. inWord says that the text begins inside such a
+// stretch.
 func countWords(text string, inWord bool) (int, bool) {
 	n := 0
 	for i := range len(text) {
