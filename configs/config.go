@@ -22,6 +22,7 @@ import (
 	"weir/api/tenant"
 	"weir/scheduler"
 	"weir/telemetry"
+	"weir/telemetry/slo"
 )
 
 // Config is the whole tree. Default gives a complete one.
@@ -33,6 +34,7 @@ type Config struct {
 	Model     Model
 	Engine    Engine
 	Scheduler scheduler.Config // MaxModelLen 0 is the model's own context
+	SLO       slo.Objectives
 	Log       telemetry.LogConfig
 
 	Tenants []tenant.Tenant // empty: every caller's name is a tenant without limits
@@ -94,6 +96,7 @@ func Default() Config {
 		API:       openai.DefaultConfig(),
 		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
+		SLO:       slo.Default(),
 		Log:       telemetry.DefaultLogConfig(),
 	}
 }
@@ -283,6 +286,23 @@ func settings(c *Config) []Setting {
 			Usage:   "length of the shortest n-gram that may propose draft tokens",
 			binding: bindInt(&c.Scheduler.LookupMin, 1, 1024, "")},
 
+		{Key: "slo.availability", Flag: "slo-availability",
+			Usage:   "share of the requests that are to be answered: without 5xx, and without an error after the first byte",
+			binding: bindPercent(&c.SLO.Availability)},
+		{Key: "slo.ttft_ms", Flag: "slo-ttft-ms",
+			Usage:   "target for the time to first token, a bound of its histogram's buckets",
+			binding: bindMilliseconds(&c.SLO.FirstToken.Target, 1, 2_560_000)},
+		{Key: "slo.ttft", Flag: "slo-ttft", Usage: "share of the first tokens that are to come within the target",
+			binding: bindPercent(&c.SLO.FirstToken.Share)},
+		{Key: "slo.itl_ms", Flag: "slo-itl-ms",
+			Usage:   "target for the inter-token latency, a bound of its histogram's buckets",
+			binding: bindMilliseconds(&c.SLO.InterToken.Target, 1, 80_000)},
+		{Key: "slo.itl", Flag: "slo-itl", Usage: "share of the further tokens that are to come within the target",
+			binding: bindPercent(&c.SLO.InterToken.Share)},
+		{Key: "slo.streams", Flag: "slo-streams",
+			Usage:   "share of the streams that are to reach their end, those that clients leave not counted",
+			binding: bindPercent(&c.SLO.Streams)},
+
 		{Key: "log.level", Flag: "log-level", Usage: "least severe level that is logged",
 			binding: bindChoice(&c.Log.Level, telemetry.LogLevels)},
 		{Key: "log.format", Flag: "log-format", Usage: "auto is console on a terminal and json elsewhere",
@@ -334,6 +354,9 @@ func (c Config) Validate() error {
 	}
 	if err := tenant.ValidateIssuers(c.Issuers, directory); err != nil {
 		return fmt.Errorf("check issuers: %w", err)
+	}
+	if err := c.SLO.Validate(); err != nil {
+		return fmt.Errorf("check slo: %w", err)
 	}
 	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
 		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; "+

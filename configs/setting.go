@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/scheduler/quota"
+	"weir/telemetry/slo"
 )
 
 // Setting is one value of the configuration under all its names. Key is its
@@ -345,6 +346,25 @@ func bindMilliseconds(p *time.Duration, low, high int) binding {
 	}
 	b.show = func() string { return strconv.FormatInt(p.Milliseconds(), 10) }
 	return b
+}
+
+// bindPercent is for shares; YAML reads 99.9% as text.
+func bindPercent(p *float64) binding {
+	return binding{
+		kind: amount, accepts: "a percentage such as 99.9%, above 0 and below 100",
+		set: func(s string) error {
+			f, err := strconv.ParseFloat(strings.TrimSuffix(s, "%")+"e-2", 64) // exact where dividing by 100 is not
+			switch {
+			case err != nil:
+				return refused("is not a percentage")
+			case f <= 0 || f >= 1:
+				return refused("is out of range")
+			}
+			*p = f
+			return nil
+		},
+		show: func() string { return slo.Percent(*p) },
+	}
 }
 
 // parseDuration takes plain numbers as seconds, as vLLM's flags do.

@@ -4,14 +4,16 @@ package telemetry
 // otherwise (vllm/v1/metrics/loggers.py). They are functions because the
 // registry keeps the slices it is given.
 
-func firstTokenBuckets() []float64 {
+// FirstTokenBuckets are the bounds of vllm:time_to_first_token_seconds.
+func FirstTokenBuckets() []float64 {
 	return []float64{
 		.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75,
 		1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
 	}
 }
 
-func perTokenBuckets() []float64 {
+// PerTokenBuckets are the bounds of vllm:inter_token_latency_seconds.
+func PerTokenBuckets() []float64 {
 	return []float64{
 		.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75,
 		1, 2.5, 5, 7.5, 10, 20, 40, 80,

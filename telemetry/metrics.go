@@ -19,6 +19,7 @@ type Build struct {
 type Metrics struct {
 	registry *prometheus.Registry
 	http     httpMetrics
+	answers  answers
 	panics   *prometheus.CounterVec
 
 	mu     sync.RWMutex
@@ -31,11 +32,15 @@ func NewMetrics(b Build) (*Metrics, error) {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		http:     newHTTPMetrics(),
+		answers:  newAnswers(),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_panics_recovered_total",
 			Help: "Panics that were recovered, by the boundary that did; each failed one request or step.",
 		}, []string{"boundary"}),
 		models: make(map[string]*Model),
+	}
+	for _, boundary := range []string{"handler", "stream"} {
+		m.panics.WithLabelValues(boundary) // present, at 0, before the first
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "weir_build_info",
@@ -43,7 +48,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go_version": b.GoVersion},
 	})
 	info.Set(1)
-	all := append(m.http.collectors(), m.panics, info,
+	all := append(m.http.collectors(), m.answers.requests, m.answers.streams, m.panics, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := registerAll(m.registry, all); err != nil {
 		return nil, err

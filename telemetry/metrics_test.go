@@ -80,6 +80,8 @@ func TestScrapeMatchesGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.CountPanic("handler")
+	m.CountAnswer(Answer{Model: "tiny", Outcome: AnswerComplete, Stream: true})
+	m.CountAnswer(Answer{Outcome: AnswerRefused})
 	got := scrape(t, m)
 
 	golden := filepath.Join("testdata", "scrape.golden")

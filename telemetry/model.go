@@ -66,6 +66,7 @@ func (m *Metrics) AddModel(info ModelInfo, snapshot func() Snapshot) (*Model, er
 	if err := registerAll(prometheus.WrapRegistererWith(labels, m.registry), all); err != nil {
 		return nil, err
 	}
+	m.answers.add(info.Name)
 	m.models[info.Name] = model
 	return model, nil
 }
@@ -74,11 +75,11 @@ func newModel(maxModelLen int) *Model {
 	sizes := sizeBuckets(maxModelLen)
 	m := &Model{
 		firstToken: histogram("vllm:time_to_first_token_seconds", "Time from a request's arrival to its first output token.",
-			firstTokenBuckets()),
+			FirstTokenBuckets()),
 		interToken: histogram("vllm:inter_token_latency_seconds", "Time between two successive output tokens of a choice.",
-			perTokenBuckets()),
+			PerTokenBuckets()),
 		perToken: histogram("vllm:request_time_per_output_token_seconds",
-			"Mean time per output token after the first, per request.", perTokenBuckets()),
+			"Mean time per output token after the first, per request.", PerTokenBuckets()),
 		endToEnd: histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
 		queue: histogram("vllm:request_queue_time_seconds", "Time from a request's submission to its admission.",
 			requestBuckets()),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/internal/inference"
 )
 
 // raw sends bytes and reads the first response, 100 Continue too.
@@ -160,28 +161,30 @@ func TestRefusalsAreReported(t *testing.T) {
 	edge := api.DefaultConfig()
 	edge.Access.Loopback = true
 	edge.MaxRequestBytes = 4 << 10
-	addr := loopback(t, c, edge, &fakeBackend{})
+	addr := loopback(t, c, edge, &fakeBackend{refuse: func(*inference.Request) error { return inference.ErrQueueFull }})
 	for _, tc := range []struct {
 		request, code, route string
 		status               int
+		early                bool
 	}{
-		{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n", "request_too_large", routeCompletions, 413},
-		{"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", "unknown_url", routeOther, 404},
-		{"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n", "host_not_allowed", routeModels, 403},
-		{"\x16\x03\r\n\r\n", "malformed_request", routeOther, 400},
-		{rawRequest("POST", routeChat, "", "{"), "invalid_json", routeChat, 400},
+		{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n", "request_too_large", routeCompletions, 413, true},
+		{"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", "unknown_url", routeOther, 404, false},
+		{"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n", "host_not_allowed", routeModels, 403, false},
+		{"\x16\x03\r\n\r\n", "malformed_request", routeOther, 400, false},
+		{rawRequest("POST", routeChat, "", "{"), "invalid_json", routeChat, 400, true},
+		{rawRequest("POST", routeChat, "", `{"messages":[{"role":"user","content":"hi"}]}`), "server_is_overloaded", routeChat, 503, false},
 	} {
 		res, body := raw(t, addr, strings.Replace(tc.request, "Host: test", "Host: localhost", 1))
 		mu.Lock()
 		got := seen[tc.code]
 		mu.Unlock()
-		if res.StatusCode != tc.status || got.Status != tc.status || got.Route != tc.route || got.ID != res.Header.Get("X-Request-Id") || got.ID == "" || got.Remote == "" {
+		if res.StatusCode != tc.status || got.Status != tc.status || got.Route != tc.route || got.Early != tc.early || got.ID != res.Header.Get("X-Request-Id") || got.ID == "" || got.Remote == "" {
 			t.Errorf("%q: %d %s; reported %+v", tc.request, res.StatusCode, body, got)
 		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(seen) != 5 {
+	if len(seen) != 6 {
 		t.Errorf("reported: %v", seen)
 	}
 }

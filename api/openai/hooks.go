@@ -72,4 +72,5 @@ type Refusal struct {
 	Remote string // address of the peer
 	Status int    // HTTP status
 	Code   string // of the error object
+	Early  bool   // it asked for a generation, and OnRequestStart has not seen it
 }

@@ -42,6 +42,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	if !s.running.enter() {
 		return shuttingDown()
 	}
+	c.started = true
 	p := &passage{server: s, result: RequestFinish{RequestStart: c.relayStart(e, m, o), Status: statusOK}}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }

@@ -143,6 +143,9 @@ func (s *Server) find(path string) (rt route, rest string, found bool) {
 	return route{pattern: routeOther}, "", false
 }
 
+// generates reports whether the route answers with what a model generates.
+func (rt *route) generates() bool { return rt.pattern == routeChat || rt.pattern == routeCompletions }
+
 func (rt *route) methods() []string {
 	if rt.method == http.MethodGet {
 		return []string{http.MethodGet, http.MethodHead}

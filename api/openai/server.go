@@ -61,7 +61,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if fault != nil {
 		fault.Write(ctx)
-		s.refused(ctx, hd.route.pattern, fault)
+		s.refused(ctx, hd.route, fault, c.started)
 	}
 	if s.running.isDraining() {
 		ctx.SetConnectionClose()
@@ -79,17 +79,17 @@ func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
 	c := &call{server: s, ctx: ctx}
 	c.identify()
 	rt, _, _ := s.find(requestPath(ctx.Request.Header.RequestURI()))
-	s.refused(ctx, rt.pattern, fault)
+	s.refused(ctx, rt, fault, false)
 	if h := s.config.Hooks.OnResponse; h != nil {
 		h(rt.pattern, methodName(&ctx.Request.Header), fault.Status, 0)
 	}
 }
 
-func (s *Server) refused(ctx *fasthttp.RequestCtx, pattern string, fault *api.Error) {
+func (s *Server) refused(ctx *fasthttp.RequestCtx, rt route, fault *api.Error, started bool) {
 	if h := s.config.Hooks.OnRefused; h != nil && fault.Status != statusHungUp {
 		h(Refusal{
-			ID: string(ctx.Response.Header.Peek("X-Request-Id")), Route: pattern, Method: methodName(&ctx.Request.Header),
-			Remote: ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
+			ID: string(ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: methodName(&ctx.Request.Header),
+			Remote: ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code, Early: rt.generates() && !started,
 		})
 	}
 }
@@ -130,6 +130,7 @@ type call struct {
 	tenant  string
 	arrived time.Time
 	turn    *turn // to read a long body; nil for a short one
+	started bool  // OnRequestStart was called, or would have been
 }
 
 // identify makes the call's id and sends its name.
@@ -277,6 +278,7 @@ func (c *call) run(j *job) *api.Error {
 			s.running.leave()
 		}
 	}()
+	c.started = true
 	g, fault := s.start(j, api.Watch(c.ctx))
 	if fault != nil {
 		return fault

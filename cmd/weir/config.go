@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +18,7 @@ func newConfig() *cobra.Command {
 		Args:  knownVerb,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	config.AddCommand(newConfigPrint(), newConfigExample())
+	config.AddCommand(newConfigPrint(), newConfigExample(), newConfigRules())
 	return config
 }
 
@@ -73,4 +75,28 @@ func newConfigExample() *cobra.Command {
 			return err
 		},
 	}
+}
+
+func newConfigRules() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rules",
+		Short: "Print Prometheus's recording rules and burn-rate alerts for the objectives (slo) of the configuration",
+		Example: "  weir config rules --config weir.yml > weir.rules.yml\n" +
+			"  weir config rules --slo-ttft-ms 1000 --selector 'job=\"weir\"' > weir.rules.yml",
+		Args: atMost(0),
+	}
+	opts := addOptions(cmd, rulesSections)
+	selector := cmd.Flags().String("selector", "", `restrict every series, where others have the same names: job="weir"`)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, warnings, err := opts.config()
+		if err != nil {
+			return err
+		}
+		warn(cmd.ErrOrStderr(), warnings)
+		if strings.ContainsFunc(*selector, unicode.IsControl) {
+			return &usageError{fmt.Errorf("--selector %q has control characters", *selector), `write it on one line: job="weir",cluster="a"`}
+		}
+		return c.SLO.Write(cmd.OutOrStdout(), *selector)
+	}
+	return cmd
 }

@@ -14,8 +14,9 @@ import (
 
 // sections of the configuration, as sets of flags.
 var (
-	everySection   = []string{"server", "http", "api", "model", "engine", "scheduler", "log"}
+	everySection   = []string{"server", "http", "api", "model", "engine", "scheduler", "slo", "log"}
 	engineSections = []string{"model", "engine", "scheduler"} // of what runs a model without serving it
+	rulesSections  = []string{"slo"}
 )
 
 // options are the configuration flags of one verb.

@@ -23,6 +23,7 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals) openai.Hook
 			m.Model(model).ObserveInterToken(gap.Seconds())
 		},
 		OnRequestFinish: func(f openai.RequestFinish) {
+			m.CountAnswer(answerOf(f))
 			observeFinish(m.Model(f.Model), f)
 			logFinish(log, f)
 		},
@@ -31,6 +32,9 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals) openai.Hook
 		},
 		OnRefused: func(r openai.Refusal) {
 			m.CountRefusal(r.Status, r.Code)
+			if r.Early {
+				m.CountAnswer(telemetry.Answer{Outcome: refusalOutcome(r.Status)})
+			}
 			refused.add(r)
 		},
 		OnDisconnect: func(model string) { m.Model(model).CountDisconnect() },
@@ -55,6 +59,34 @@ func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
 		EndToEndSeconds: f.Finished.Sub(f.Arrived).Seconds(),
 		DecodeSeconds:   between(f.FirstToken, f.LastToken),
 	})
+}
+
+// answerOf says how a request that was submitted ended. Choices exist once its
+// backend has taken it, and then a stream's header is out.
+func answerOf(f openai.RequestFinish) telemetry.Answer {
+	a := telemetry.Answer{Model: f.Model, Outcome: telemetry.AnswerComplete, Stream: f.Stream && len(f.Reasons) > 0}
+	switch {
+	case f.Status == statusHungUp:
+		a.Outcome = telemetry.AnswerAbandoned
+	case f.Status < http.StatusBadRequest:
+	case len(f.Reasons) == 0 || f.Status >= http.StatusInternalServerError && !f.Stream:
+		a.Outcome = refusalOutcome(f.Status)
+	case f.Status >= http.StatusInternalServerError:
+		a.Outcome = telemetry.AnswerBroken
+	default:
+		a.Outcome = telemetry.AnswerAbandoned // a reader that was too slow
+	}
+	return a
+}
+
+// statusHungUp is the status of requests whose client went away.
+const statusHungUp = 499
+
+func refusalOutcome(status int) string {
+	if status >= http.StatusInternalServerError {
+		return telemetry.AnswerFailed
+	}
+	return telemetry.AnswerRefused
 }
 
 // between is negative where one of the moments never came.

@@ -17,6 +17,7 @@ var table = []folder{
 	{path: "bench", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "configs", own: []string{"api", "engine/llm", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
+	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{"internal/inference", "router", "tokenizer"}, third: []string{fasthttp, compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru}},
