@@ -51,6 +51,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	}
 	s.plans++
 	s.step = step{plan: p, seqs: s.step.seqs[:0], budget: s.cfg.MaxBatchTokens, began: now}
+	s.waiting.Exchange()
 	s.expire(now)
 	if len(s.running) > 0 {
 		s.step.first = s.running[0]

@@ -82,6 +82,8 @@ type Config struct {
 	// SharePercent is each lower class's guaranteed share; all zero means 10 %
 	// for Default and 5 % for Batch.
 	SharePercent [inference.NumClasses]int
+
+	Lane *admission.Lane // joins the tenants' counters to those of other schedulers of the process; nil is none
 }
 
 // LogitKind says which rows of a request's prompt need logits.
@@ -239,7 +241,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 		return nil, fmt.Errorf("build scheduler: %w", err)
 	}
 	queue, err := admission.New(admission.Config{
-		MaxRequests: cfg.MaxWaiting, MaxTokens: cfg.MaxWaitingTokens, SharePercent: cfg.SharePercent,
+		MaxRequests: cfg.MaxWaiting, MaxTokens: cfg.MaxWaitingTokens, SharePercent: cfg.SharePercent, Lane: cfg.Lane,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build scheduler: %w", err)

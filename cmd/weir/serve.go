@@ -26,6 +26,7 @@ import (
 	"weir/engine/kernel/pool"
 	"weir/engine/llm"
 	"weir/internal/cpu"
+	"weir/scheduler/admission"
 	"weir/telemetry"
 	"weir/tokenizer"
 )
@@ -95,8 +96,9 @@ type server struct {
 	http     *api.Server
 	listener net.Listener
 	admin    *http.Server
-	second   net.Listener // nil: off
-	compute  *pool.Pool   // of the process, shared by its engines
+	second   net.Listener      // nil: off
+	compute  *pool.Pool        // of the process, shared by its engines
+	service  admission.Service // likewise: what tenants use over all of them
 	refusals *refusals
 	engine   atomic.Pointer[llm.Engine]
 	failed   chan error // a listener's end that nobody asked for
@@ -271,7 +273,7 @@ func (s *server) load(f *gguf.File) error {
 	m, err := loadModel(s.config, f, modelHooks{
 		progress: progress,
 		options: func(o *llm.Options) {
-			o.Pool = s.compute
+			o.Pool, o.Service = s.compute, &s.service
 			s.observe(name, o)
 		},
 	})

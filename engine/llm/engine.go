@@ -115,6 +115,9 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
 	e.opts.Scheduler.RowPanel = weight.PanelRows(e.cpu.Level())
+	if e.opts.Service != nil {
+		e.opts.Scheduler.Lane = e.opts.Service.Lane()
+	}
 	if err := e.openScheduler(); err != nil {
 		return err
 	}
@@ -145,6 +148,9 @@ func (e *Engine) openScheduler() error {
 
 // release frees what build took; the loop has ended or never began.
 func (e *Engine) release() {
+	if e.opts.Scheduler.Lane != nil {
+		e.opts.Scheduler.Lane.Close()
+	}
 	if e.cpu != nil {
 		e.cpu.Close()
 	}

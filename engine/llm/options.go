@@ -11,18 +11,20 @@ import (
 	"weir/internal/cpu"
 	"weir/internal/inference"
 	"weir/scheduler"
+	"weir/scheduler/admission"
 )
 
 // Options say how to run a model. The zero value of a field means its default.
 type Options struct {
-	Pool        *pool.Pool    // compute threads shared with other engines, whose owner closes it; nil: the engine makes a pool of its own
-	PoolWeight  int           // share of Pool's time among engines that want it; 0 is 1
-	Threads     int           // compute threads without Pool; 0 is one per core
-	Level       isa.Level     // instruction set; isa.Auto is the best of the machine
-	KVType      attend.KVType // of the cache
-	KVBytes     int64         // memory for the cache; 0 is chosen from what the machine has free
-	KVBlocks    int           // blocks for the cache, null block included; overrides KVBytes
-	BlockTokens int           // tokens per block, a multiple of 16; 0 is 16
+	Pool        *pool.Pool         // compute threads shared with other engines, whose owner closes it; nil: the engine makes a pool of its own
+	Service     *admission.Service // counts what tenants use over all engines that share it; nil: this engine alone
+	PoolWeight  int                // share of Pool's time among engines that want it; 0 is 1
+	Threads     int                // compute threads without Pool; 0 is one per core
+	Level       isa.Level          // instruction set; isa.Auto is the best of the machine
+	KVType      attend.KVType      // of the cache
+	KVBytes     int64              // memory for the cache; 0 is chosen from what the machine has free
+	KVBlocks    int                // blocks for the cache, null block included; overrides KVBytes
+	BlockTokens int                // tokens per block, a multiple of 16; 0 is 16
 
 	// MaxModelLen is the longest sequence. 0 is the model's context, less where the
 	// cache is smaller; above the context positions are extrapolated.
@@ -34,7 +36,7 @@ type Options struct {
 	// tokenizer's; the engine knows no text.
 	EndTokens []inference.TokenID
 
-	// Scheduler's MaxModelLen, Cost and RowPanel are set by Open.
+	// Scheduler's MaxModelLen, Cost, RowPanel and Lane are set by Open.
 	Scheduler scheduler.Config
 
 	// Speculate is the default for requests whose Speculation is unset: whether

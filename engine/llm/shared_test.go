@@ -16,6 +16,7 @@ import (
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
 	"weir/scheduler"
+	"weir/scheduler/admission"
 )
 
 // sharedPool is a pool that ends after the engines that a test starts later.
@@ -154,6 +155,69 @@ func TestEnginesOnOnePoolAllGoOn(t *testing.T) {
 	if n := idle.Stats().Steps; n != 0 {
 		t.Errorf("the idle engine made %d steps", n)
 	}
+}
+
+// A tenant that keeps one engine busy waits for its turns in another one on the
+// same pool, where the two count what tenants use together.
+func TestWhoFloodsAnEngineWaitsInAnother(t *testing.T) {
+	alone, together := floodsBefore(t, nil), floodsBefore(t, new(admission.Service))
+	t.Logf("of 6 answers, the flood had %d before the other tenant's last with engines that count alone, %d with a common count", alone, together)
+	if alone < 4 || together > 3 {
+		t.Errorf("the flood had %d and %d of 6 answers before the other tenant's last, want at least 4 alone and at most 3 together", alone, together)
+	}
+}
+
+// floodsBefore is how many answers of a tenant, who floods another engine too,
+// come before the last one of a tenant who asks for as many.
+func floodsBefore(t *testing.T, s *admission.Service) (before int) {
+	o := Options{Pool: sharedPool(t, 2), Service: s, BlockTokens: 16, KVBlocks: 200, Scheduler: scheduler.Config{MaxSeqs: 1}}
+	a, b := start(t, families[0], o), start(t, families[0], o)
+	ask := func(e *Engine, tenant string, tokens int) *inference.Stream {
+		r := greedy(prompt(7, 10), tokens)
+		r.IgnoreEOS, r.Tenant = true, tenant
+		stream, err := e.Submit(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	for _, e := range []*Engine{a, b} { // costs are known afterwards
+		read(t, ask(e, "before", 40))
+	}
+	var flood []*inference.Stream
+	for range 12 {
+		flood = append(flood, ask(a, "flood", 240))
+	}
+	<-flood[0].Wake()
+	var mu sync.Mutex
+	var order []string
+	var wait sync.WaitGroup
+	for range 6 {
+		for _, tenant := range []string{"flood", "modest"} {
+			stream := ask(b, tenant, 40)
+			wait.Go(func() {
+				if got := read(t, stream); got.err != nil {
+					t.Error(got.err)
+				}
+				mu.Lock()
+				order = append(order, tenant)
+				mu.Unlock()
+			})
+		}
+	}
+	wait.Wait()
+	for _, stream := range flood {
+		stream.Cancel(-1)
+	}
+	last := len(order) - 1
+	for ; order[last] != "modest"; last-- {
+	}
+	for _, tenant := range order[:last] {
+		if tenant == "flood" {
+			before++
+		}
+	}
+	return before
 }
 
 // BenchmarkShared decodes with one engine and with two on the same pool, on the

@@ -35,7 +35,7 @@ func (q *Queue) Check() error {
 
 func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 	l := &q.classes[c]
-	backlogged, idle := 0, 0
+	backlogged, idle, refs := 0, 0, 0
 	for i := range q.flows.slots {
 		s := &q.flows.slots[i]
 		if !s.live || s.value.key.class != c {
@@ -47,6 +47,7 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 		}
 		entries += n
 		tokens += t
+		refs += s.value.refs
 		if n > 0 {
 			backlogged++
 		}
@@ -54,9 +55,9 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 			idle++
 		}
 	}
-	if entries != l.waiting || backlogged != len(l.backlog) || idle != l.idle.n {
-		return 0, 0, fmt.Errorf("%d waiting (counted %d), %d backlogged flows (heap %d), %d idle (list %d)",
-			entries, l.waiting, backlogged, len(l.backlog), idle, l.idle.n)
+	if entries != l.waiting || backlogged != len(l.backlog) || idle != l.idle.n || refs != l.refs {
+		return 0, 0, fmt.Errorf("%d waiting (counted %d), %d backlogged flows (heap %d), %d idle (list %d), %d references (counted %d)",
+			entries, l.waiting, backlogged, len(l.backlog), idle, l.idle.n, refs, l.refs)
 	}
 	for i := 1; i < len(l.backlog); i++ {
 		if q.less(l, i, (i-1)/2) {
@@ -102,6 +103,8 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 			f.key.tenant, entries, listed, choices, tokens, f.waiting, f.listed, f.choices, f.tokens, f.refs)
 	case onHeap != (entries > 0) || f.parked || f.scanned || entries > 0 && listed == 0:
 		return 0, 0, fmt.Errorf("flow %q: %d items, on the heap: %v, parked: %v", f.key.tenant, entries, onHeap, f.parked)
+	case f.report != none && (int(f.report) >= len(q.charged) || q.charged[f.report].flow != i || q.charged[f.report].key != f.key):
+		return 0, 0, fmt.Errorf("flow %q: its charges are to be reported as number %d of %d", f.key.tenant, f.report, len(q.charged))
 	case f.rank > f.service || f.idle != (f.refs == 0):
 		return 0, 0, fmt.Errorf("flow %q: rank %d, service %d, %d references, idle: %v", f.key.tenant, f.rank, f.service, f.refs, f.idle)
 	}

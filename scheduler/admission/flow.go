@@ -40,6 +40,7 @@ type flow struct {
 	prev    int32  // idle list
 	next    int32
 	idle    bool
+	report  int32 // index in Queue.charged; none when nothing is to be reported
 }
 
 type flowKey struct {
@@ -53,19 +54,29 @@ type FlowID int32
 
 // flowOf finds or makes the flow of an item and adds a reference.
 func (q *Queue) flowOf(it Item) int32 {
+	if q.classes[it.Class].refs == 0 {
+		q.Exchange() // what others charged while nobody was here does not count
+	}
 	key := flowKey{it.Tenant, it.Class}
 	i, ok := q.byKey[key]
 	if !ok {
-		i = q.flows.take()
-		*q.flows.at(i) = flow{key: key, line: emptyLine, aside: emptyLine, pos: none, cursor: none, second: none}
-		q.byKey[key] = i
+		i = q.open(key)
 	}
 	f := q.flows.at(i)
 	if f.idle {
 		q.classes[it.Class].idle.remove(q, i)
 	}
 	f.refs++
+	q.classes[it.Class].refs++
 	f.scale = unitScale / uint64(min(max(it.Weight, 1), MaxWeight))
+	return i
+}
+
+// open makes a flow.
+func (q *Queue) open(key flowKey) int32 {
+	i := q.flows.take()
+	*q.flows.at(i) = flow{key: key, line: emptyLine, aside: emptyLine, pos: none, cursor: none, second: none, report: none}
+	q.byKey[key] = i
 	return i
 }
 
@@ -181,6 +192,7 @@ func (q *Queue) serve(fi int32, cost uint64) {
 	refunded := min(cost, f.credit)
 	f.credit -= refunded
 	f.service += (cost - refunded) * f.scale
+	q.report(fi, cost-refunded)
 	if f.service > rebaseAbove {
 		q.rebase(f.key.class)
 	}
@@ -209,18 +221,23 @@ func (q *Queue) rebase(c inference.Class) {
 // tenant's counter, also after a cancel.
 func (q *Queue) Done(id FlowID) { q.release(int32(id)) }
 
-// release drops one reference. A flow without requests is forgotten once its
-// counter is below the class queue's floor, since it would be lifted at least that far
-// on return; until then its debt is remembered, for at most MaxIdleTenants
-// tenants.
+// release drops one reference.
 func (q *Queue) release(fi int32) {
 	f := q.flows.at(fi)
 	f.refs--
-	if f.refs > 0 {
-		return
-	}
 	l := &q.classes[f.key.class]
-	l.idle.append(q, fi)
+	l.refs--
+	if f.refs == 0 {
+		l.idle.append(q, fi)
+		q.forget(f.key.class)
+	}
+}
+
+// forget drops flows without requests, longest idle first: those whose counter is
+// below the class queue's floor, since they would be lifted at least that far on
+// return; until then a debt is remembered, for at most MaxIdleTenants tenants.
+func (q *Queue) forget(c inference.Class) {
+	l := &q.classes[c]
 	for l.idle.n > 0 {
 		oldest := l.idle.head
 		if l.idle.n <= q.cfg.MaxIdleTenants && q.flows.at(oldest).service > l.floor {

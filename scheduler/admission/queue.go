@@ -39,6 +39,9 @@ type Config struct {
 	// higher classes are admitted with while it waits; 0 is none. The entry of
 	// the highest class has no meaning.
 	SharePercent [inference.NumClasses]int
+
+	Lane    *Lane  // joins the queue to those of other lanes; nil is none
+	MaxDebt uint64 // how far what other lanes charge puts a tenant behind; default 10 s in nanoseconds
 }
 
 // Item is one request as the queue sees it.
@@ -75,6 +78,9 @@ type Queue struct {
 	choices int
 	offers  uint64 // ever accepted; numbers items in order of arrival
 	scan    scan
+
+	charged   []charge // since the last exchange with other lanes
+	elsewhere []charge // scratch: what they charged
 }
 
 // entry is a waiting item: a node of one of its flow's lists, or of its group's.
@@ -104,6 +110,7 @@ type classQueue struct {
 	backlog []int32 // binary heap of flow indices by (key, turn)
 	floor   uint64  // service of the last flow whose turn came: the lift when nobody waits
 	waiting int
+	refs    int      // requests waiting or running
 	credit  uint64   // hundredths of the cost owed by the guaranteed share
 	idle    idleList // flows without requests whose debt is remembered
 }
@@ -124,6 +131,9 @@ func New(cfg Config) (*Queue, error) {
 	cfg.MaxRequests = orDefault(cfg.MaxRequests, 1024)
 	cfg.LookAhead = orDefault(cfg.LookAhead, 8)
 	cfg.MaxIdleTenants = orDefault(cfg.MaxIdleTenants, 4096)
+	if cfg.MaxDebt == 0 {
+		cfg.MaxDebt = 10e9
+	}
 	q := &Queue{cfg: cfg, byKey: make(map[flowKey]int32), byGroup: make(map[groupKey]int32)}
 	for c := range q.classes {
 		q.classes[c].idle = idleList{none, none, 0}

@@ -1,0 +1,148 @@
+package admission
+
+import "sync"
+
+// Service carries what tenants are charged in one lane to the queues of the
+// others, so that a tenant who uses much of one lane waits in another. The
+// queues stay pure structures of one goroutine each; Service is what they share,
+// behind a lock that each takes once in a step.
+type Service struct {
+	mu    sync.Mutex
+	lanes []*Lane
+}
+
+// Lane is one queue's end of a Service. A lane outlives its queue where the
+// queue is built anew after a fault.
+type Lane struct {
+	service *Service
+	inbox   []charge          // from other lanes since the last exchange; guarded by Service.mu
+	byKey   map[flowKey]int32 // index in inbox
+}
+
+// charge is compute time that a tenant was charged for, in one class.
+type charge struct {
+	key   flowKey
+	scale uint64 // of the tenant's weight
+	cost  uint64
+	flow  int32 // of the queue that charged it
+}
+
+// maxInbox bounds the tenants whose charges a lane that makes no steps keeps for
+// later. Those of further tenants do not reach it.
+const maxInbox = 1 << 14
+
+// Lane joins a queue to the others.
+func (s *Service) Lane() *Lane {
+	l := &Lane{service: s, byKey: make(map[flowKey]int32)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lanes = append(s.lanes, l)
+	return l
+}
+
+// Close takes the lane out of the service: nothing is carried to it any more.
+func (l *Lane) Close() {
+	s := l.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.lanes {
+		if s.lanes[i] == l {
+			s.lanes = append(s.lanes[:i], s.lanes[i+1:]...)
+			return
+		}
+	}
+}
+
+// exchange gives the other lanes what was charged here, and returns in with what
+// was charged there.
+func (l *Lane) exchange(out, in []charge) []charge {
+	s := l.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.lanes {
+		if other == l {
+			continue
+		}
+		for i := range out {
+			other.add(&out[i])
+		}
+	}
+	in = append(in, l.inbox...)
+	l.inbox = l.inbox[:0]
+	clear(l.byKey)
+	return in
+}
+
+// add puts a charge into a lane's inbox, as one with the tenant's others.
+func (l *Lane) add(c *charge) {
+	if i, known := l.byKey[c.key]; known {
+		l.inbox[i].cost = min(l.inbox[i].cost+c.cost, maxCost)
+		l.inbox[i].scale = c.scale
+		return
+	}
+	if len(l.inbox) == maxInbox {
+		return
+	}
+	l.byKey[c.key] = int32(len(l.inbox))
+	l.inbox = append(l.inbox, *c)
+}
+
+// Exchange tells other lanes what was charged here since the last exchange, and
+// books what they charged: call it at the start of a step. Without a lane it
+// does nothing.
+func (q *Queue) Exchange() {
+	if q.cfg.Lane == nil {
+		return
+	}
+	for i := range q.charged {
+		q.flows.at(q.charged[i].flow).report = none
+	}
+	q.elsewhere = q.cfg.Lane.exchange(q.charged, q.elsewhere[:0])
+	q.charged = q.charged[:0]
+	for i := range q.elsewhere {
+		q.book(&q.elsewhere[i])
+	}
+	clear(q.elsewhere) // the names of tenants that may be gone
+}
+
+// report notes a charge for the next exchange.
+func (q *Queue) report(fi int32, cost uint64) {
+	if q.cfg.Lane == nil || cost == 0 {
+		return
+	}
+	f := q.flows.at(fi)
+	if f.report == none {
+		f.report = int32(len(q.charged))
+		q.charged = append(q.charged, charge{key: f.key, scale: f.scale, flow: fi})
+	}
+	c := &q.charged[f.report]
+	c.cost, c.scale = min(c.cost+cost, maxCost), f.scale
+}
+
+// book adds what a tenant was charged in another lane to its counter here. In a
+// class in which nobody waits or runs no score is kept, since nobody is deprived
+// there. Elsewhere a tenant can fall behind by MaxDebt at most: it may have had
+// another lane to itself, and is not to starve here for it.
+func (q *Queue) book(c *charge) {
+	l := &q.classes[c.key.class]
+	if l.refs == 0 {
+		return
+	}
+	fi, known := q.byKey[c.key]
+	if !known {
+		fi = q.open(c.key)
+		q.flows.at(fi).service = l.floor
+		l.idle.append(q, fi)
+	}
+	f := q.flows.at(fi)
+	if most := l.floor + q.maxDebt(); f.service < most {
+		f.service = min(f.service+c.cost*c.scale, most)
+	}
+	if f.service > rebaseAbove {
+		q.rebase(f.key.class)
+	}
+	q.forget(c.key.class)
+}
+
+// maxDebt is MaxDebt in units of counters.
+func (q *Queue) maxDebt() uint64 { return min(q.cfg.MaxDebt, maxCost/8) * unitScale }
