@@ -1,7 +1,7 @@
 // Package bench measures servers and checks them for leaks through HTTP and their
 // published metrics only, so that it works with any OpenAI-compatible server. It
-// also measures weir's own engine, kernels and scheduler in this process. README.md has the definitions
-// of every figure and the ways to use them.
+// also measures weir's own engine, kernels and scheduler in this process.
+// README.md defines every figure and says how to use each measurement.
 //
 //   - Serve is a load generator with the definitions and the result file of
 //     `vllm bench serve`; a Workload makes or reads what it sends.

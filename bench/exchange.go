@@ -23,7 +23,7 @@ const (
 	failBroken    = "connection"   // it broke before the answer was complete
 	failTruncated = "truncated"    // the stream ended without [DONE] and without a finish_reason
 	failStream    = "stream_error" // the server reported a fault inside the stream
-	failBad       = "bad_stream"   // what came is no stream of chunks, or goes beyond the limits
+	failBad       = "bad_stream"   // the answer is no stream of chunks, or exceeds the limits
 	failEmpty     = "empty"        // no chunk with choices: there is no TTFT
 	failRequest   = "request"      // it could not be built
 	failCancelled = "cancelled"    // by the user
@@ -160,7 +160,7 @@ type streamed struct {
 
 var (
 	errTruncatedStream = errors.New("the stream ended without [DONE] and without a finish_reason")
-	errNoChunk         = errors.New("no chunk with choices came, so there is no time to first token")
+	errNoChunk         = errors.New("the stream had no chunk with choices, so there is no time to first token")
 )
 
 // read takes the stream to its end; the kind belongs to the error.
@@ -189,7 +189,7 @@ func (s *streamed) read(body io.Reader) (kind string, err error) {
 	}
 }
 
-// chunk takes one event that came now.
+// chunk records one event, which has just arrived.
 func (s *streamed) chunk(data []byte, now float64) (kind string, err error) {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -221,7 +221,7 @@ func (s *streamed) chunk(data []byte, now float64) (kind string, err error) {
 	return "", nil
 }
 
-// take notes a chunk's text.
+// take appends a chunk's text.
 func (s *streamed) take(text string, now float64) {
 	if text == "" {
 		return
@@ -234,7 +234,8 @@ func (s *streamed) take(text string, now float64) {
 	}
 }
 
-// count takes the server's token counts, or what stands for them.
+// count takes the token counts from the answer's usage. Without usage it counts the
+// chunks that have text as output tokens, and the caller counts the prompt's words.
 func (s *streamed) count() {
 	if s.usage == nil {
 		s.out.OutputTokens = max(s.texts, min(1, s.out.Chunks))

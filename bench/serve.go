@@ -26,7 +26,8 @@ type ServeOptions struct {
 	Progress func(done, total int) // called after each measured request, from several goroutines; may be nil
 }
 
-// Load is what a run of requests came to, before anything is computed of it.
+// Load is the raw record of a run: every request's outcome and times. Compute makes
+// figures of it.
 type Load struct {
 	Outcomes []Outcome // in the order of the requests
 	Duration float64   // seconds from the first arrival to the last answer
@@ -125,7 +126,7 @@ type loader struct {
 	duration float64
 }
 
-// arrived is a request whose time has come.
+// arrived is a request whose arrival time has passed.
 type arrived struct {
 	index int
 	at    float64

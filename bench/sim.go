@@ -268,7 +268,7 @@ func (s *sim) step() bool {
 	return true
 }
 
-// took is the time of the plan on a machine that is not always equally fast.
+// took is the time that a plan takes on the machine, with noise and spikes.
 func (s *sim) took() time.Duration {
 	n := &s.o.Noise
 	f := 1 + n.Deviation*s.noise.NormFloat64()
@@ -278,8 +278,8 @@ func (s *sim) took() time.Duration {
 	return time.Duration(max(f, 0.2) * float64(s.o.Machine.Time(&s.plan)))
 }
 
-// sample gives a chunk its tokens and notes when they came. A choice stops by
-// itself after Output tokens.
+// sample gives a chunk its output tokens and records their times. A choice ends with
+// a stop after Output tokens.
 func (s *sim) sample(c *scheduler.Chunk) {
 	out := c.User.(*SimOutcome)
 	lo := len(s.tokens)
@@ -297,7 +297,7 @@ func (s *sim) sample(c *scheduler.Chunk) {
 		Stop: s.stops[lo:len(s.stops):len(s.stops)]})
 }
 
-// note books a token of a choice.
+// note records the time of a choice's token.
 func (o *SimOutcome) note(choice int, now time.Duration) {
 	if o.Tokens == 0 {
 		o.First = now

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// SimRow is what the requests of one label came to. Latencies are in seconds,
+// SimRow sums up the requests of one label. Latencies are in seconds,
 // sorted.
 type SimRow struct {
 	Label     string

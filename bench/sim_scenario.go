@@ -9,7 +9,8 @@ import (
 	"weir/scheduler"
 )
 
-// SimScenario is a named workload whose behaviour somebody promised.
+// SimScenario is a named workload. Tests of the scheduler use it and bound the
+// latencies that it gives.
 type SimScenario struct {
 	Name string
 	What string

@@ -5,7 +5,7 @@
 // Values are applied from the weakest source to the strongest: defaults, the
 // file, the environment (WEIR_MAX_NUM_SEQS), flags. Nothing is guessed: an
 // unknown key, a value of the wrong type or out of range is an error that
-// names place, key, value and what would be accepted. Only cmd imports this
+// names place, key, value and what would be accepted. Only cmd/weir imports this
 // package; no part of weir sees the whole tree.
 package configs
 
@@ -45,8 +45,8 @@ type Config struct {
 type Server struct {
 	Host            string
 	Port            int           // 0 takes a free one
-	AdminAddress    string        // metrics and profiles; "off" for none
-	Insecure        bool          // allow everyone beyond loopback
+	AdminAddress    string        // of the second listener; "off" for none
+	Insecure        bool          // allow listeners that other machines reach and that ask for no key
 	APIMetrics      bool          // metrics on the API's port, too
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
 }
@@ -69,7 +69,7 @@ type Engine struct {
 	CPULevel      string // one of CPULevels
 	BlockTokens   int    // tokens per KV block, a multiple of 16
 	KVType        string // one of KVTypes
-	KVMemoryBytes int64  // 0 takes a share of what is free
+	KVMemoryBytes int64  // 0 takes a share of the free memory
 	CheckTensors  bool   // refuse weights that are not finite
 	Speculate     bool   // speculative decoding for requests that do not set speculative_ngram
 
@@ -85,7 +85,7 @@ var CPULevels = []string{"auto", "avx512", "avx2", "portable"}
 // Address is host and port of the API's listener.
 func (s Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// Default is what a process runs with when nobody says anything.
+// Default is the configuration of a process without file, environment and flags.
 func Default() Config {
 	return Config{
 		Server: Server{
@@ -125,12 +125,12 @@ func settings(c *Config) []Setting {
 		{Key: "server.port", Flag: "port", Usage: "port of the API; 0 takes a free one",
 			binding: bindInt(&c.Server.Port, 0, 65535, "")},
 		{Key: "server.admin_address", Flag: "admin-address",
-			Usage:   "address of the second listener, which serves metrics and profiles; off for none",
+			Usage:   "address of the second listener, for operators: metrics, profiles, reset of the prefix cache; off for none",
 			binding: bindText(&c.Server.AdminAddress, "host:port, or off", isAdminAddress)},
 		{Key: "server.api_key", Flag: "api-key", Secret: true,
 			Usage:   "key of at least 8 bytes that clients send as a bearer token; repeat for several",
 			binding: bindList(&c.API.APIKeys, "a key of at least 8 bytes")},
-		{Key: "server.insecure", Flag: "insecure", Usage: "allow listeners beyond loopback that ask for no key",
+		{Key: "server.insecure", Flag: "insecure", Usage: "allow listeners that other machines reach and that ask for no key",
 			binding: bindBool(&c.Server.Insecure)},
 		{Key: "server.allowed_hosts", Flag: "allowed-hosts",
 			Usage: "host name that requests may name, beside localhost and IP addresses; repeat for several, * for every " +
@@ -226,7 +226,7 @@ func settings(c *Config) []Setting {
 			Usage:   "type of the KV cache; auto is f16, q8_0 takes about half its memory, f32 twice as much",
 			binding: bindChoice(&c.Engine.KVType, KVTypes)},
 		{Key: "engine.kv_cache_memory_bytes", Flag: "kv-cache-memory-bytes",
-			Usage:   "memory of the KV cache; 0 derives it from what is free",
+			Usage:   "memory of the KV cache; 0 derives it from the memory that is free",
 			binding: bindBytes(&c.Engine.KVMemoryBytes, "")},
 		{Key: "engine.check_tensors", Flag: "check-tensors",
 			Usage:   "read every weight once and refuse values that are not finite",
@@ -303,9 +303,9 @@ func settings(c *Config) []Setting {
 			Usage:   "share of the streams that are to reach their end, those that clients leave not counted",
 			binding: bindPercent(&c.SLO.Streams)},
 
-		{Key: "log.level", Flag: "log-level", Usage: "least severe level that is logged",
+		{Key: "log.level", Flag: "log-level", Usage: "least severe level of messages that are logged",
 			binding: bindChoice(&c.Log.Level, telemetry.LogLevels)},
-		{Key: "log.format", Flag: "log-format", Usage: "auto is console on a terminal and json elsewhere",
+		{Key: "log.format", Flag: "log-format", Usage: "format of the log; auto is console on a terminal and json elsewhere",
 			binding: bindChoice(&c.Log.Format, telemetry.LogFormats)},
 	}
 }

@@ -9,8 +9,8 @@ import (
 // above each. configs/weir.example.yml is a copy of it.
 func Example() string {
 	var b strings.Builder
-	b.WriteString("# Every setting of weir with its default. A flag beats the environment, the\n" +
-		"# environment beats this file. Use it with: weir serve --config weir.yml\n")
+	b.WriteString("# Every setting of weir with its default. A flag overrides the environment, the\n" +
+		"# environment overrides this file. Use it with: weir serve --config weir.yml\n")
 	section := ""
 	for setting := range New().All() {
 		head, key, _ := strings.Cut(setting.Key, ".")

@@ -61,6 +61,9 @@ func (s *Setting) take(where string, items []string) error {
 	return nil
 }
 
+// Choices are the values that the setting takes; nil where they cannot be listed.
+func (s *Setting) Choices() []string { return s.choices }
+
 // Kind is a word for the setting's values in help texts.
 func (s *Setting) Kind() string {
 	switch s.kind {
@@ -68,8 +71,10 @@ func (s *Setting) Kind() string {
 		return "number"
 	case boolean:
 		return "bool"
-	case amount, decimal:
-		return "amount"
+	case amount:
+		return s.unit
+	case decimal:
+		return "decimal"
 	case text, list:
 	}
 	return "text"
@@ -98,6 +103,8 @@ const (
 type binding struct {
 	kind    kind
 	accepts string
+	choices []string // where these are all that it accepts
+	unit    string   // of an amount: "bytes" or "duration"
 	set     func(text string) error
 	show    func() string
 	clear   func() // empties a list
@@ -199,7 +206,9 @@ func bindText[T ~string](p *T, accepts string, ok func(string) bool) binding {
 }
 
 func bindChoice[T ~string](p *T, choices []string) binding {
-	return bindText(p, "one of "+strings.Join(choices, ", "), func(s string) bool { return slices.Contains(choices, s) })
+	b := bindText(p, "one of "+strings.Join(choices, ", "), func(s string) bool { return slices.Contains(choices, s) })
+	b.choices = choices
+	return b
 }
 
 // bindWord takes the words of a type that is not text.
@@ -271,7 +280,7 @@ var byteUnits = []struct {
 
 func bindBytes(p *int64, note string) binding {
 	return binding{
-		kind: amount, accepts: "a number of bytes, or one with KiB, MiB, GiB or TiB" + note,
+		kind: amount, unit: "bytes", accepts: "a number of bytes, or one with KiB, MiB, GiB or TiB" + note,
 		set: func(s string) error {
 			n, err := parseBytes(s)
 			if err != nil {
@@ -315,8 +324,8 @@ func showBytes(n int64) string {
 
 func bindDuration(p *time.Duration, low, high time.Duration) binding {
 	return binding{
-		kind: amount, accepts: fmt.Sprintf("seconds, or a duration such as 1m30s, from %s to %s", showDuration(low),
-			showDuration(high)),
+		kind: amount, unit: "duration",
+		accepts: fmt.Sprintf("seconds, or a duration such as 1m30s, from %s to %s", showDuration(low), showDuration(high)),
 		set: func(s string) error {
 			d, err := parseDuration(s)
 			switch {

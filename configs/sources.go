@@ -112,13 +112,13 @@ func (s *Sources) ReadFile(path string) error {
 
 const envPrefix = "WEIR_"
 
-// envOutsideTable are variables that cmd reads by itself.
+// envOutsideTable are variables that cmd/weir reads by itself.
 var envOutsideTable = []string{"WEIR_CONFIG"}
 
 // ReadEnv applies the WEIR_* entries of environ ("NAME=value", as os.Environ
 // gives them); lists are separated by commas. It returns the names that begin
-// with WEIR_ and mean nothing, for a warning: orchestrators inject such names
-// by themselves, so they cannot be errors.
+// with WEIR_ and are no setting's, for a warning: Kubernetes injects such names by
+// itself, so they cannot be errors.
 func (s *Sources) ReadEnv(environ []string) (unknown []string, err error) {
 	var errs []error
 	for _, entry := range environ {

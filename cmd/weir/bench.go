@@ -14,8 +14,11 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure servers, models, kernels and the scheduler",
-		Args:  knownVerb,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: "Measure servers, models, kernels and the scheduler. serve and soak send requests to a\n" +
+			"running server, weir or another one with OpenAI's API; engine and batched load a model in\n" +
+			"this process; micro and sim need no model.",
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newBenchServe(),

@@ -15,8 +15,12 @@ func newConfig() *cobra.Command {
 	config := &cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration",
-		Args:  knownVerb,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: "Show the settings of weir serve: their values with the source of each, or a file to start\n" +
+			"from. A flag overrides the environment, the environment overrides the file.",
+		Example: "  weir config print --config weir.yml --max-num-seqs 32\n" +
+			"  weir config example > weir.yml",
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	config.AddCommand(newConfigPrint(), newConfigExample(), newConfigRules())
 	return config

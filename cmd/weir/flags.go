@@ -41,6 +41,9 @@ func addOptions(cmd *cobra.Command, sections []string) *options {
 			continue
 		}
 		usage := setting.Usage
+		if choices := setting.Choices(); len(choices) > 0 {
+			usage += " (" + strings.Join(choices, ", ") + ")"
+		}
 		if value := setting.Value(); value != "" && value != "false" {
 			usage += " (default " + value + ")"
 		}
@@ -75,7 +78,7 @@ func (v *flagValue) String() string { return "" }
 func (v *flagValue) Type() string { return v.setting.Kind() }
 
 // resolve reads file and environment and applies the flags over them. The
-// warnings name what was set and means nothing.
+// warnings name environment variables that no setting has.
 func (o *options) resolve() (sources *configs.Sources, warnings []string, err error) {
 	s := configs.New()
 	if o.path != "" {
@@ -88,7 +91,7 @@ func (o *options) resolve() (sources *configs.Sources, warnings []string, err er
 		return nil, nil, configError(err)
 	}
 	for _, name := range unknown {
-		warnings = append(warnings, fmt.Sprintf("environment variable %s is set and means nothing", name))
+		warnings = append(warnings, fmt.Sprintf("environment variable %s is set, but weir has no such setting", name))
 	}
 	for _, f := range o.given {
 		if err := s.SetFlag(f.name, f.value); err != nil {

@@ -28,7 +28,10 @@ func newInspect() *cobra.Command {
 		Short: "Show what a model file holds and the memory that it needs",
 		Long: "Show metadata, tensors and types of a GGUF file, and the memory that weir would use to\n" +
 			"run it with the same flags as serve. Weights are not read. Without an argument, the\n" +
-			"model that is built in.",
+			"built-in model.",
+		Example: "  weir inspect model.gguf\n" +
+			"  weir inspect model.gguf --max-model-len 8192 --kv-cache-dtype q8_0\n" +
+			"  weir inspect model.gguf --tensors --json > model.json",
 		Args: atMost(1),
 	}
 	opts := addOptions(cmd, engineSections)
@@ -58,7 +61,7 @@ func newInspect() *cobra.Command {
 // report is what inspect knows of a file.
 type report struct {
 	Model     string          `json:"model"`
-	Path      string          `json:"path"` // empty: built in
+	Path      string          `json:"path"` // empty: the built-in model
 	Version   uint32          `json:"gguf_version"`
 	FileBytes int64           `json:"file_bytes"`
 	Params    uint64          `json:"parameters"`
@@ -159,7 +162,7 @@ func inspect(c configs.Config) (*report, error) {
 	return r, nil
 }
 
-// checkText tells whether text can become tokens, and messages a prompt.
+// checkText notes whether weir can tokenise text for the model, and render chats.
 func (r *report) checkText(f *gguf.File) {
 	t, err := tokenizer.New(f.Value)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command weir serves language models from GGUF files: `weir serve` offers an
 // OpenAI-compatible API, `weir run` a chat in the terminal, `weir inspect`
-// what a file holds. Each verb has a file here; this package joins the parts
-// of weir and is imported by nobody.
+// what a file holds. Each verb has a file here. The package connects the other
+// packages of weir, and none of them imports it.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 const (
 	exitOK      = 0
 	exitFailure = 1 // the command could not do what was asked
-	exitUsage   = 2 // what was asked makes no sense: flags, arguments, configuration
+	exitUsage   = 2 // flags, arguments or configuration are wrong
 )
 
 func main() {
@@ -46,7 +46,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
-// usageError is a command line or configuration that makes no sense.
+// usageError is an error of the command line or of the configuration.
 type usageError struct {
 	err  error
 	hint string // the way out; a line of its own
@@ -60,7 +60,10 @@ func newRoot() *cobra.Command {
 		Use:   "weir",
 		Short: "Serve language models from GGUF files on the CPU",
 		Long: "weir serves language models from GGUF files on the CPU, with an OpenAI-compatible API.\n" +
-			"weir serve without a model file serves a small built-in model.",
+			"Commands that take a model file use a small built-in model where none is given.",
+		Example: "  weir run                # chat with the built-in model in this terminal\n" +
+			"  weir serve model.gguf   # an API on http://127.0.0.1:8000/v1\n" +
+			"  weir doctor model.gguf  # whether a model fits on this machine, and how fast it would run",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -78,5 +79,21 @@ func TestReadmeNamesRealFlags(t *testing.T) {
 	}
 	if rows < 10 {
 		t.Errorf("found %d flags in the README's table; the test no longer reads it", rows)
+	}
+}
+
+// A first-day user reads in the help which values a setting takes.
+func TestHelpListsChoicesAndUnits(t *testing.T) {
+	var out, errs bytes.Buffer
+	if status := execute([]string{"serve", "--help"}, &out, &errs); status != exitOK {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	for _, want := range []string{
+		"(auto, avx512, avx2, portable) (default auto)", "(comment, chunk, off) (default comment)",
+		"--kv-cache-memory-bytes bytes ", "--shutdown-timeout duration ",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the help lacks %q", want)
+		}
 	}
 }

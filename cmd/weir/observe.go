@@ -12,7 +12,7 @@ import (
 	"weir/telemetry"
 )
 
-// hooks joins what the edge reports to metrics and log. The log carries ids,
+// hooks writes what the edge reports to metrics and log. The log carries ids,
 // counts and durations, never text of a request.
 func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals) openai.Hooks {
 	return openai.Hooks{
@@ -89,7 +89,7 @@ func refusalOutcome(status int) string {
 	return telemetry.AnswerRefused
 }
 
-// between is negative where one of the moments never came.
+// between is the seconds from one moment to another, or -1 where one is not set.
 func between(from, to time.Time) float64 {
 	if from.IsZero() || to.IsZero() {
 		return -1
@@ -107,8 +107,8 @@ func finishLabel(r inference.FinishReason) string {
 	return "abort"
 }
 
-// logFinish writes finished requests at level debug, and those that a bug
-// ended at level error.
+// logFinish logs finished requests at level debug, requests that an upstream failed
+// at level warn, and requests that a bug ended at level error.
 func logFinish(log *zap.Logger, f openai.RequestFinish) {
 	fields := []zap.Field{
 		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model), zap.String("version", f.Version),
@@ -142,7 +142,7 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
 	}
 	if sched.Live == 0 {
-		snap.KVLeaked = cache.Referenced // nobody is left to hold a block
+		snap.KVLeaked = cache.Referenced // no live sequence can hold a block
 	}
 	return snap
 }

@@ -50,12 +50,12 @@ func (r *refusals) flush() {
 	r.timer, r.codes = nil, make(map[string]int)
 }
 
-// quietly passes one call in a while.
+// quietly limits how often something is logged: one call per interval passes.
 type quietly struct {
 	mu    sync.Mutex
 	every time.Duration
 	last  time.Time
-	held  int // calls since then
+	held  int // calls since last that were not passed
 }
 
 // do calls f with the number of calls that were held back, or counts this one.
@@ -70,10 +70,11 @@ func (q *quietly) do(f func(held int)) {
 	q.held++
 }
 
-// troubleEvery spares the log a line per connection of a flood.
+// troubleEvery is the least time between two log lines about connections, so that
+// a flood of connections does not flood the log.
 const troubleEvery = 10 * time.Second
 
-// edgeHooks joins trouble with connections to metrics and log.
+// edgeHooks counts failed accepts, refused and evicted connections, and logs them.
 func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
 	failed, turned, evicted := &quietly{every: troubleEvery}, &quietly{every: troubleEvery}, &quietly{every: troubleEvery}
 	return api.Hooks{
@@ -87,7 +88,7 @@ func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
 		OnEvicted: func() {
 			m.CountEvicted()
 			evicted.do(func(held int) {
-				log.Warn("there are as many connections as there may be; one that asked for nothing was closed for a new one",
+				log.Warn("--http-max-connections is reached: a connection without a request was closed to make room for a new one",
 					zap.Int("times_before", held))
 			})
 		},

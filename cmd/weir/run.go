@@ -32,17 +32,17 @@ func newRun() *cobra.Command {
 		Use:   "run [MODEL.gguf]",
 		Short: "Chat with a model in the terminal",
 		Long: "Chat with a GGUF model in the terminal; without an argument, with the small built-in\n" +
-			"model. Ctrl-C stops an answer; at the prompt, Ctrl-C or Ctrl-D leaves. /clear\n" +
-			"forgets the conversation. When standard input is not a terminal, all of it is one\n" +
+			"model. Ctrl-C stops an answer; at the prompt, Ctrl-C or Ctrl-D leaves. /clear forgets\n" +
+			"the conversation, /help lists the commands. When standard input is not a terminal, all of it is one\n" +
 			"prompt and the answer goes to standard output.",
 		Example: "  weir run model.gguf\n  echo 'What is TTFT?' | weir run",
 		Args:    atMost(1),
 	}
 	opts := addOptions(cmd, engineSections)
 	var o runOptions
-	cmd.Flags().Float32Var(&o.temperature, "temperature", 0, "sampling temperature; 0 always takes the likeliest token")
-	cmd.Flags().Float32Var(&o.topP, "top-p", 1, "sample from the likeliest tokens of this total probability")
-	cmd.Flags().IntVar(&o.topK, "top-k", 0, "sample from this many of the likeliest tokens; 0 is all")
+	cmd.Flags().Float32Var(&o.temperature, "temperature", 0, "sampling temperature; 0 always takes the most probable token")
+	cmd.Flags().Float32Var(&o.topP, "top-p", 1, "sample from the most probable tokens whose probabilities add up to this")
+	cmd.Flags().IntVar(&o.topK, "top-k", 0, "sample from this many of the most probable tokens; 0 is all")
 	cmd.Flags().IntVar(&o.maxTokens, "max-tokens", 0, "longest answer; 0 is the rest of the context")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "the same seed gives the same answer; 0 takes a new one each time")
 	cmd.Flags().StringVar(&o.system, "system", "", "system message")

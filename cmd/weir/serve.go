@@ -68,8 +68,8 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-// lenient is a flag of what has become the default since. The built-in model was
-// trained before and still recommends it.
+// lenient is a flag without effect: what it asked for is the default now. It is
+// still taken because the built-in model recommends it in its answers.
 const lenient = "lenient"
 
 func takeLenient(cmd *cobra.Command) {
@@ -101,10 +101,10 @@ type server struct {
 	service  admission.Service // likewise: what tenants use over all of them
 	refusals *refusals
 	engine   atomic.Pointer[llm.Engine]
-	failed   chan error // a listener's end that nobody asked for
+	failed   chan error // why a listener ended without a shutdown
 }
 
-// serve runs until a signal, or until something it needs fails.
+// serve runs until a signal, or until loading or a listener fails.
 func serve(ctx context.Context, c configs.Config, warnings []string, out, errs io.Writer) error {
 	f, err := openRunnable(c) // what cannot run should fail before a port is bound
 	if err != nil {
@@ -162,7 +162,7 @@ func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
 	return s, nil
 }
 
-// build makes what answers on the bound ports.
+// build makes the edge and the handlers of both listeners.
 func (s *server) build(b telemetry.Build) error {
 	c := s.config
 	s.refusals = newRefusals(s.log)
@@ -284,8 +284,8 @@ func (s *server) load(f *gguf.File) error {
 	return s.open(m)
 }
 
-// observe joins the step loop to the model's metrics, which exist once it has
-// loaded.
+// observe feeds the model's metrics, which exist once the model has loaded, from
+// hooks of the step loop.
 func (s *server) observe(name string, o *llm.Options) {
 	o.OnStep = func(t llm.StepStats) {
 		s.metrics.Model(name).ObserveStep(telemetry.Step{
