@@ -1,0 +1,139 @@
+package quota
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Holder is whom a request counts for: the tenant, and the tenant's use of one
+// model. Limits that are nil, or without any limit, are not counted.
+type Holder struct {
+	Tenant      string
+	Model       string // immutable name; "" has no limits of its own
+	Limits      *Limits
+	ModelLimits *Limits // the tenant's for this model, beside Limits
+}
+
+// Unlimited reports whether no limit of either kind is set.
+func (h *Holder) Unlimited() bool { return h.Limits.Unlimited() && h.ModelLimits.Unlimited() }
+
+// Check reports what a request's own size has to obey, as a *Refusal: the
+// tokens of its longest prompt and answer together, and those of the answer.
+func (h *Holder) Check(prompt, answer int64) error {
+	for _, p := range h.parts() {
+		if l := p.limits; l.MaxOutputTokens > 0 && answer > l.MaxOutputTokens {
+			return &Refusal{Kind: AnswerTokens, Model: p.model, Limit: l.MaxOutputTokens, Left: l.MaxOutputTokens, Need: answer}
+		}
+		if l := p.limits; l.MaxContextTokens > 0 && prompt+answer > l.MaxContextTokens {
+			return &Refusal{Kind: ContextTokens, Model: p.model, Limit: l.MaxContextTokens, Left: l.MaxContextTokens, Need: prompt + answer}
+		}
+	}
+	return nil
+}
+
+// MaxAnswer is how long an answer may be at most beside a prompt, in tokens;
+// below zero the prompt alone is too long.
+func (h *Holder) MaxAnswer(prompt int64) int64 {
+	most := int64(math.MaxInt64)
+	for _, p := range h.parts() {
+		if l := p.limits; l.MaxOutputTokens > 0 {
+			most = min(most, l.MaxOutputTokens)
+		}
+		if l := p.limits; l.MaxContextTokens > 0 {
+			most = min(most, l.MaxContextTokens-prompt)
+		}
+	}
+	return most
+}
+
+// part is one of the two states that a request counts for.
+type part struct {
+	model  string // "" is the tenant's of all models
+	limits *Limits
+}
+
+// noLimits stands for limits that are nil.
+var noLimits Limits
+
+func (h *Holder) parts() [2]part {
+	list := [2]part{{"", h.Limits}, {h.Model, h.ModelLimits}}
+	for i := range list {
+		if list[i].limits == nil {
+			list[i].limits = &noLimits
+		}
+	}
+	return list
+}
+
+// Ask is what a request wants to reserve.
+type Ask struct {
+	Input  int64 // prompt tokens of all its prompts
+	Output int64 // tokens that all its answers are expected to have, at most what they may have
+	Price  Price
+}
+
+// Grant is what a request holds. The zero grant is of a request without limits: it
+// may be topped up and settled like any other, without effect. Who was given it
+// owns it, and settles it once.
+type Grant struct {
+	ID        uint64 // names it to the meter that gave it; 0 is none
+	Holder    Holder
+	Ask       Ask   // as it was granted: Output is what is reserved now
+	Money     Money // reserved now
+	Remaining Remaining
+
+	// Degraded is set by a meter that could not reach what it shares with others.
+	Degraded bool
+}
+
+// Covered is how many output tokens the grant pays for; a grant without a meter
+// pays for any number. A request tops up before it goes beyond.
+func (g *Grant) Covered() int64 {
+	if g.ID == 0 {
+		return math.MaxInt64
+	}
+	return min(g.Ask.Output, g.Ask.Price.affordable(g.Ask.Input, g.Money))
+}
+
+// affordable is how many output tokens an amount pays for, beside the input.
+func (p Price) affordable(input int64, money Money) int64 {
+	if p.Output <= 0 {
+		return math.MaxInt64
+	}
+	high, low := bits.Mul64(uint64(max(money, 0)), uint64(moneyUnit))
+	inputHigh, inputLow := bits.Mul64(uint64(max(input, 0)), uint64(max(p.Input, 0)))
+	low, borrow := bits.Sub64(low, inputLow, 0)
+	high, borrow = bits.Sub64(high, inputHigh, borrow)
+	if borrow != 0 {
+		return 0
+	}
+	if high >= uint64(p.Output) {
+		return math.MaxInt64
+	}
+	n, _ := bits.Div64(high, low, uint64(p.Output))
+	return int64(min(n, math.MaxInt64))
+}
+
+// Use is what a request really used.
+type Use struct {
+	Ran    bool  // false: it was refused after all, and counts as no request
+	Input  int64 // prompt tokens, cached ones included
+	Cached int64 // of Input, from the prefix cache
+	Output int64 // generated tokens
+}
+
+// clamped takes impossible counts for the nearest possible ones.
+func (u Use) clamped() Use {
+	if !u.Ran {
+		return Use{}
+	}
+	u.Input, u.Output = clampTokens(u.Input), clampTokens(u.Output)
+	u.Cached = min(max(u.Cached, 0), u.Input)
+	return u
+}
+
+func (a Ask) clamped() Ask {
+	return Ask{clampTokens(a.Input), clampTokens(a.Output), a.Price}
+}
+
+func clampTokens(n int64) int64 { return min(max(n, 0), maxTokens) }

@@ -1,0 +1,101 @@
+package quota
+
+// open is a grant that was not settled yet.
+type open struct {
+	id      uint64
+	entries [2]*entry
+	n       int // of entries
+
+	at      int64 // when it was given, in Unix milliseconds
+	input   int64
+	output  int64 // reserved
+	charged int64 // of output, generated already and in the levels
+	money   Money // reserved
+	price   Price
+
+	expires    int64 // end of the lease
+	prev, next *open
+}
+
+func (o *open) accounts() accounts {
+	var of accounts
+	for _, e := range o.entries[:o.n] {
+		of.add(account{e.key.model, e.limits, &e.state})
+	}
+	return of
+}
+
+// generated charges what was generated of the reserved output.
+func (o *open) generated(of *accounts, tokens int64) {
+	more := min(tokens, o.output) - o.charged
+	if more <= 0 {
+		return
+	}
+	for _, a := range of.all() {
+		a.state.generated(a.limits, more)
+	}
+	o.charged += more
+}
+
+// ledger holds the open grants: by id, and those with a lease in the order in
+// which leases end, which is the order of renewals.
+type ledger struct {
+	byID  map[uint64]*open
+	ends  *open // of the list: next ends first
+	spare *open // the list of those to use again, by next
+	last  uint64
+}
+
+func newLedger() ledger {
+	ends := &open{}
+	ends.prev, ends.next = ends, ends
+	return ledger{byID: map[uint64]*open{}, ends: ends}
+}
+
+// draft is a grant to fill; until it is kept, the next call gives the same one.
+func (l *ledger) draft() *open {
+	if l.spare == nil {
+		l.spare = &open{}
+	}
+	return l.spare
+}
+
+// keep gives the draft a name.
+func (l *ledger) keep(o *open) uint64 {
+	l.spare, o.next = o.next, nil
+	l.last++
+	o.id = l.last
+	l.byID[o.id] = o
+	return o.id
+}
+
+func (l *ledger) find(id uint64) *open { return l.byID[id] }
+
+func (l *ledger) drop(o *open) {
+	l.unlink(o)
+	delete(l.byID, o.id)
+	*o = open{next: l.spare}
+	l.spare = o
+}
+
+// oldest is the grant whose lease ends first, nil if none has one.
+func (l *ledger) oldest() *open {
+	if l.ends.next == l.ends {
+		return nil
+	}
+	return l.ends.next
+}
+
+func (l *ledger) renew(o *open, until int64) {
+	l.unlink(o)
+	o.expires = until
+	o.prev, o.next = l.ends.prev, l.ends
+	o.prev.next, o.next.prev = o, o
+}
+
+func (l *ledger) unlink(o *open) {
+	if o.prev != nil {
+		o.prev.next, o.next.prev = o.next, o.prev
+		o.prev, o.next = nil, nil
+	}
+}
