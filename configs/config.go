@@ -20,6 +20,7 @@ import (
 	"weir/api"
 	"weir/api/openai"
 	"weir/api/tenant"
+	"weir/internal/inference"
 	"weir/scheduler"
 	"weir/telemetry"
 	"weir/telemetry/slo"
@@ -253,6 +254,13 @@ func settings(c *Config) []Setting {
 			Usage: "target for the inter-token latency: while sequences decode, prefill gets the tokens that fit in this " +
 				"time by estimate; 0 is no target",
 			binding: bindMilliseconds(&c.Scheduler.ITLTarget, 0, 60_000)},
+		{Key: "scheduler.itl_target_interactive_ms", Flag: "itl-target-interactive-ms",
+			Usage:   "target for the inter-token latency of the class interactive; 0 is that of itl_target_ms",
+			binding: bindMilliseconds(&c.Scheduler.ClassITLTarget[inference.Interactive], 0, 60_000)},
+		{Key: "scheduler.itl_target_batch_ms", Flag: "itl-target-batch-ms",
+			Usage: "target for the inter-token latency of the class batch, which holds where nothing else decodes; " +
+				"0 is no target",
+			binding: bindMilliseconds(&c.Scheduler.ClassITLTarget[inference.Batch], 0, 60_000)},
 		{Key: "scheduler.long_prefill_token_threshold", Flag: "long-prefill-token-threshold",
 			Usage:   "tokens of one prompt that one step computes at most; a prompt with more is a long one",
 			binding: bindInt(&c.Scheduler.PrefillChunk, 1, 1<<20, "")},

@@ -425,6 +425,7 @@ func (s *Scheduler) enter(r *request, cached int) {
 	r.charged = s.promptCost(len(r.Prompt), cached)
 	r.flow = s.waiting.Take(r.charged)
 	r.started = true
+	s.date(r)
 	s.admitted++
 	r.order = s.admitted
 	r.cached = cached

@@ -101,6 +101,7 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	r := q.req
 	s.stats.OutputTokens++
+	r.answered = true
 	q.ids = append(q.ids, res.Tokens[i])
 	q.produced++
 	q.ran++

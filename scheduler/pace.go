@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"weir/internal/inference"
 	"weir/scheduler/cost"
 )
 
@@ -46,6 +47,7 @@ type allowance struct {
 func (s *Scheduler) pace() {
 	s.step.outputs = s.step.load
 	s.step.least = leastAlone
+	s.step.target = s.strictest()
 	if !s.cost.Ready() {
 		if s.cfg.StepLimit > 0 && s.stats.Steps == 0 {
 			s.step.budget = min(s.step.budget, max(leastAlone, s.cfg.MaxBatchTokens/8))
@@ -55,18 +57,34 @@ func (s *Scheduler) pace() {
 	if s.cfg.StepLimit > 0 {
 		s.step.limit = min(s.cfg.StepLimit, amortises*s.cost.Estimate(cost.Load{Rows: 1}))
 	}
-	if s.cfg.ITLTarget <= 0 || s.step.outputs.Rows == 0 {
+	if s.step.target == 0 {
 		return
 	}
-	paced := time.Duration(float64(s.cfg.ITLTarget) * s.cost.Share())
+	paced := time.Duration(float64(s.step.target) * s.cost.Share())
 	s.step.limit = min(s.step.limit, max(paced, s.promptFloor()))
 	s.step.least = s.cfg.RowPanel
+}
+
+// strictest is the least inter-token target of the classes that outputs have rows
+// of in this step; 0 is none.
+func (s *Scheduler) strictest() time.Duration {
+	least := time.Duration(0)
+	for c, n := range s.step.classes {
+		target := s.cfg.ClassITLTarget[c]
+		if target == 0 && inference.Class(c) != inference.Batch {
+			target = s.cfg.ITLTarget
+		}
+		if n > 0 && target > 0 && (least == 0 || target < least) {
+			least = target
+		}
+	}
+	return least
 }
 
 // promptFloor is how long a step may take in any case, so that prompts get their
 // part of it.
 func (s *Scheduler) promptFloor() time.Duration {
-	share := s.cost.Estimate(s.step.outputs) + time.Duration(float64(s.cfg.ITLTarget)*promptShare)
+	share := s.cost.Estimate(s.step.outputs) + time.Duration(float64(s.step.target)*promptShare)
 	return max(share, s.cost.Estimate(s.step.outputs.Add(cost.Load{Rows: freshRows})))
 }
 
@@ -155,12 +173,14 @@ func (s *Scheduler) leftover() {
 }
 
 // prompts lists the running prompts, by class, those of tenants above their share
-// of the slots behind the others, and then shortest remaining first. The first of them in order of precedence is the oldest.
+// of the slots behind the others, then those whose deadline is at risk, soonest
+// first, then shortest remaining first. The first of them in order of precedence is the oldest.
 func (s *Scheduler) prompts() []*sequence {
 	list := s.prefilling[:0]
 	for _, q := range s.running {
 		if !q.decoding() {
 			list = append(list, q)
+			q.due = s.due(q)
 			q.req.party.over = 0
 			if s.above(q.req.party) {
 				q.req.party.over = 1
@@ -177,9 +197,9 @@ func (s *Scheduler) prompts() []*sequence {
 	return list
 }
 
-// shorter orders prompts by class, share, remaining rows, precedence.
+// shorter orders prompts by class, share, deadline at risk, remaining rows, precedence.
 func shorter(a, b *sequence) int {
-	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.req.party.over-b.req.party.over, a.pending()-b.pending(), compare(a, b))
+	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.req.party.over-b.req.party.over, cmp.Compare(a.due, b.due), a.pending()-b.pending(), compare(a, b))
 }
 
 // advance plans more rows of a prompt: as many as the allowance, the budget
@@ -194,8 +214,13 @@ func (s *Scheduler) advance(q *sequence, a allowance) {
 // weigh books n further rows of a sequence, or takes them back.
 func (s *Scheduler) weigh(q *sequence, n int) {
 	s.step.load = s.step.load.Sub(q.load(q.rows)).Add(q.load(q.rows + n))
-	if !q.decoding() {
+	switch {
+	case !q.decoding():
 		s.step.prompt += n
+	case q.rows == 0:
+		s.step.classes[q.req.Class]++
+	case q.rows+n == 0:
+		s.step.classes[q.req.Class]--
 	}
 }
 

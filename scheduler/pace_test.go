@@ -340,3 +340,81 @@ func TestPacedPlansAreDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// Outputs of a class wait for their next token as long as its target says, and
+// where several classes decode as long as the strictest of them says.
+func TestClassesHaveTheirOwnTargets(t *testing.T) {
+	run := func(beside ...inference.Class) (gap time.Duration) {
+		m := newMachine(t, Config{
+			MaxSeqs: 16, MaxBatchTokens: 512, MaxModelLen: 8192, StepLimit: -1, ITLTarget: 2 * itlTarget,
+			ClassITLTarget: [inference.NumClasses]time.Duration{inference.Interactive: itlTarget},
+		})
+		m.took = speeds
+		rng := rand.New(rand.NewPCG(1, 12))
+		for i := range 6 {
+			m.submit(t, Request{Prompt: text(rng, 100), MaxTokens: 3000, Class: beside[i%len(beside)]})
+		}
+		for m.s.Stats().OutputTokens < 6*60 {
+			m.step()
+		}
+		m.gap = 0
+		long := m.submit(t, Request{Prompt: text(rng, 4096), MaxTokens: 8, Class: inference.Batch})
+		for m.first[long] == 0 {
+			m.step()
+		}
+		return m.gap
+	}
+	for _, tc := range []struct {
+		beside     []inference.Class
+		from, most time.Duration
+	}{
+		{[]inference.Class{inference.Interactive}, itlTarget / 2, itlTarget},
+		{[]inference.Class{inference.Default}, itlTarget, 2 * itlTarget},
+		{[]inference.Class{inference.Batch}, 4 * itlTarget, time.Hour},
+		{[]inference.Class{inference.Batch, inference.Default}, itlTarget, 2 * itlTarget},
+		{[]inference.Class{inference.Batch, inference.Default, inference.Interactive}, itlTarget / 2, itlTarget},
+	} {
+		if gap := run(tc.beside...); gap < tc.from || gap > tc.most {
+			t.Errorf("outputs of classes %v waited %v for a token, want %v to %v", tc.beside, gap, tc.from, tc.most)
+		}
+	}
+}
+
+// A prompt that would miss its deadline if shorter ones went first goes first. One
+// that has time, or no chance, does not.
+func TestADeadlineAtRiskGoesFirst(t *testing.T) {
+	const rows = 512
+	first := func(by time.Duration) (late bool) {
+		m := newMachine(t, Config{MaxSeqs: 16, MaxBatchTokens: 64, MaxModelLen: 8192})
+		m.took = speeds
+		rng := rand.New(rand.NewPCG(1, 13))
+		warm := m.submit(t, Request{Prompt: text(rng, 300), MaxTokens: 1, Class: inference.Default})
+		for m.first[warm] == 0 {
+			m.step()
+		}
+		r := Request{Prompt: text(rng, rows), MaxTokens: 1, Class: inference.Default}
+		if by > 0 {
+			r.FirstTokenBy = int64(m.now + by)
+		}
+		dated := m.submit(t, r)
+		var others []ID
+		for range 4 {
+			others = append(others, m.submit(t, Request{Prompt: text(rng, rows/2), MaxTokens: 1, Class: inference.Default}))
+		}
+		for m.first[dated] == 0 && m.step() {
+		}
+		for _, id := range others {
+			late = late || m.first[id] > 0 && m.first[id] < m.first[dated]
+		}
+		return late || m.first[dated] == 0
+	}
+	alone := rows * 4 * time.Millisecond // and something for the depth
+	for _, tc := range []struct {
+		by   time.Duration
+		late bool
+	}{{0, true}, {2 * alone, false}, {10 * alone, true}, {alone / 4, true}} {
+		if late := first(tc.by); late != tc.late {
+			t.Errorf("a prompt that takes %v alone and has %v comes after shorter ones: %v, want %v", alone, tc.by, late, tc.late)
+		}
+	}
+}

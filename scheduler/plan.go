@@ -18,13 +18,15 @@ type step struct {
 	pressed bool        // a sequence lacked blocks: nothing new is admitted
 	out     bool        // the engine is working on it
 
-	began   int64         // when Plan was called
-	load    cost.Load     // of the planned rows
-	outputs cost.Load     // of these, the rows that continue outputs
-	prompt  int           // planned rows that are not
-	limit   time.Duration // that the step may take by its estimate
-	least   int           // prompt rows that it has room for whatever they take
-	wanted  int           // rows that new prompts could take which the step cannot finish
+	began   int64                     // when Plan was called
+	load    cost.Load                 // of the planned rows
+	outputs cost.Load                 // of these, the rows that continue outputs
+	classes [inference.NumClasses]int // outputs of each class that have rows
+	target  time.Duration             // for the inter-token latency of these; 0 is none
+	prompt  int                       // planned rows that are not
+	limit   time.Duration             // that the step may take by its estimate
+	least   int                       // prompt rows that it has room for whatever they take
+	wanted  int                       // rows that new prompts could take which the step cannot finish
 }
 
 func (p *Plan) reset() {
@@ -86,19 +88,6 @@ func (s *Scheduler) schedule() {
 	s.unpause(false)
 	s.leftover()
 	s.proposeDrafts()
-}
-
-// expire ends requests that waited as long as they may.
-func (s *Scheduler) expire(now int64) {
-	for {
-		ref, ok := s.waiting.Expire(now)
-		if !ok {
-			return
-		}
-		if r := s.requests.find(ID(ref)); r != nil {
-			s.failRequest(r, inference.FinishCancelled, r.late(now), expired)
-		}
-	}
 }
 
 // failRequest ends what is left of a request within Plan.

@@ -28,6 +28,7 @@ type request struct {
 	blocked   int    // blocks that it lacked at its last trial; below that a trial is pointless
 	tried     uint64 // plan of the last trial
 
+	answered  bool   // a token was sampled
 	prefilled int    // prompt rows that were computed or cached at some time
 	cached    int    // prompt rows found in the cache at the first start
 	charged   uint64 // to the flow for the prompt, in nanoseconds
@@ -96,9 +97,10 @@ type sequence struct {
 
 	preemptions int
 	drafts      draftRecord
-	rows        int  // in the plan in the making or out, drafts included
-	chunk       int  // index of these in the plan
-	ended       bool // ended while its rows are in a plan that is out
+	due         int64 // scratch of prompts: a deadline that is at risk
+	rows        int   // in the plan in the making or out, drafts included
+	chunk       int   // index of these in the plan
+	ended       bool  // ended while its rows are in a plan that is out
 }
 
 func (q *sequence) pending() int { return len(q.ids) - q.computed }
@@ -206,6 +208,7 @@ func (s *Scheduler) forget(r *request) {
 	}
 	s.parties.leave(r.party)
 	if r.started {
+		s.undate(r)
 		s.waiting.Done(r.flow)
 	} else {
 		s.waiting.Remove(r.ticket)

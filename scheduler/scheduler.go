@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/inference"
@@ -43,8 +44,11 @@ type Config struct {
 	// ITLTarget is how long running outputs should wait at most for their next
 	// token: a step beside them is planned to take as much of it as is safe,
 	// which is learned (cost.Model.Share), and prompts get the rows that fit,
-	// always some. 0 is off.
-	ITLTarget time.Duration
+	// always some. 0 is off. A class can have its own target; where that is 0 it is
+	// ITLTarget, and for Batch none. The strictest target among the classes that
+	// outputs run of holds for the step.
+	ITLTarget      time.Duration
+	ClassITLTarget [inference.NumClasses]time.Duration
 	// StepLimit bounds the estimated time of every step, for the sake of who
 	// arrives or cancels meanwhile; a step may have 64 prompt rows in any case.
 	// On fast machines the bound is lower, see amortises. Default 1 s, negative
@@ -114,7 +118,8 @@ type Request struct {
 	Retries   int  // times that the client has tried before: shed before first tries
 
 	// Times, 0 is none. A request that still waits at WaitUntil ends with
-	// inference.ErrQueueTimeout, at FirstTokenBy or DoneBy with inference.ErrDeadline.
+	// inference.ErrQueueTimeout; one that has no token at FirstTokenBy, or has not
+	// ended at DoneBy, ends with inference.ErrDeadline.
 	FirstTokenBy, DoneBy, WaitUntil int64
 
 	Speculate bool // its outputs are drafted, up to Config.MaxDrafts tokens at a time
@@ -213,6 +218,7 @@ type Scheduler struct {
 	paused   []*sequence // without a slot, their blocks kept, in the same order
 	resuming []*sequence // preempted, in the same order
 	partial  []*request  // with choices that wait for a slot, in order of admission
+	dated    []*request  // admitted, with deadlines, in order of admission
 	lately   turn        // what was started last, a waiting request or a waiting choice
 	spare    []*sequence // ended, for reuse
 	slots    int         // taken of MaxSeqs: running sequences and forks to come
@@ -292,8 +298,8 @@ func (c Config) complete(usable int) (Config, error) {
 		c.PrefillChunk = c.MaxBatchTokens
 	}
 	switch {
-	case c.ITLTarget < 0:
-		return c, fmt.Errorf("ITLTarget is %v, want 0 (for none) or more", c.ITLTarget)
+	case c.ITLTarget < 0 || slices.Min(c.ClassITLTarget[:]) < 0:
+		return c, fmt.Errorf("ITLTarget is %v, of classes %v, want 0 (for none) or more", c.ITLTarget, c.ClassITLTarget)
 	case c.LookupMin > c.LookupMax:
 		return c, fmt.Errorf("LookupMin is %d, want at most LookupMax (%d)", c.LookupMin, c.LookupMax)
 	case c.MaxModelLen < 1:
@@ -404,36 +410,6 @@ func (r *Request) consistent() error {
 	}
 	return nil
 }
-
-// waitsUntil is when the request waits no longer, 0 for never.
-func (r *Request) waitsUntil() int64 {
-	until := int64(0)
-	for _, t := range [...]int64{r.WaitUntil, r.FirstTokenBy, r.DoneBy} {
-		if t != 0 && (until == 0 || t < until) {
-			until = t
-		}
-	}
-	return until
-}
-
-// late says which time has passed of a request that still waits, if one has.
-func (r *Request) late(now int64) error {
-	passed := func(t int64) bool { return t != 0 && t <= now }
-	switch {
-	case passed(r.FirstTokenBy):
-		return errFirstTokenLate
-	case passed(r.DoneBy):
-		return errAnswerLate
-	case passed(r.WaitUntil):
-		return inference.ErrQueueTimeout
-	}
-	return nil
-}
-
-var (
-	errFirstTokenLate = fmt.Errorf("%w: the first token was due while the request waited", inference.ErrDeadline)
-	errAnswerLate     = fmt.Errorf("%w: the answer was due while the request waited", inference.ErrDeadline)
-)
 
 // Progress reports how far a request has come; false when it has ended.
 func (s *Scheduler) Progress(id ID) (inference.Progress, bool) {

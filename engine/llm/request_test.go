@@ -65,6 +65,35 @@ func endsWhileWaiting(t *testing.T, set func(*inference.Request, time.Time), wan
 	}
 }
 
+// A request that runs past its deadline ends with an error and as cancelled, never
+// as an answer that is complete or as long as was asked for; its blocks are free.
+func TestADeadlineEndsWhatRuns(t *testing.T) {
+	s := newStepper(t, families[0], Options{})
+	r := greedy(prompt(1, 9), 100)
+	s.submit(t, r)
+	for range 3 {
+		s.turn()
+	}
+	late := greedy(prompt(2, 9), 100)
+	late.DoneBy = time.Now().Add(10 * time.Millisecond)
+	s.submit(t, late)
+	s.turn()
+	time.Sleep(20 * time.Millisecond)
+	s.loop.iterate()
+	n, done, err := s.streams[1].Poll(s.events[:])
+	if !done || n == 0 || !errors.Is(err, inference.ErrDeadline) {
+		t.Fatalf("%d events, done %v, %v; want %v", n, done, err, inference.ErrDeadline)
+	}
+	if last := s.events[n-1]; last.Kind != inference.EventFinish || last.Finish != inference.FinishCancelled {
+		t.Errorf("the last event is %+v", last)
+	}
+	for s.turn() {
+	}
+	if used := s.pool.Stats().Referenced; used > 0 {
+		t.Errorf("%d blocks are held", used)
+	}
+}
+
 // Engines that share a key name the same blocks, others do not.
 func TestBlockHashesAreRootedInModelAndKey(t *testing.T) {
 	root := func(m tiny, key string) kvcache.Domain {

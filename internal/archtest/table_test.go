@@ -15,7 +15,7 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus}},
 	{path: "bench", own: []string{"engine", "internal", "kvcache", "scheduler"}},
-	{path: "configs", own: []string{"api", "engine/llm", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
+	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
