@@ -132,6 +132,9 @@ func diagnose(ctx context.Context, c configs.Config, quick bool, errs io.Writer)
 	defer f.Close()
 	d.Model = &modelHealth{Name: modelName(c.Model), Path: c.Model.Path}
 	d.checkModel(f, o, measured)
+	if d.Model.Runs {
+		d.checkText(f, c.Model.ChatTemplate)
+	}
 	return d, nil
 }
 
@@ -206,7 +209,6 @@ func (d *diagnosis) checkModel(f *gguf.File, o llm.Options, measured roofline.Li
 	}
 	m.Runs, m.Engine = true, newEngineReport(info)
 	d.checkFit(info)
-	d.checkText(f)
 	cost, err := bench.NewCost(f, info)
 	if err != nil {
 		return // Describe has read the same sizes

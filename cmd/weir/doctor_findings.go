@@ -93,14 +93,19 @@ func (d *diagnosis) checkFit(i llm.Info) {
 	}
 }
 
-// checkText finds what a server could not offer.
-func (d *diagnosis) checkText(f *gguf.File) {
+// checkText finds out whether a server could tokenise text and render chats, with
+// the template of --chat-template or, where that is empty, the model's own.
+func (d *diagnosis) checkText(f *gguf.File, choice string) {
 	t, err := tokenizer.New(f.Value)
 	if err != nil {
 		d.Model.Runs, d.Model.WhyNot = false, err.Error()
 		return
 	}
-	if chosen := ownTemplate(f, t); chosen.Template == nil {
+	chosen, err := chooseTemplate(choice, f, t)
+	switch {
+	case err != nil:
+		d.Model.Runs, d.Model.WhyNot = false, err.Error()
+	case chosen.Template == nil:
 		d.add(note, "/v1/completions works without one", "the model cannot chat: %v", chosen.why)
 	}
 }

@@ -157,13 +157,14 @@ func inspect(c configs.Config) (*report, error) {
 	} else {
 		r.Engine = newEngineReport(info)
 	}
-	r.checkText(f)
+	r.checkText(f, c.Model.ChatTemplate)
 	r.Supported = r.WhyNot == ""
 	return r, nil
 }
 
-// checkText notes whether weir can tokenise text for the model, and render chats.
-func (r *report) checkText(f *gguf.File) {
+// checkText notes whether weir can tokenise text for the model, and render chats
+// with the template of --chat-template or, where that is empty, the model's own.
+func (r *report) checkText(f *gguf.File, choice string) {
 	t, err := tokenizer.New(f.Value)
 	if err != nil {
 		r.WhyNoChat = err.Error()
@@ -171,7 +172,15 @@ func (r *report) checkText(f *gguf.File) {
 		return
 	}
 	r.Tokenizer = t.Kind()
-	chosen := ownTemplate(f, t)
+	chosen, err := chooseTemplate(choice, f, t)
+	if err != nil { // serve would not start
+		r.WhyNoChat = err.Error()
+		r.WhyNot = cmp.Or(r.WhyNot, r.WhyNoChat)
+		return
+	}
+	if choice != "" {
+		chosen.note = cmp.Or(chosen.note, "with --chat-template "+choice)
+	}
 	if r.Chats = chosen.Template != nil; !r.Chats {
 		r.WhyNoChat = chosen.why.Error()
 	}
@@ -277,7 +286,7 @@ func (r *report) printEngine(row func(...string)) {
 	case !r.Chats:
 		row("chats", "no: "+printable(r.WhyNoChat))
 	case r.ChatNote != "":
-		row("chats", "yes: "+r.ChatNote)
+		row("chats", "yes: "+printable(r.ChatNote))
 	default:
 		row("chats", "yes, with its own template")
 	}

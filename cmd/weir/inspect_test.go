@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,6 +72,25 @@ func TestServeAndRunRefuseWhatTheyCannotRun(t *testing.T) {
 		}
 		if said := errs.String(); !strings.HasPrefix(said, "weir: load "+path+": ") || strings.Count(said, "\n") != 1 || out.Len() > 0 {
 			t.Errorf("%s says %q and %q", args[0], said, out.String())
+		}
+	}
+}
+
+func TestInspectUsesTheChosenTemplate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "chat.jinja")
+	if err := os.WriteFile(path, []byte("{% for m in messages %}{{ m.content }}{% endfor %}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ choice, want string }{
+		{path, "chats yes: with --chat-template " + path},
+		{path + ".missing", "runs no: "},
+	} {
+		var out, errs strings.Builder
+		if status := execute([]string{"inspect", "--chat-template", tc.choice}, &out, &errs); status != exitOK {
+			t.Errorf("%s: exit status %d: %s", tc.choice, status, errs.String())
+		}
+		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), tc.want) {
+			t.Errorf("%s: no %q in %.600s", tc.choice, tc.want, out.String())
 		}
 	}
 }
