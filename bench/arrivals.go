@@ -8,7 +8,7 @@ import (
 // gammaArrivals are the times, in seconds from the start, at which n requests
 // come at rate per second. The gaps are gamma distributed with the given shape:
 // 1 is a Poisson process, less is burstier (the gaps' coefficient of variation
-// is 1/√burstiness), +Inf is a metronome. As vLLM does, all times are scaled so
+// is 1/√burstiness), +Inf makes all gaps equal. As vLLM does, all times are scaled so
 // that the last is n/rate. An infinite rate sends everything at once.
 func gammaArrivals(r *rand.Rand, n int, rate, burstiness float64) []float64 {
 	at := make([]float64, n)

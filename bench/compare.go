@@ -145,7 +145,7 @@ func (r *Result) row(name string) *Row {
 	return nil
 }
 
-// judge fills in what row is to base.
+// judge fills in the ratio of a row to the base row, and the verdict.
 func (c *CompareCell) judge(base, row *Row, threshold float64) {
 	if base.Unit != row.Unit {
 		return
@@ -341,7 +341,7 @@ func (c *CompareCell) verdict() string {
 	return string(c.Verdict)
 }
 
-// ShortNames are names for results read from paths: A, B, C …
+// ShortNames are the names A, B, C … for results read from files.
 func ShortNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {

@@ -38,9 +38,10 @@ var SimScenarios = []SimScenario{
 	{"answers", "24 clients whose answers are 1,000 tokens in the mean, in a tight cache", func(seed uint64) SimOptions {
 		return answersLoad(seed, 1000)
 	}},
-	{"flood", "a tenant with 200 long answers at once beside one that sends a short request every 3 s", func(seed uint64) SimOptions {
-		return floodLoad(seed, 0)
-	}},
+	{"flood", "a tenant with 200 long answers at once beside one that sends a short request every 3 s",
+		func(seed uint64) SimOptions {
+			return floodLoad(seed, 0)
+		}},
 	{"flood-tight", "the same, with a cache that the first tenant fills", func(seed uint64) SimOptions {
 		return floodLoad(seed, 16_000)
 	}},

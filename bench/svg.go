@@ -101,7 +101,7 @@ func (d *drawing) curve(points []float64, class string) {
 	fmt.Fprintf(&d.b, `" class="curve %s"/>`+"\n", class)
 }
 
-// Where a text stands to its point.
+// The places of a text relative to its point.
 const (
 	start  = "start"
 	middle = "middle"
@@ -179,7 +179,7 @@ func thin(values []float64, n int) []float64 {
 	return values
 }
 
-// short prints a number with three digits.
+// short prints a number with three significant digits.
 func short(v float64) string {
 	switch {
 	case v == 0:

@@ -45,7 +45,7 @@ const maxAnswerBytes = 4 << 20
 
 func (t *Target) chat() bool { return strings.HasSuffix(t.Endpoint, "/chat/completions") }
 
-// Check fills in what is open and refuses what cannot work.
+// Check fills in fields that are empty and refuses values that cannot work.
 func (t *Target) Check() error {
 	t.BaseURL = strings.TrimRight(t.BaseURL, "/")
 	switch {
@@ -194,7 +194,7 @@ func (t *Target) ask(ctx context.Context, method, url string, body []byte, into 
 
 // WaitReady sends requests of one output token until one is answered, for as
 // long as patience lasts. Only a server that is not there yet, or still loads,
-// is waited for; another fault would meet every request of the run.
+// is waited for; any other error would also fail every request of the run.
 func (t *Target) WaitReady(ctx context.Context, patience time.Duration, probe *Request) error {
 	deadline := time.Now().Add(patience)
 	for {

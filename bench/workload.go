@@ -47,8 +47,8 @@ type Workload struct {
 	notes []string
 }
 
-// Notes tell what a reader of the figures must know about the requests that
-// were made.
+// Notes say what a reader of the figures must know about the requests of the
+// workload.
 func (w *Workload) Notes() []string { return w.notes }
 
 // workload makes or reads the requests of one kind.

@@ -98,7 +98,8 @@ func newConfigRules() *cobra.Command {
 		}
 		warn(cmd.ErrOrStderr(), warnings)
 		if strings.ContainsFunc(*selector, unicode.IsControl) {
-			return &usageError{fmt.Errorf("--selector %q has control characters", *selector), `write it on one line: job="weir",cluster="a"`}
+			return &usageError{fmt.Errorf("--selector %q has control characters", *selector),
+				`write it on one line: job="weir",cluster="a"`}
 		}
 		return c.SLO.Write(cmd.OutOrStdout(), *selector)
 	}
