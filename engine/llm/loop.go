@@ -52,10 +52,10 @@ func (l *loop) iterate() (more bool) {
 	if l.ended {
 		return false // a command that came too late
 	}
-	more = true
 	defer func() {
 		if v := recover(); v != nil {
 			l.restore(v)
+			more = true
 		}
 	}()
 	closing, abort := l.readInbox()
