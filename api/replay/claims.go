@@ -1,0 +1,70 @@
+// Package replay gives a request that carries an idempotency key the answer that its
+// first execution had.
+package replay
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Request is what a client asks for under an idempotency key.
+type Request struct {
+	Tenant      string
+	Key         string   // as the client sent it
+	Fingerprint [32]byte // of the body: one key stands for one body
+	// TTL is how long the key stands, counted from the beginning of its execution.
+	// It must exceed the longest execution.
+	TTL time.Duration
+}
+
+// State says where a key stands.
+type State uint8
+
+// The states of a key, as Begin finds them.
+const (
+	Begun    State = iota + 1 // the caller is the one to execute the request
+	InFlight                  // another execution is under way
+	Answered                  // the answer is there
+	Differs                   // the key stands for another body
+)
+
+// Claim is the right to execute one request once. It ends with Finish or Abandon.
+type Claim struct {
+	Tenant string
+	Key    [32]byte // hash of the client's key
+	ID     string
+}
+
+// Outcome is what Begin found: a Claim with Begun, an Answer with Answered.
+type Outcome struct {
+	State  State
+	Claim  Claim
+	Answer []byte
+}
+
+// ErrClaimLost ends a claim that no longer stands: the process lost its lease, or the
+// key its time, and the key was given to another execution or forgotten.
+var ErrClaimLost = errors.New("the idempotency key was given to another execution meanwhile")
+
+// MaxAnswerBytes bounds a stored answer.
+const MaxAnswerBytes = 16 << 20
+
+// Claims keeps keys and answers; internal/store has it. All methods may be called at
+// the same time, also from several processes.
+//
+// A key is executed once. The exceptions: its claim was abandoned, its time is over,
+// or the process that executed it died. A process holds its claims by a lease that it
+// renews; once the lease of a dead process has run out, the next Begin with the same
+// body is Begun, and until then it is InFlight. An execution whose process was only
+// slow and lost its lease cannot store its answer: Finish says ErrClaimLost.
+type Claims interface {
+	// Begin asks for the execution of a request. Of several calls at the same time
+	// one is Begun at most. An error leaves no claim behind.
+	Begin(ctx context.Context, r Request) (Outcome, error)
+	// Finish stores the answer of a claim; it may be called again after an error.
+	Finish(ctx context.Context, c Claim, answer []byte) error
+	// Abandon gives a claim up: the next Begin may execute the request. A claim that
+	// is lost is none to give up, and no error.
+	Abandon(ctx context.Context, c Claim) error
+}

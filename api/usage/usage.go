@@ -1,0 +1,128 @@
+// Package usage counts what finished requests used: the record of one request, the
+// ledger that keeps the sums, and the report per tenant, model and day.
+package usage
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Record is what one finished request used, whatever its end was.
+type Record struct {
+	Ended   time.Time // its UTC date is the day that the request counts for
+	Tenant  string
+	Model   string
+	Input   int64         // prompt tokens, Cached included
+	Cached  int64         // prompt tokens that came out of the prefix cache
+	Output  int64         // tokens generated
+	Compute time.Duration // the request's share of the steps that computed it
+	Cost    Money
+}
+
+// Money is an amount in millionths of the unit that prices are given in.
+type Money int64
+
+// MarshalJSON writes units with six decimals, exactly.
+func (m Money) MarshalJSON() ([]byte, error) {
+	sign, n := "", uint64(m)
+	if m < 0 {
+		sign, n = "-", -n
+	}
+	return fmt.Appendf(nil, "%s%d.%06d", sign, n/1_000_000, n%1_000_000), nil
+}
+
+// Seconds is a time that reads in JSON as a number of seconds.
+type Seconds time.Duration
+
+// MarshalJSON writes seconds with as many decimals as it takes.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
+}
+
+// Sums are records added up.
+type Sums struct {
+	Requests int64   `json:"requests"`
+	Input    int64   `json:"input_tokens"`
+	Cached   int64   `json:"cached_tokens"`
+	Output   int64   `json:"output_tokens"`
+	Compute  Seconds `json:"compute_seconds"`
+	Cost     Money   `json:"cost"`
+}
+
+// Count adds one request.
+func (s *Sums) Count(r *Record) {
+	s.Add(Sums{Requests: 1, Input: r.Input, Cached: r.Cached, Output: r.Output, Compute: Seconds(r.Compute), Cost: r.Cost})
+}
+
+// Add adds what others used.
+func (s *Sums) Add(o Sums) {
+	s.Requests += o.Requests
+	s.Input += o.Input
+	s.Cached += o.Cached
+	s.Output += o.Output
+	s.Compute += o.Compute
+	s.Cost += o.Cost
+}
+
+// Day is a date in UTC, counted in days since 1 January 1970.
+type Day int32
+
+const secondsPerDay = 24 * 60 * 60
+
+// DayOf is the day of a moment.
+func DayOf(t time.Time) Day {
+	seconds := t.Unix()
+	day := seconds / secondsPerDay
+	if seconds%secondsPerDay < 0 {
+		day--
+	}
+	return Day(day)
+}
+
+// ParseDay reads a date such as 2026-11-22.
+func ParseDay(text string) (Day, error) {
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is no date; a date reads 2026-11-22", text)
+	}
+	return DayOf(t), nil
+}
+
+// String is the date as ParseDay reads it.
+func (d Day) String() string { return time.Unix(int64(d)*secondsPerDay, 0).UTC().Format(time.DateOnly) }
+
+// MarshalText is String, for JSON.
+func (d Day) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Query says which usage to report. An empty Tenant or Model stands for all.
+type Query struct {
+	Tenant, Model string
+	From, To      Day // both are in the report
+}
+
+// Row is the usage of one tenant, model and day.
+type Row struct {
+	Tenant string `json:"tenant"`
+	Model  string `json:"model"`
+	Day    Day    `json:"day"`
+	Sums
+}
+
+// Report is usage in the order of day, tenant and model, and its sum.
+type Report struct {
+	From  Day   `json:"from"`
+	To    Day   `json:"to"`
+	Rows  []Row `json:"rows"`
+	Total Sums  `json:"total"`
+}
+
+// Ledger keeps usage; internal/store has it.
+type Ledger interface {
+	// Record counts a request. It neither waits for the store nor fails; what it
+	// cannot keep is counted where the operator sees it.
+	Record(r Record)
+	// Report sums up usage. All that was recorded before, here, is in it.
+	Report(ctx context.Context, q Query) (Report, error)
+}
