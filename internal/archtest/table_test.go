@@ -14,12 +14,18 @@ var table = []folder{
 	{path: "cmd/weir", own: []string{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus}},
+	{path: "internal/store", own: []string{
+		"api/replay", "api/tenant", "api/usage", "scheduler/quota", "telemetry/audit",
+	}, third: []string{sqlite, pgx, redis}},
 	{path: "bench", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
+	{path: "telemetry/audit"},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{"internal/inference", "router", "tokenizer"}, third: []string{fasthttp, compress, lru}},
+	{path: "api/usage"},
+	{path: "api/replay"},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru}},
 	{path: "router", own: []string{"internal/inference", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
 	{path: "registry", own: []string{"internal/inference"}},
@@ -68,6 +74,9 @@ const (
 	fasthttp       = "github.com/valyala/fasthttp"
 	compress       = "github.com/klauspost/compress"
 	lru            = "github.com/hashicorp/golang-lru/v2"
+	sqlite         = "modernc.org/sqlite"
+	pgx            = "github.com/jackc/pgx/v5"
+	redis          = "github.com/redis/go-redis/v9"
 	tiktoken       = "github.com/pkoukk/tiktoken-go"
 	tiktokenLoader = "github.com/pkoukk/tiktoken-go-loader"
 )
@@ -82,6 +91,9 @@ type ban struct {
 
 var bans = []ban{
 	{"", "cmd", "the composition root is imported by nobody"},
+	{"api", "internal/store", "the state that outlives the process is reached through interfaces that its users declare"},
+	{"bench", "internal/store", "the state that outlives the process is reached through interfaces that its users declare"},
+	{"engine", "internal/store", "the state that outlives the process is reached through interfaces that its users declare"},
 	{"", "github.com/stretchr/testify", "tests use the standard library only"},
 	{"api", "engine", "the edge hands token ids to a router.Backend; tensors stay behind it"},
 	{"api", "kvcache", "the edge hands token ids to a router.Backend; tensors stay behind it"},

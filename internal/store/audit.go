@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"weir/telemetry/audit"
+)
+
+// Append adds a change at the end of the audit log.
+func (s *Store) Append(ctx context.Context, c audit.Change) (entry audit.Entry, err error) {
+	if err := c.Check(); err != nil {
+		return audit.Entry{}, err
+	}
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.lockTable(ctx, tx, "weir_audit"); err != nil {
+			return err
+		}
+		last, err := auditHead(ctx, tx)
+		if err != nil {
+			return err
+		}
+		entry = audit.Next(last, c)
+		_, err = tx.ExecContext(ctx, `INSERT INTO weir_audit (sequence, at, actor, action, object, details, previous, hash)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, entry.Sequence, entry.Time.UnixMicro(),
+			entry.Actor, entry.Action, entry.Object, entry.Details, entry.Previous[:], entry.Hash[:])
+		return err
+	})
+	if err != nil {
+		return audit.Entry{}, fmt.Errorf("the audit log: %w", err)
+	}
+	return entry, nil
+}
+
+func auditHead(ctx context.Context, tx *sql.Tx) (last audit.Head, err error) {
+	var hash []byte
+	err = tx.QueryRowContext(ctx, `SELECT sequence, hash FROM weir_audit ORDER BY sequence DESC LIMIT 1`).Scan(&last.Sequence, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return audit.Head{}, nil
+	}
+	copy(last.Hash[:], hash)
+	return last, err
+}
+
+// auditPage is how many entries are read at once: a reader who takes long holds no
+// transaction open.
+const auditPage = 500
+
+// Entries are those after a sequence number, in their order.
+func (s *Store) Entries(ctx context.Context, after int64) iter.Seq2[audit.Entry, error] {
+	return func(yield func(audit.Entry, error) bool) {
+		for {
+			page, err := s.auditPage(ctx, after)
+			if err != nil {
+				yield(audit.Entry{}, fmt.Errorf("the audit log: %w", err))
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Sequence
+			}
+			if len(page) < auditPage {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) auditPage(ctx context.Context, after int64) (page []audit.Entry, err error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT sequence, at, actor, action, object, details, previous, hash
+		FROM weir_audit WHERE sequence > $1 ORDER BY sequence LIMIT $2`, after, auditPage)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e audit.Entry
+		var at int64
+		var previous, hash []byte
+		if err := rows.Scan(&e.Sequence, &at, &e.Actor, &e.Action, &e.Object, &e.Details, &previous, &hash); err != nil {
+			return nil, err
+		}
+		e.Time = time.UnixMicro(at).UTC()
+		copy(e.Previous[:], previous)
+		copy(e.Hash[:], hash)
+		page = append(page, e)
+	}
+	return page, rows.Err()
+}

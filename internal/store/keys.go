@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"weir/api/tenant"
+)
+
+const keyColumns = `id, tenant, label, scope, hash, created, expires, revoked, last_used`
+
+// Create adds a key.
+func (s *Store) Create(ctx context.Context, k tenant.Key) error {
+	return s.writeKeys(ctx, func(tx *sql.Tx) error { return createKey(ctx, tx, &k) })
+}
+
+// writeKeys runs f alone among those that count keys: two processes that count at once
+// would each find room for one. The lock comes first, so that no two wait for each
+// other.
+func (s *Store) writeKeys(ctx context.Context, f func(*sql.Tx) error) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.lockTable(ctx, tx, "weir_keys"); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+func createKey(ctx context.Context, tx *sql.Tx, k *tenant.Key) error {
+	if err := errors.Join(checkText("id", k.ID), checkText("tenant", k.Tenant), checkText("label", k.Label)); err != nil {
+		return err
+	}
+	var same, live int
+	row := tx.QueryRowContext(ctx, `SELECT
+		(SELECT count(*) FROM weir_keys WHERE id = $1),
+		(SELECT count(*) FROM weir_keys WHERE tenant = $2 AND label = $3 AND revoked = 0 AND (expires = 0 OR expires > $4))`,
+		k.ID, k.Tenant, k.Label, micros(k.Created))
+	if err := row.Scan(&same, &live); err != nil {
+		return err
+	}
+	switch {
+	case same > 0:
+		return tenant.ErrKeyExists
+	case live >= tenant.MaxLiveKeys:
+		return tenant.ErrKeysAtMost
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO weir_keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		k.ID, k.Tenant, k.Label, k.Scope.String(), k.Hash[:],
+		micros(k.Created), micros(k.Expires), micros(k.Revoked), micros(k.LastUsed))
+	return err
+}
+
+// Rotate adds next and lets the key id end at oldEnds.
+func (s *Store) Rotate(ctx context.Context, id string, oldEnds time.Time, next tenant.Key) error {
+	if !storable(id) {
+		return tenant.ErrNoKey
+	}
+	return s.writeKeys(ctx, func(tx *sql.Tx) error {
+		ended, err := tx.ExecContext(ctx, `UPDATE weir_keys
+			SET expires = CASE WHEN expires > 0 AND expires < $2 THEN expires ELSE $2 END
+			WHERE id = $1 AND revoked = 0 AND (expires = 0 OR expires > $3)`, id, micros(oldEnds), micros(next.Created))
+		if err := oneRow(ended, err, tenant.ErrNoKey); err != nil {
+			return err
+		}
+		return createKey(ctx, tx, &next)
+	})
+}
+
+// List is all keys of a tenant, or of all tenants for "".
+func (s *Store) List(ctx context.Context, name string) (keys []tenant.Key, err error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+keyColumns+` FROM weir_keys WHERE $1 = '' OR tenant = $1
+		ORDER BY tenant, label, created, id`, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		k, err := scanKey(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, rows.Err()
+}
+
+// Find is the key of an id.
+func (s *Store) Find(ctx context.Context, id string) (tenant.Key, error) {
+	if !storable(id) {
+		return tenant.Key{}, tenant.ErrNoKey
+	}
+	k, err := scanKey(s.read.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM weir_keys WHERE id = $1`, id).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return tenant.Key{}, tenant.ErrNoKey
+	}
+	return k, err
+}
+
+func scanKey(scan func(...any) error) (k tenant.Key, err error) {
+	var scope string
+	var hash []byte
+	var created, expires, revoked, lastUsed int64
+	if err := scan(&k.ID, &k.Tenant, &k.Label, &scope, &hash, &created, &expires, &revoked, &lastUsed); err != nil {
+		return tenant.Key{}, err
+	}
+	if k.Scope, err = tenant.ParseScope(scope); err != nil {
+		return tenant.Key{}, fmt.Errorf("key %s: %w", k.ID, err)
+	}
+	if len(hash) != len(k.Hash) {
+		return tenant.Key{}, fmt.Errorf("key %s: its hash has %d bytes", k.ID, len(hash))
+	}
+	copy(k.Hash[:], hash)
+	k.Created, k.Expires, k.Revoked, k.LastUsed = fromMicros(created), fromMicros(expires), fromMicros(revoked), fromMicros(lastUsed)
+	return k, nil
+}
+
+// Revoke ends a key; one that was revoked keeps its first time.
+func (s *Store) Revoke(ctx context.Context, id string, at time.Time) error {
+	if !storable(id) {
+		return tenant.ErrNoKey
+	}
+	result, err := s.write.ExecContext(ctx, `UPDATE weir_keys
+		SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`, id, micros(at))
+	return oneRow(result, err, tenant.ErrNoKey)
+}
+
+// Touch sets when keys were last used; a later time that is there stays.
+func (s *Store) Touch(ctx context.Context, used map[string]time.Time) error {
+	if len(used) == 0 {
+		return nil
+	}
+	return s.transact(ctx, func(tx *sql.Tx) error {
+		// One order for all processes, so that none waits for another in a circle.
+		for _, id := range slices.Sorted(maps.Keys(used)) {
+			if !storable(id) {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, `UPDATE weir_keys SET last_used = $2 WHERE id = $1 AND last_used < $2`,
+				id, micros(used[id])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// oneRow is none where a statement that should change a row found none to change.
+func oneRow(result sql.Result, err, none error) error {
+	if err != nil {
+		return err
+	}
+	changed, err := result.RowsAffected()
+	if err == nil && changed == 0 {
+		return none
+	}
+	return err
+}

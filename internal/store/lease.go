@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// sweepEvery is how often rows whose time is over are deleted, and sweepRows how many
+// one statement deletes, so that others get to write between.
+const (
+	sweepEvery = time.Minute
+	sweepRows  = 500
+)
+
+// keepLease renews the lease three times in its length, takes back what is in doubt,
+// and sweeps.
+func (s *Store) keepLease(ctx context.Context) {
+	renew := time.NewTicker(s.options.Lease / 3)
+	defer renew.Stop()
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	for {
+		task := s.holdClaims
+		select {
+		case <-ctx.Done():
+			return
+		case <-renew.C:
+		case <-sweep.C:
+			task = s.sweep
+		}
+		s.inBackground(ctx, task)
+	}
+}
+
+// inBackground runs a task that no caller waits for, and reports its failure unless
+// the store is being closed.
+func (s *Store) inBackground(ctx context.Context, task func(context.Context) error) (ok bool) {
+	limited, cancel := context.WithTimeout(ctx, backgroundTimeout)
+	defer cancel()
+	err := task(limited)
+	if err != nil && ctx.Err() == nil {
+		s.options.Failed(err)
+	}
+	return err == nil
+}
+
+func (s *Store) holdClaims(ctx context.Context) error {
+	if err := s.renewLease(ctx); err != nil {
+		return err
+	}
+	return s.settleDoubts(ctx)
+}
+
+func (s *Store) renewLease(ctx context.Context) error {
+	_, err := s.write.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_owners (id, expires) VALUES ($1, NOW + $2)
+		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires`), s.owner, s.options.Lease.Microseconds())
+	return err
+}
+
+func (s *Store) settleDoubts(ctx context.Context) error {
+	claims := s.doubts.take()
+	for i, c := range claims {
+		if err := s.abandon(ctx, c); err != nil {
+			s.doubts.add(claims[i:]...)
+			return err
+		}
+	}
+	return nil
+}
+
+// endLease lets other processes execute at once what this one had begun.
+func (s *Store) endLease(ctx context.Context) error {
+	_, err := s.write.ExecContext(ctx, `DELETE FROM weir_owners WHERE id = $1`, s.owner)
+	return err
+}
+
+// sweep deletes idempotency keys whose time is over, the leases of processes that are
+// gone, and the batch numbers of ledgers that wrote nothing for a month.
+func (s *Store) sweep(ctx context.Context) error {
+	for {
+		result, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_replay WHERE (tenant, key) IN
+			(SELECT tenant, key FROM weir_replay WHERE expires <= NOW ORDER BY expires LIMIT $1)`), sweepRows)
+		if err != nil {
+			return err
+		}
+		if deleted, err := result.RowsAffected(); err != nil {
+			return err
+		} else if deleted < sweepRows {
+			break
+		}
+	}
+	const day = 24 * time.Hour
+	if _, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_owners WHERE expires < NOW - $1`),
+		day.Microseconds()); err != nil {
+		return err
+	}
+	_, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_usage_batches WHERE at < NOW - $1 AND writer <> $2`),
+		(30 * day).Microseconds(), s.owner)
+	return err
+}

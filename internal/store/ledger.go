@@ -1,0 +1,248 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/api/usage"
+)
+
+// maxPendingSums bounds the sums that wait for the database. A database that does not
+// answer costs memory per tenant, model and day, not per request.
+const maxPendingSums = 16384
+
+// usageKey is what usage is added up by.
+type usageKey struct {
+	tenant, model string
+	day           usage.Day
+}
+
+// ledger adds records up in memory and writes the sums in batches. A batch is written
+// once even if the connection breaks at its commit: its number is written with it,
+// and it is tried again as it is until the store has that number.
+type ledger struct {
+	mu      sync.Mutex // held for the time of an addition
+	pending map[usageKey]usage.Sums
+	ended   bool
+	stats   UsageStats
+
+	writing chan struct{} // holds one token: who has it writes, and owns what follows
+	batch   []usage.Row   // being written; nil between batches
+	number  int64
+}
+
+// UsageStats says how the ledger fares.
+type UsageStats struct {
+	Recorded uint64 // requests taken
+	Dropped  uint64 // requests that were not kept: too many sums waited, or the store was closed
+	Waiting  int    // sums that the database does not have yet
+	Failures uint64 // batches that could not be written at once; they are tried again
+}
+
+func (l *ledger) init() {
+	l.pending = make(map[usageKey]usage.Sums)
+	l.writing = make(chan struct{}, 1)
+	l.writing <- struct{}{}
+}
+
+// UsageStats returns the counts so far.
+func (s *Store) UsageStats() UsageStats {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	stats := s.ledger.stats
+	stats.Waiting += len(s.ledger.pending)
+	return stats
+}
+
+// Record counts a request, in memory. The database has it some time later, see
+// Options.FlushEvery, or after Flush.
+func (s *Store) Record(r usage.Record) {
+	key := usageKey{storableText(r.Tenant), storableText(r.Model), usage.DayOf(r.Ended)}
+	l := &s.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Recorded++
+	sums, known := l.pending[key]
+	if l.ended || !known && len(l.pending) >= maxPendingSums {
+		l.stats.Dropped++
+		return
+	}
+	sums.Count(&r)
+	l.pending[key] = sums
+}
+
+// storableText: one text that the database refuses must not hold up all others.
+func storableText(text string) string {
+	if storable(text) {
+		return text
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+}
+
+// Flush writes all that was recorded before the call.
+func (s *Store) Flush(ctx context.Context) error {
+	l := &s.ledger
+	select {
+	case <-l.writing:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { l.writing <- struct{}{} }()
+	if l.batch != nil { // one that failed before
+		if err := s.writeBatch(ctx); err != nil {
+			return err
+		}
+	}
+	l.take()
+	if l.batch == nil {
+		return nil
+	}
+	return s.writeBatch(ctx)
+}
+
+// take turns what is pending into the next batch, in one order for all processes, so
+// that none waits for another's rows in a circle.
+func (l *ledger) take() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) == 0 {
+		return
+	}
+	for key, sums := range l.pending {
+		l.batch = append(l.batch, usage.Row{Tenant: key.tenant, Model: key.model, Day: key.day, Sums: sums})
+	}
+	clear(l.pending)
+	slices.SortFunc(l.batch, func(a, b usage.Row) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Model, b.Model))
+	})
+	l.number++
+	l.stats.Waiting = len(l.batch)
+}
+
+func (s *Store) writeBatch(ctx context.Context) error {
+	l := &s.ledger
+	err := s.transact(ctx, func(tx *sql.Tx) error { return s.addUsage(ctx, tx, l.number, l.batch) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.stats.Failures++
+		return fmt.Errorf("usage of %d tenants, models and days is not written yet: %w", len(l.batch), err)
+	}
+	l.batch = nil
+	l.stats.Waiting = 0
+	return nil
+}
+
+// addUsage adds a batch to the tables, unless they have it.
+func (s *Store) addUsage(ctx context.Context, tx *sql.Tx, number int64, batch []usage.Row) error {
+	result, err := tx.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_usage_batches (writer, batch, at) VALUES ($1, $2, NOW)
+		ON CONFLICT (writer) DO UPDATE SET batch = excluded.batch, at = excluded.at
+		WHERE weir_usage_batches.batch < excluded.batch`), s.owner, number)
+	if err != nil {
+		return err
+	}
+	if changed, err := result.RowsAffected(); err != nil || changed == 0 {
+		return err
+	}
+	add, err := tx.PrepareContext(ctx, `INSERT INTO weir_usage
+		(tenant, model, day, requests, input, cached, output, compute_ns, cost_micros)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (day, tenant, model) DO UPDATE SET
+			requests = weir_usage.requests + excluded.requests,
+			input = weir_usage.input + excluded.input,
+			cached = weir_usage.cached + excluded.cached,
+			output = weir_usage.output + excluded.output,
+			compute_ns = weir_usage.compute_ns + excluded.compute_ns,
+			cost_micros = weir_usage.cost_micros + excluded.cost_micros`)
+	if err != nil {
+		return err
+	}
+	defer add.Close()
+	for _, r := range batch {
+		if _, err := add.ExecContext(ctx, r.Tenant, r.Model, int64(r.Day), r.Requests, r.Input, r.Cached, r.Output,
+			int64(r.Compute), int64(r.Cost)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Report sums up usage, with all that was recorded here before the call.
+func (s *Store) Report(ctx context.Context, q usage.Query) (usage.Report, error) {
+	if err := errors.Join(checkText("tenant", q.Tenant), checkText("model", q.Model)); err != nil {
+		return usage.Report{}, err
+	}
+	if err := s.Flush(ctx); err != nil {
+		return usage.Report{}, err
+	}
+	report := usage.Report{From: q.From, To: q.To, Rows: []usage.Row{}}
+	rows, err := s.read.QueryContext(ctx, `SELECT tenant, model, day, requests, input, cached, output, compute_ns, cost_micros
+		FROM weir_usage WHERE day >= $1 AND day <= $2 AND ($3 = '' OR tenant = $3) AND ($4 = '' OR model = $4)
+		ORDER BY day, tenant, model`, int64(q.From), int64(q.To), q.Tenant, q.Model)
+	if err != nil {
+		return usage.Report{}, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r usage.Row
+		if err := rows.Scan(&r.Tenant, &r.Model, &r.Day, &r.Requests, &r.Input, &r.Cached, &r.Output,
+			&r.Compute, &r.Cost); err != nil {
+			return usage.Report{}, err
+		}
+		report.Rows = append(report.Rows, r)
+		report.Total.Add(r.Sums)
+	}
+	return report, rows.Err()
+}
+
+// flushUsage writes what is pending every FlushEvery, and after failures ever more
+// seldom, up to every 30 seconds.
+func (s *Store) flushUsage(ctx context.Context) {
+	const most = 30 * time.Second
+	wait := s.options.FlushEvery
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if s.inBackground(ctx, s.Flush) {
+			wait = s.options.FlushEvery
+		} else {
+			wait = min(2*wait, most)
+		}
+		timer.Reset(wait)
+	}
+}
+
+// endLedger writes what is left and takes nothing more.
+func (s *Store) endLedger(ctx context.Context) error {
+	l := &s.ledger
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	err := s.Flush(ctx)
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lost int64
+	for _, r := range l.batch {
+		lost += r.Requests
+	}
+	for _, sums := range l.pending {
+		lost += sums.Requests
+	}
+	l.stats.Dropped += uint64(lost)
+	return fmt.Errorf("the usage of %d requests is lost: %w", lost, err)
+}

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/api/usage"
+)
+
+var ledgerDay = time.Date(2026, 11, 22, 23, 59, 59, 0, time.UTC)
+
+func wholeReport(t *testing.T, s *Store) usage.Report {
+	t.Helper()
+	report, err := s.Report(t.Context(), usage.Query{From: -1 << 31, To: 1<<31 - 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestLedgerAddsUp(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{FlushEvery: 5 * time.Millisecond})
+		other := openStore(t, url, Options{FlushEvery: 7 * time.Millisecond})
+		const each = 2000
+		var wait sync.WaitGroup
+		for w := range 8 {
+			ledger := []*Store{s, other}[w%2]
+			wait.Go(func() {
+				for i := range each {
+					ledger.Record(usage.Record{
+						Ended: ledgerDay.Add(time.Duration(i%2) * time.Second), Tenant: fmt.Sprint("t", i%3), Model: "m",
+						Input: 10, Cached: 4, Output: 2, Compute: 3 * time.Millisecond, Cost: 5,
+					})
+				}
+			})
+		}
+		wait.Wait()
+		if err := other.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		report := wholeReport(t, s)
+		const n = 8 * each
+		want := usage.Sums{Requests: n, Input: 10 * n, Cached: 4 * n, Output: 2 * n, Compute: usage.Seconds(n * 3 * time.Millisecond), Cost: 5 * n}
+		if report.Total != want {
+			t.Errorf("total %+v, want %+v", report.Total, want)
+		}
+		var rows []string
+		for _, r := range report.Rows {
+			rows = append(rows, r.Day.String()+" "+r.Tenant)
+		}
+		wantRows := []string{"2026-11-22 t0", "2026-11-22 t1", "2026-11-22 t2", "2026-11-23 t0", "2026-11-23 t1", "2026-11-23 t2"}
+		if !slices.Equal(rows, wantRows) {
+			t.Errorf("rows %v", rows)
+		}
+		day := usage.DayOf(ledgerDay)
+		part, err := s.Report(t.Context(), usage.Query{Tenant: "t1", Model: "m", From: day, To: day})
+		if err != nil || len(part.Rows) != 1 || part.Total != report.Rows[1].Sums {
+			t.Errorf("the part is %+v, %v", part, err)
+		}
+		if none, err := s.Report(t.Context(), usage.Query{Model: "other", From: day, To: day}); err != nil || len(none.Rows) != 0 {
+			t.Errorf("another model has %+v, %v", none, err)
+		}
+		if _, err := s.Report(t.Context(), usage.Query{Tenant: "nul\x00"}); err == nil {
+			t.Error("NUL is taken")
+		}
+		if stats := s.UsageStats(); stats.Dropped != 0 || stats.Waiting != 0 || stats.Recorded != n/2 {
+			t.Errorf("stats %+v", stats)
+		}
+	})
+}
+
+func TestLedgerIsWhole(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{FlushEvery: time.Hour})
+		s.Record(usage.Record{Ended: ledgerDay, Tenant: "a\x00b\xff", Model: "m"}) // no text for a database
+		s.Record(usage.Record{Ended: ledgerDay, Tenant: "good", Model: "m"})
+		closeStore(t, s)
+		s.Record(usage.Record{Ended: ledgerDay})
+		if stats := s.UsageStats(); stats.Recorded != 3 || stats.Dropped != 1 {
+			t.Errorf("a closed ledger: %+v", stats)
+		}
+		again := openStore(t, url, Options{})
+		if report := wholeReport(t, again); report.Total.Requests != 2 || report.Rows[0].Tenant != "a\ufffdb\ufffd" {
+			t.Errorf("after Close: %+v", report)
+		}
+	})
+}
+
+func TestLedgerIsBounded(t *testing.T) {
+	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "weir.db"), Options{FlushEvery: time.Hour})
+	for i := range maxPendingSums + 10 {
+		s.Record(usage.Record{Ended: ledgerDay, Tenant: fmt.Sprint(i)})
+	}
+	s.Record(usage.Record{Ended: ledgerDay, Tenant: "0"}) // its sum is there
+	if stats := s.UsageStats(); stats.Dropped != 10 || stats.Waiting != maxPendingSums {
+		t.Errorf("%+v", stats)
+	}
+	if report := wholeReport(t, s); report.Total.Requests != maxPendingSums+1 {
+		t.Errorf("%d requests in the report", report.Total.Requests)
+	}
+}
+
+// A batch that the database has, though its writer heard of a failure, counts once.
+func TestBatchInDoubtCountsOnce(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{FlushEvery: time.Hour})
+		s.Record(usage.Record{Ended: ledgerDay, Tenant: "a"})
+		<-s.ledger.writing
+		s.ledger.take()
+		batch := slices.Clone(s.ledger.batch)
+		if err := s.writeBatch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.ledger.batch = batch // as if the commit's answer had been lost
+		s.ledger.writing <- struct{}{}
+		s.Record(usage.Record{Ended: ledgerDay, Tenant: "a"})
+		if report := wholeReport(t, s); report.Total.Requests != 2 {
+			t.Errorf("%d requests, want 2", report.Total.Requests)
+		}
+	})
+}
+
+// The server cuts all connections again and again: nothing is lost or counted twice.
+func TestLedgerOutlivesItsConnections(t *testing.T) {
+	url := postgresSchema(t)
+	s := openStore(t, url, Options{FlushEvery: time.Millisecond, Failed: func(error) {}})
+	admin := openStore(t, url, Options{Failed: func(error) {}})
+	const n = 3000
+	for i := range n {
+		s.Record(usage.Record{Ended: ledgerDay, Tenant: fmt.Sprint(i % 50)})
+		if i%100 == 0 {
+			if _, err := admin.write.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE pid <> pg_backend_pid() AND query LIKE '%weir_usage%'`); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	for err := errors.New("first"); err != nil; {
+		err = s.Flush(t.Context())
+	}
+	if report := wholeReport(t, admin); report.Total.Requests != n {
+		t.Errorf("%d requests, want %d; %+v", report.Total.Requests, n, s.UsageStats())
+	}
+	t.Logf("%+v", s.UsageStats())
+}
+
+func TestLossAtCloseIsCounted(t *testing.T) {
+	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "weir.db"), Options{FlushEvery: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Record(usage.Record{Ended: ledgerDay})
+	s.Record(usage.Record{Ended: ledgerDay})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ended); err == nil {
+		t.Error("the loss is silent")
+	}
+	if stats := s.UsageStats(); stats.Dropped != 2 {
+		t.Errorf("%+v", stats)
+	}
+}

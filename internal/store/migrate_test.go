@@ -1,0 +1,286 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/api/replay"
+	"weir/api/usage"
+	"weir/telemetry/audit"
+)
+
+// After a new migration: go test ./internal/store -run Migrat -rewrite adds the dump
+// of its version. Dumps of versions that were released stay as they are.
+var rewrite = flag.Bool("rewrite", false, "write the dumps of the versions that have none")
+
+// samples are rows that a weir of a version has written, each beside the version that
+// made its table. They are part of the dumps.
+var samples = []struct {
+	version   int
+	statement string
+}{
+	{1, `INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', ` + `HASH, 1700000000000000, 0, 0, 1700000001000000)`},
+	{2, `INSERT INTO weir_usage VALUES ('acme', 'm', 20000, 3, 30, 4, 5, 6000, 7)`},
+	{2, `INSERT INTO weir_usage_batches VALUES ('WRITER', 9, 1700000000000000)`},
+	{3, `INSERT INTO weir_replay VALUES ('acme', HASH, HASH, 'OWNER', 'CLAIM', 9000000000000000, HASH)`},
+	{4, `INSERT INTO weir_audit VALUES (1, 1700000000000000, 'a', 'key.create', '0123456789', '{}', ZERO, FIRST)`},
+}
+
+// firstEntry is the entry of the samples.
+func firstEntry() audit.Entry {
+	return audit.Next(audit.Head{}, audit.Change{
+		Time: time.UnixMicro(1700000000000000), Actor: "a", Action: "key.create", Object: "0123456789", Details: "{}",
+	})
+}
+
+func sample(d *dialect, statement string) string {
+	literal := func(b []byte) string {
+		if d == postgresDialect {
+			return fmt.Sprintf(`'\x%x'`, b)
+		}
+		return fmt.Sprintf(`x'%x'`, b)
+	}
+	hash := firstEntry().Hash
+	return strings.NewReplacer("HASH", literal([]byte(strings.Repeat("h", 32))), "ZERO", literal(make([]byte, 32)),
+		"FIRST", literal(hash[:])).Replace(statement)
+}
+
+// unmigrated opens a store without bringing its tables up to date.
+func unmigrated(t *testing.T, url string) *Store {
+	t.Helper()
+	target, err := parseTarget(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{options: Options{}.filled()}
+	if target.postgres != nil {
+		s.openPostgres(target.postgres)
+	} else if err := s.openSQLite(target); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.closePools() })
+	return s
+}
+
+func mustExec(t *testing.T, s *Store, statement string) {
+	t.Helper()
+	if _, err := s.write.Exec(statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func texts(t *testing.T, s *Store, query string) (found []string) {
+	t.Helper()
+	rows, err := s.write.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text sql.NullString
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, text.String)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// schema reads the statements that make the tables of a store, out of its catalog.
+func schema(t *testing.T, s *Store) string {
+	t.Helper()
+	query := `SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'trigger', type = 'index', name`
+	if s.dialect == postgresDialect {
+		query = `SELECT text FROM (
+			SELECT 1 AS step, p.proname::text AS name, pg_get_functiondef(p.oid) AS text
+			FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
+			UNION ALL SELECT 2, c.relname::text, format('CREATE TABLE %s (%s)', c.relname, (
+				SELECT string_agg(format('%s %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+					CASE WHEN a.attcollation = '"C"'::regcollation THEN ' COLLATE "C"' ELSE '' END,
+					CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END), ', ' ORDER BY a.attnum)
+				FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))
+			FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+			UNION ALL SELECT 3, o.conname::text, format('ALTER TABLE %s ADD CONSTRAINT %s %s', c.relname, o.conname, pg_get_constraintdef(o.oid))
+			FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid
+			WHERE o.connamespace = current_schema()::regnamespace AND o.contype <> 't' AND o.contype <> 'n'
+			UNION ALL SELECT 4, c.relname::text, pg_get_indexdef(i.indexrelid)
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+			WHERE c.relnamespace = current_schema()::regnamespace AND NOT EXISTS (SELECT 1 FROM pg_constraint o WHERE o.conindid = c.oid)
+			UNION ALL SELECT 5, g.tgname::text, pg_get_triggerdef(g.oid)
+			FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid
+			WHERE c.relnamespace = current_schema()::regnamespace AND NOT g.tgisinternal
+		) AS statements ORDER BY step, name COLLATE "C"`
+	}
+	var b strings.Builder
+	for _, statement := range texts(t, s, query) {
+		if s.dialect == postgresDialect { // the schema's name is the test's own
+			statement = strings.ReplaceAll(statement, texts(t, s, `SELECT current_schema()`)[0]+".", "")
+		}
+		b.WriteString(statement + ";\n\n")
+	}
+	return b.String()
+}
+
+// dump is a store at a version, as statements: tables, then rows.
+func dump(t *testing.T, s *Store, version int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(schema(t, s))
+	for _, row := range texts(t, s, `SELECT '(' || version || ', ''' || name || ''', ''' || digest || ''', 0)' FROM weir_schema ORDER BY version`) {
+		b.WriteString("INSERT INTO weir_schema VALUES " + row + ";\n")
+	}
+	for _, row := range samples {
+		if row.version <= version {
+			b.WriteString(sample(s.dialect, row.statement) + ";\n")
+		}
+	}
+	return b.String()
+}
+
+func dumpPath(d *dialect, version int) string {
+	return filepath.Join("testdata", d.folder, fmt.Sprintf("version%04d.sql", version))
+}
+
+// Each version's migrations give the tables of its dump; a dump is never rewritten.
+func TestMigrationsMakeTheDumpedTables(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := unmigrated(t, url)
+		steps, err := migrations(s.dialect.folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range steps {
+			if err := s.migrate(t.Context(), steps[:n+1]); err != nil {
+				t.Fatal(err)
+			}
+			got, path := dump(t, s, n+1), dumpPath(s.dialect, n+1)
+			want, err := os.ReadFile(path)
+			if errors.Is(err, os.ErrNotExist) && *rewrite {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err != nil || got != string(want) {
+				t.Errorf("version %d differs from %s (%v); a migration that was released is never edited:\n%s", n+1, path, err, got)
+			}
+		}
+	})
+}
+
+// A store that an earlier weir has left opens, has the newest tables and its old rows.
+func TestMigrateFromEveryVersion(t *testing.T) {
+	for _, d := range []*dialect{sqliteDialect, postgresDialect} {
+		steps, err := migrations(d.folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for version := 1; version <= len(steps); version++ {
+			t.Run(fmt.Sprintf("%s from %d", d.folder, version), func(t *testing.T) {
+				text, err := os.ReadFile(dumpPath(d, version))
+				if err != nil {
+					t.Fatal(err)
+				}
+				url := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
+				if d == postgresDialect {
+					url = postgresSchema(t)
+				}
+				old := unmigrated(t, url)
+				mustExec(t, old, string(text))
+				if err := old.closePools(); err != nil {
+					t.Fatal(err)
+				}
+				s := openStore(t, url, Options{})
+				want, err := os.ReadFile(dumpPath(d, len(steps)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := dump(t, s, len(steps)); got != string(want) {
+					t.Errorf("after the migration:\n%s", got)
+				}
+				checkSamples(t, s, version)
+			})
+		}
+	}
+}
+
+// checkSamples reads the rows of a dump through the store's own methods.
+func checkSamples(t *testing.T, s *Store, version int) {
+	t.Helper()
+	ctx := t.Context()
+	if k, err := s.Find(ctx, "0123456789"); err != nil || k.Tenant != "acme" || k.Label != "app" || k.Hash[31] != 'h' || !k.Expires.IsZero() {
+		t.Errorf("the key: %+v, %v", k, err)
+	}
+	wantRequests := int64(0)
+	if version >= 2 {
+		wantRequests = 3
+	}
+	if report := wholeReport(t, s); report.Total.Requests != wantRequests {
+		t.Errorf("usage: %+v", report)
+	}
+	var keys int
+	if err := s.read.QueryRow(`SELECT count(*) FROM weir_replay WHERE answer IS NOT NULL`).Scan(&keys); err != nil || (keys == 1) != (version >= 3) {
+		t.Errorf("%d idempotency keys, %v", keys, err)
+	}
+	head, err := audit.Verify(s.Entries(ctx, 0))
+	if want := firstEntry(); err != nil || version >= 4 && head != want.Head() {
+		t.Errorf("audit log: %v, %v", head, err)
+	}
+	s.Record(usage.Record{Ended: ledgerDay})
+	begin(t, s, request("new", 1), replay.Begun)
+	if _, err := s.Append(ctx, audit.Change{Actor: "a", Action: "b"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOtherStoresAreRefused(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s, err := Open(t.Context(), url, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, s, `INSERT INTO weir_schema VALUES (1000, '1000_future.sql', 'digest', 0)`)
+		if _, err := Open(t.Context(), url, Options{}); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "1000_future") {
+			t.Errorf("a newer store: %v", err)
+		}
+		mustExec(t, s, `DELETE FROM weir_schema WHERE version = 1000`)
+		mustExec(t, s, `UPDATE weir_schema SET digest = 'edited' WHERE version = 1`)
+		if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "0001_keys.sql") {
+			t.Errorf("an edited migration: %v", err)
+		}
+		closeStore(t, s)
+	})
+}
+
+// A step that fails leaves nothing behind, and the next start tries it again.
+func TestFailedMigrationLeavesNothing(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := unmigrated(t, url)
+		steps, err := migrations(s.dialect.folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := append(slices.Clone(steps[:1]), migration{2, "0002_broken.sql", "CREATE TABLE weir_half (a TEXT); CREATE TABLE weir_half (a TEXT);"})
+		if err := s.migrate(context.Background(), broken); err == nil || !strings.Contains(err.Error(), "0002_broken.sql") {
+			t.Fatalf("a broken step: %v", err)
+		}
+		if strings.Contains(schema(t, s), "weir_half") {
+			t.Error("half of a step stayed")
+		}
+		if err := s.migrate(t.Context(), steps); err != nil {
+			t.Error(err)
+		}
+	})
+}

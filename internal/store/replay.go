@@ -1,0 +1,119 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"weir/api/replay"
+)
+
+// Begin asks for the execution of a request.
+func (s *Store) Begin(ctx context.Context, r replay.Request) (replay.Outcome, error) {
+	if err := checkText("tenant", r.Tenant); err != nil {
+		return replay.Outcome{}, err
+	}
+	claim := replay.Claim{Tenant: r.Tenant, Key: sha256.Sum256([]byte(r.Key)), ID: rand.Text()}
+	for {
+		outcome, err := s.tryBegin(ctx, claim, &r)
+		if errors.Is(err, sql.ErrNoRows) && ctx.Err() == nil {
+			continue // the entry went between the two statements
+		}
+		if err != nil {
+			s.doubts.add(claim) // its commit may have come through
+			return replay.Outcome{}, fmt.Errorf("the store of idempotency keys: %w", err)
+		}
+		return outcome, nil
+	}
+}
+
+// tryBegin takes the key, or says who has it. One statement decides, so of several at
+// once one wins: a key that is new, whose time is over, or whose execution for the
+// same body was cut off by the death of its process.
+func (s *Store) tryBegin(ctx context.Context, claim replay.Claim, r *replay.Request) (replay.Outcome, error) {
+	var won string
+	err := s.write.QueryRowContext(ctx, s.dialect.query(`INSERT INTO weir_replay
+		(tenant, key, fingerprint, owner, claim, expires, answer) VALUES ($1, $2, $3, $4, $5, NOW + $6, NULL)
+		ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint, owner = excluded.owner,
+			claim = excluded.claim, expires = excluded.expires, answer = NULL
+		WHERE weir_replay.expires <= NOW OR (
+			weir_replay.answer IS NULL AND weir_replay.fingerprint = excluded.fingerprint AND
+			NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND o.expires > NOW))
+		RETURNING claim`),
+		claim.Tenant, claim.Key[:], r.Fingerprint[:], s.owner, claim.ID, r.TTL.Microseconds()).Scan(&won)
+	if err == nil {
+		return replay.Outcome{State: replay.Begun, Claim: claim}, nil
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return replay.Outcome{}, err
+	}
+	var fingerprint, answer []byte
+	var inFlight bool // an empty answer may be read as nil
+	err = s.read.QueryRowContext(ctx, `SELECT fingerprint, answer, answer IS NULL FROM weir_replay WHERE tenant = $1 AND key = $2`,
+		claim.Tenant, claim.Key[:]).Scan(&fingerprint, &answer, &inFlight)
+	switch {
+	case err != nil:
+		return replay.Outcome{}, err
+	case string(fingerprint) != string(r.Fingerprint[:]):
+		return replay.Outcome{State: replay.Differs}, nil
+	case inFlight:
+		return replay.Outcome{State: replay.InFlight}, nil
+	}
+	return replay.Outcome{State: replay.Answered, Answer: answer}, nil
+}
+
+// Finish stores the answer of a claim.
+func (s *Store) Finish(ctx context.Context, c replay.Claim, answer []byte) error {
+	if len(answer) > replay.MaxAnswerBytes {
+		return fmt.Errorf("an answer of %d bytes is not kept; at most %d are", len(answer), replay.MaxAnswerBytes)
+	}
+	if answer == nil {
+		answer = []byte{} // null stands for "in flight"
+	}
+	result, err := s.write.ExecContext(ctx, `UPDATE weir_replay SET answer = $4 WHERE tenant = $1 AND key = $2 AND claim = $3`,
+		c.Tenant, c.Key[:], c.ID, answer)
+	return oneRow(result, err, replay.ErrClaimLost)
+}
+
+// Abandon gives a claim up. Where the database does not answer, the store goes on
+// trying after the error.
+func (s *Store) Abandon(ctx context.Context, c replay.Claim) error {
+	err := s.abandon(ctx, c)
+	if err != nil {
+		s.doubts.add(c)
+	}
+	return err
+}
+
+func (s *Store) abandon(ctx context.Context, c replay.Claim) error {
+	_, err := s.write.ExecContext(ctx, `DELETE FROM weir_replay WHERE tenant = $1 AND key = $2 AND claim = $3 AND answer IS NULL`,
+		c.Tenant, c.Key[:], c.ID)
+	return err
+}
+
+// doubts are claims that nobody executes but that the database may have: they are
+// abandoned as soon as it answers. Past maxDoubts a key waits for the end of its time.
+type doubts struct {
+	mu     sync.Mutex
+	claims []replay.Claim
+}
+
+const maxDoubts = 65536
+
+func (d *doubts) add(claims ...replay.Claim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.claims = append(d.claims, claims[:min(len(claims), maxDoubts-len(d.claims))]...)
+}
+
+func (d *doubts) take() []replay.Claim {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	claims := d.claims
+	d.claims = nil
+	return claims
+}

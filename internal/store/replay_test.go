@@ -1,0 +1,235 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/api/replay"
+)
+
+func request(key string, body byte) replay.Request {
+	return replay.Request{Tenant: "acme", Key: key, Fingerprint: [32]byte{body}, TTL: time.Hour}
+}
+
+// begin asks for an execution and checks what is answered.
+func begin(t *testing.T, s *Store, r replay.Request, want replay.State) replay.Outcome {
+	t.Helper()
+	got, err := s.Begin(t.Context(), r)
+	if err != nil || got.State != want {
+		t.Fatalf("%s: state %v, want %v; %v", r.Key, got.State, want, err)
+	}
+	return got
+}
+
+func finish(t *testing.T, s *Store, c replay.Claim, answer []byte) {
+	t.Helper()
+	if err := s.Finish(t.Context(), c, answer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestIdempotencyKeys(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s, other := openStore(t, url, Options{}), openStore(t, url, Options{})
+		claim := begin(t, s, request("k", 1), replay.Begun).Claim
+		begin(t, other, request("k", 1), replay.InFlight)
+		begin(t, other, request("k", 2), replay.Differs)
+		elsewhere := request("k", 2)
+		elsewhere.Tenant = "zeta"
+		begin(t, other, elsewhere, replay.Begun)
+
+		answer := bytes.Repeat([]byte{0, 0xff, 'x'}, 100_000)
+		finish(t, s, claim, answer)
+		finish(t, s, claim, answer) // after an answer of the database that was lost
+		if got := begin(t, other, request("k", 1), replay.Answered); !bytes.Equal(got.Answer, answer) {
+			t.Errorf("the answer came back with %d bytes", len(got.Answer))
+		}
+		begin(t, other, request("k", 2), replay.Differs)
+		if err := s.Abandon(t.Context(), claim); err != nil { // too late
+			t.Error(err)
+		}
+		begin(t, other, request("k", 1), replay.Answered)
+
+		given := begin(t, s, request("g", 1), replay.Begun).Claim
+		if err := s.Abandon(t.Context(), given); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, other, request("g", 2), replay.Begun)
+		if err := s.Finish(t.Context(), given, nil); !errors.Is(err, replay.ErrClaimLost) {
+			t.Errorf("a claim that was abandoned: %v", err)
+		}
+
+		empty := begin(t, s, request("e", 1), replay.Begun).Claim
+		finish(t, s, empty, nil)
+		begin(t, s, request("e", 1), replay.Answered)
+		odd := request("odd \x00\xff", 1) // clients send what they like
+		begin(t, s, odd, replay.Begun)
+		begin(t, s, odd, replay.InFlight)
+		if err := s.Finish(t.Context(), claim, make([]byte, replay.MaxAnswerBytes+1)); err == nil {
+			t.Error("an answer that is too large is taken")
+		}
+		if _, err := s.Begin(t.Context(), replay.Request{Tenant: strings.Repeat("x", 2000)}); err == nil {
+			t.Error("a tenant's name of 2000 bytes is taken")
+		}
+	})
+}
+
+func TestKeysAreForgottenAfterTheirTime(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{})
+		for i := range sweepRows + 20 {
+			short := request(fmt.Sprint("short", i), 1)
+			short.TTL = time.Millisecond
+			finish(t, s, begin(t, s, short, replay.Begun).Claim, []byte("old"))
+			if i == 0 { // its time is over: it stands for anything again
+				time.Sleep(5 * time.Millisecond)
+				short.Fingerprint = [32]byte{2}
+				begin(t, s, short, replay.Begun)
+			}
+		}
+		finish(t, s, begin(t, s, request("long", 1), replay.Begun).Claim, []byte("new"))
+		time.Sleep(5 * time.Millisecond)
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var left int
+		if err := s.read.QueryRow(`SELECT count(*) FROM weir_replay`).Scan(&left); err != nil || left != 1 {
+			t.Errorf("%d keys are left, %v", left, err)
+		}
+		begin(t, s, request("long", 1), replay.Answered)
+	})
+}
+
+// Of many that begin at once exactly one executes, and all others see its answer.
+func TestOneOfManyBegins(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		var stores []*Store
+		for range 4 {
+			stores = append(stores, openStore(t, url, Options{}))
+		}
+		const keys, callers = 30, 8
+		counts := make([]int, keys)
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		for c := range callers {
+			wait.Go(func() {
+				for k := range keys {
+					s := stores[(c+k)%len(stores)]
+					got, err := s.Begin(t.Context(), request(fmt.Sprint(k), 1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					switch got.State {
+					case replay.Begun:
+						mu.Lock()
+						counts[k]++
+						mu.Unlock()
+						if err := s.Finish(t.Context(), got.Claim, []byte(fmt.Sprint(k))); err != nil {
+							t.Error(err)
+						}
+					case replay.Answered:
+						if string(got.Answer) != fmt.Sprint(k) {
+							t.Errorf("key %d has the answer %s", k, got.Answer)
+						}
+					case replay.InFlight:
+					default:
+						t.Errorf("state %v", got.State)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		for k, n := range counts {
+			if n != 1 {
+				t.Errorf("key %d was executed %d times", k, n)
+			}
+		}
+	})
+}
+
+// A process that dies holds its keys until its lease has run out; one that was only
+// slow cannot store its answer over that of its successor.
+func TestDeadProcessLosesItsClaims(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		const lease = 300 * time.Millisecond
+		s := openStore(t, url, Options{Lease: lease})
+		dead := openStore(t, url, Options{Lease: lease})
+		claim := begin(t, dead, request("k", 1), replay.Begun).Claim
+		mine := begin(t, s, request("mine", 1), replay.Begun).Claim
+		time.Sleep(2 * lease)
+		begin(t, s, request("k", 1), replay.InFlight) // the lease is renewed
+
+		dead.stop()
+		dead.background.Wait()
+		begin(t, s, request("k", 1), replay.InFlight)
+		time.Sleep(2 * lease)
+		begin(t, s, request("k", 2), replay.Differs) // the rule asks for the same body
+		again := begin(t, s, request("k", 1), replay.Begun).Claim
+		begin(t, s, request("k", 1), replay.InFlight)
+		if err := dead.Finish(t.Context(), claim, []byte("slow")); !errors.Is(err, replay.ErrClaimLost) {
+			t.Errorf("the slow process: %v", err)
+		}
+		if err := dead.Abandon(t.Context(), claim); err != nil {
+			t.Error(err)
+		}
+		finish(t, s, again, []byte("second"))
+		if got := begin(t, s, request("k", 1), replay.Answered); string(got.Answer) != "second" {
+			t.Errorf("the answer is %s", got.Answer)
+		}
+		finish(t, s, mine, nil)
+	})
+}
+
+func TestCloseFreesClaimsAtOnce(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		first := openStore(t, url, Options{})
+		begin(t, first, request("k", 1), replay.Begun)
+		closeStore(t, first)
+		begin(t, openStore(t, url, Options{}), request("k", 1), replay.Begun)
+	})
+}
+
+// An error leaves no claim behind, even where the database carried out what the caller
+// heard of as a failure.
+func TestClaimsInDoubtAreGivenBack(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{Lease: 150 * time.Millisecond})
+		claim := begin(t, s, request("k", 1), replay.Begun).Claim
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Abandon(ended, claim); err == nil {
+			t.Fatal("an ended context is no error")
+		}
+		deadline := time.Now().Add(10 * time.Second)
+		for {
+			got, err := s.Begin(t.Context(), request("k", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.State == replay.Begun {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("still %v", got.State)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+func TestDoubtsAreBounded(t *testing.T) {
+	var d doubts
+	for range maxDoubts + 5 {
+		d.add(replay.Claim{})
+	}
+	if n := len(d.take()); n != maxDoubts {
+		t.Errorf("%d are kept", n)
+	}
+}

@@ -1,0 +1,219 @@
+// Package store keeps what must outlive the process: keys, usage, idempotency keys
+// and the audit log, in a SQLite file or in a PostgreSQL database that several weirs
+// share. It implements the interfaces of the packages that use it.
+//
+// SQLite: one connection writes, in transactions that begin with the write lock,
+// several read; write-ahead log, each commit synced (synchronous=FULL), so that what
+// was acknowledged survives kill -9 and a power cut. Several processes of one machine
+// may share the file. PostgreSQL: as durable as the server is configured.
+//
+// Times are microseconds since 1970. Where processes must agree on the time (leases,
+// expiry of idempotency keys), it is the database's.
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"weir/api/replay"
+	"weir/api/tenant"
+	"weir/api/usage"
+	"weir/telemetry/audit"
+)
+
+var (
+	_ tenant.Keys   = (*Store)(nil)
+	_ usage.Ledger  = (*Store)(nil)
+	_ replay.Claims = (*Store)(nil)
+	_ audit.Log     = (*Store)(nil)
+)
+
+// Options of Open. The zero value takes what stands beside each field.
+type Options struct {
+	Lease      time.Duration // 15 s: after the death of a process its idempotency keys wait this long
+	FlushEvery time.Duration // 500 ms: usage that kill -9 may lose
+	// Failed hears of failures in the background, which is where usage is written and
+	// the lease renewed. It is called on the store's goroutines.
+	Failed func(error)
+}
+
+func (o Options) filled() Options {
+	if o.Lease <= 0 {
+		o.Lease = 15 * time.Second
+	}
+	if o.FlushEvery <= 0 {
+		o.FlushEvery = 500 * time.Millisecond
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	return o
+}
+
+// Store is an open store. All methods may be called at the same time.
+type Store struct {
+	write, read *sql.DB // the same pool with PostgreSQL
+	dialect     *dialect
+	options     Options
+	owner       string // this Store among all that ever were
+
+	ledger ledger
+	doubts doubts
+
+	stop       context.CancelFunc // of what runs in the background
+	background sync.WaitGroup
+	closing    sync.Once
+	closed     error // what Close returns
+}
+
+// dialect is what differs between the databases beyond the driver.
+type dialect struct {
+	folder string // of the migrations
+	now    string // expression: the database's clock in microseconds
+	// migrationLock makes a transaction the only one that migrates; "" where each
+	// writing transaction is alone.
+	migrationLock string
+	// tableLock keeps other writers off a table for a transaction; "" likewise.
+	tableLock string
+}
+
+var sqliteDialect = &dialect{
+	folder: "sqlite",
+	now:    "CAST(1000000 * unixepoch('now', 'subsec') AS INTEGER)",
+}
+
+var postgresDialect = &dialect{
+	folder:        "postgres",
+	now:           "CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)",
+	migrationLock: "SELECT pg_advisory_xact_lock(hashtext('weir ' || current_schema()))",
+	tableLock:     "LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE",
+}
+
+// backgroundTimeout bounds each statement that no caller waits for.
+const backgroundTimeout = 30 * time.Second
+
+// Open opens a store, and creates or migrates its tables. url is sqlite:PATH or
+// postgres://USER:PASSWORD@HOST/DATABASE with pgx's settings (sslmode, search_path).
+func Open(ctx context.Context, url string, options Options) (*Store, error) {
+	t, err := parseTarget(url)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{options: options.filled(), owner: rand.Text()}
+	if t.postgres != nil {
+		s.openPostgres(t.postgres)
+	} else if err := s.openSQLite(t); err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("the store %s: %w", t.shown, err), s.closePools())
+	}
+	return s, nil
+}
+
+// begin brings the tables up to date and starts what runs in the background.
+func (s *Store) begin(ctx context.Context) error {
+	steps, err := migrations(s.dialect.folder)
+	if err != nil {
+		return err
+	}
+	if err := s.migrate(ctx, steps); err != nil {
+		return err
+	}
+	if err := s.renewLease(ctx); err != nil {
+		return err
+	}
+	s.ledger.init()
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.background.Go(func() { s.flushUsage(background) })
+	s.background.Go(func() { s.keepLease(background) })
+	return nil
+}
+
+// Close writes the usage that is left, gives up the lease and closes the database. It
+// waits for the database as long as ctx allows. What it could not write is in the
+// error, and counted in UsageStats.
+func (s *Store) Close(ctx context.Context) error {
+	s.closing.Do(func() {
+		s.stop()
+		s.background.Wait()
+		s.closed = errors.Join(s.endLedger(ctx), s.endLease(ctx), s.closePools())
+	})
+	return s.closed
+}
+
+func (s *Store) closePools() error {
+	if s.read == s.write {
+		return s.write.Close()
+	}
+	return errors.Join(s.read.Close(), s.write.Close()) // the last connection to close empties SQLite's log
+}
+
+// transact runs f in a transaction that writes.
+func (s *Store) transact(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, ignoreDone(tx.Rollback()))
+	}
+	return tx.Commit()
+}
+
+// ignoreDone: a context that ended has rolled the transaction back already.
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
+}
+
+// lockTable keeps other writers off a table until the transaction ends.
+func (s *Store) lockTable(ctx context.Context, tx *sql.Tx, table string) error {
+	if s.dialect.tableLock == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(s.dialect.tableLock, table))
+	return err
+}
+
+// query puts the database's clock where the text says NOW.
+func (d *dialect) query(text string) string { return strings.ReplaceAll(text, "NOW", d.now) }
+
+// micros is a time as the tables keep it; the zero time is 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(n).UTC()
+}
+
+// checkText: PostgreSQL keeps neither NUL nor broken UTF-8, so neither does SQLite.
+func checkText(what, text string) error {
+	const most = 1024
+	switch {
+	case len(text) > most:
+		return fmt.Errorf("the %s has %d bytes; the store keeps at most %d", what, len(text), most)
+	case !storable(text):
+		return fmt.Errorf("the %s %.60q is no UTF-8 text without NUL", what, text)
+	}
+	return nil
+}
+
+func storable(text string) bool { return utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 }

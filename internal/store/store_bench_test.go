@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"weir/api/replay"
+	"weir/api/usage"
+	"weir/telemetry/audit"
+)
+
+// What acknowledged writes cost: an idempotent request is two commits, an entry of the
+// audit log one.
+func BenchmarkWrites(b *testing.B) {
+	urls := map[string]string{"sqlite": "sqlite:" + filepath.Join(b.TempDir(), "weir.db")}
+	if os.Getenv("WEIR_TEST_POSTGRES") != "" {
+		urls["postgres"] = postgresSchema(b)
+	}
+	for name, url := range urls {
+		s, err := Open(b.Context(), url, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name+"/idempotent request", func(b *testing.B) {
+			for n := 0; b.Loop(); n++ {
+				got, err := s.Begin(b.Context(), request(fmt.Sprint(s.owner, n), 1))
+				if err != nil || got.State != replay.Begun {
+					b.Fatal(got.State, err)
+				}
+				if err := s.Finish(b.Context(), got.Claim, make([]byte, 1000)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/audit entry", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Append(b.Context(), audit.Change{Actor: "a", Action: "b"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		if err := s.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	s, err := Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "weir.db"), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Record(usage.Record{Ended: ledgerDay, Tenant: "tenant", Model: "model", Input: 100, Output: 10})
+	}
+}

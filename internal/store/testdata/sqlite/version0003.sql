@@ -1,0 +1,65 @@
+CREATE TABLE weir_keys (
+	id        TEXT    PRIMARY KEY,
+	tenant    TEXT    NOT NULL,
+	label     TEXT    NOT NULL,
+	scope     TEXT    NOT NULL,
+	hash      BLOB    NOT NULL,
+	created   INTEGER NOT NULL,
+	expires   INTEGER NOT NULL,
+	revoked   INTEGER NOT NULL,
+	last_used INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE weir_owners (
+	id      TEXT    PRIMARY KEY,
+	expires INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE weir_replay (
+	tenant      TEXT    NOT NULL,
+	key         BLOB    NOT NULL,
+	fingerprint BLOB    NOT NULL,
+	owner       TEXT    NOT NULL,
+	claim       TEXT    NOT NULL,
+	expires     INTEGER NOT NULL,
+	answer      BLOB,
+	PRIMARY KEY (tenant, key)
+) STRICT;
+
+CREATE TABLE weir_schema (
+	version BIGINT PRIMARY KEY,
+	name    TEXT   NOT NULL,
+	digest  TEXT   NOT NULL,
+	applied BIGINT NOT NULL
+);
+
+CREATE TABLE weir_usage (
+	tenant       TEXT    NOT NULL,
+	model        TEXT    NOT NULL,
+	day          INTEGER NOT NULL,
+	requests     INTEGER NOT NULL,
+	input        INTEGER NOT NULL,
+	cached       INTEGER NOT NULL,
+	output       INTEGER NOT NULL,
+	compute_ns   INTEGER NOT NULL,
+	cost_micros  INTEGER NOT NULL,
+	PRIMARY KEY (day, tenant, model)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE weir_usage_batches (
+	writer TEXT    PRIMARY KEY,
+	batch  INTEGER NOT NULL,
+	at     INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX weir_keys_by_label ON weir_keys (tenant, label, created);
+
+CREATE INDEX weir_replay_by_expiry ON weir_replay (expires);
+
+INSERT INTO weir_schema VALUES (1, '0001_keys.sql', '938e6a1386217921b2021ba832f799c95a8b622c45c4d5f99581acf5ccf1958c', 0);
+INSERT INTO weir_schema VALUES (2, '0002_usage.sql', 'fdf202e78497ec475fe3cc19cf5d0c13d45dd262caeb1e0745e42944f5ece016', 0);
+INSERT INTO weir_schema VALUES (3, '0003_replay.sql', '4918a2fa8be765bbebcefe1ce062585e2507cd2a57d7684585e4c835ca1f04a4', 0);
+INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', x'6868686868686868686868686868686868686868686868686868686868686868', 1700000000000000, 0, 0, 1700000001000000);
+INSERT INTO weir_usage VALUES ('acme', 'm', 20000, 3, 30, 4, 5, 6000, 7);
+INSERT INTO weir_usage_batches VALUES ('WRITER', 9, 1700000000000000);
+INSERT INTO weir_replay VALUES ('acme', x'6868686868686868686868686868686868686868686868686868686868686868', x'6868686868686868686868686868686868686868686868686868686868686868', 'OWNER', 'CLAIM', 9000000000000000, x'6868686868686868686868686868686868686868686868686868686868686868');
