@@ -1,5 +1,6 @@
-// Package replay gives a request that carries an idempotency key the answer that its
-// first execution had.
+// Package replay gives requests answers that were computed before: one that carries an
+// idempotency key the answer of its first execution (Claims, Answer), and one that
+// would be computed again bit by bit what was kept of it (Cache).
 package replay
 
 import (

@@ -25,7 +25,7 @@ var table = []folder{
 
 	{path: "api", own: []string{"internal/inference", "router", "tokenizer"}, third: []string{fasthttp, compress, lru}},
 	{path: "api/usage"},
-	{path: "api/replay"},
+	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru}},
 	{path: "router", own: []string{"internal/inference", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
 	{path: "registry", own: []string{"internal/inference"}},

@@ -1,0 +1,88 @@
+package replay
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCacheIsPerTenantAndAges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCache[string](CacheConfig{Bytes: 1 << 20, MaxAge: time.Minute})
+		c.Put("a", Hash{1}, "one", 3)
+		if v, ok := c.Get("a", Hash{1}); !ok || v != "one" {
+			t.Errorf("%q, %v", v, ok)
+		}
+		for _, miss := range []struct {
+			tenant string
+			hash   Hash
+		}{{"b", Hash{1}}, {"", Hash{1}}, {"a", Hash{2}}} {
+			if v, ok := c.Get(miss.tenant, miss.hash); ok {
+				t.Errorf("%q gets %q", miss.tenant, v)
+			}
+		}
+		time.Sleep(time.Minute)
+		if _, ok := c.Get("a", Hash{1}); ok {
+			t.Error("an entry outlives its time")
+		}
+		if got, want := c.Stats(), (CacheStats{Hits: 1, Misses: 4, Evictions: 1}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// One tenant's flood pushes out its own entries, not those of others.
+func TestCacheEvictsFromWhoHoldsTheMost(t *testing.T) {
+	const each = cachedBytes + 100
+	c := NewCache[int](CacheConfig{Bytes: 10 * each, MaxAge: time.Hour})
+	for i := range 4 {
+		c.Put("small", Hash{byte(i)}, i, 100)
+	}
+	for i := range 100 {
+		c.Put("flood", Hash{byte(i)}, i, 100)
+	}
+	for i := range 4 {
+		if v, ok := c.Get("small", Hash{byte(i)}); !ok || v != i {
+			t.Errorf("entry %d of the small tenant: %v, %v", i, v, ok)
+		}
+	}
+	if _, ok := c.Get("flood", Hash{99}); !ok {
+		t.Error("the newest of the flood is gone")
+	}
+	if _, ok := c.Get("flood", Hash{93}); ok {
+		t.Error("the flood holds more than its room")
+	}
+	c.Put("small", Hash{9}, 9, 10*each)
+	if _, ok := c.Get("small", Hash{9}); ok {
+		t.Error("an entry of the whole cache is kept")
+	}
+}
+
+// The books are right whatever is put: against sums over all entries.
+func TestCacheBooks(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	c := NewCache[int](CacheConfig{Bytes: 50_000, MaxAge: time.Hour})
+	for range 20_000 {
+		tenant, hash := string(rune('a'+r.IntN(6))), Hash{byte(r.IntN(100))}
+		if r.IntN(3) == 0 {
+			c.Get(tenant, hash)
+		} else {
+			c.Put(tenant, hash, 0, int64(r.IntN(8000)))
+		}
+		var sum int64
+		for name, s := range c.tenants {
+			var own int64
+			for _, e := range s.entries.Values() {
+				own += e.bytes
+			}
+			if own != s.bytes || own == 0 {
+				t.Fatalf("%s holds %d bytes, booked %d", name, own, s.bytes)
+			}
+			sum += own
+		}
+		if sum != c.bytes || sum > c.config.Bytes {
+			t.Fatalf("%d bytes, booked %d, allowed %d", sum, c.bytes, c.config.Bytes)
+		}
+	}
+}
