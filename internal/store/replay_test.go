@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"weir/api/replay"
+	"weir/api/usage"
 )
 
 func request(key string, body byte) replay.Request {
@@ -103,6 +105,34 @@ func TestKeysAreForgottenAfterTheirTime(t *testing.T) {
 			t.Errorf("%d keys are left, %v", left, err)
 		}
 		begin(t, s, request("long", 1), replay.Answered)
+	})
+}
+
+// Rows that nobody will ask for again go: leases of processes that died, and the batch
+// numbers of their ledgers. The store's own stay.
+func TestTracesOfTheDeadAreSwept(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{})
+		s.Record(usage.Record{Ended: ledgerDay})
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, s, s.dialect.query(`INSERT INTO weir_owners VALUES ('dead', 1), ('young', NOW - 1000000)`))
+		mustExec(t, s, s.dialect.query(`INSERT INTO weir_usage_batches VALUES ('dead', 1, 1), ('young', 1, NOW - 1000000)`))
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for query, want := range map[string][]string{
+			`SELECT id FROM weir_owners`:            {"young", s.owner},
+			`SELECT writer FROM weir_usage_batches`: {"young", s.owner},
+		} {
+			got := texts(t, s, query)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", query, got, want)
+			}
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"crypto/rand"
+	"go.uber.org/goleak"
 
 	"weir/api/tenant"
 	"weir/internal/reference"
@@ -154,12 +155,20 @@ func TestManyOpenAnEmptyStoreAtOnce(t *testing.T) {
 
 func TestClosedStoreRefuses(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
-		s := openStore(t, url, Options{})
+		before := goleak.IgnoreCurrent()
+		s, err := Open(t.Context(), url, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.List(t.Context(), ""); err != nil { // so that there is a reader
+			t.Fatal(err)
+		}
 		closeStore(t, s)
 		closeStore(t, s)
 		if _, err := s.Find(t.Context(), "0000000000"); err == nil || errors.Is(err, tenant.ErrNoKey) {
 			t.Errorf("a closed store answers: %v", err)
 		}
+		goleak.VerifyNone(t, before)
 	})
 }
 
