@@ -70,11 +70,19 @@ type SimRequest struct {
 	Tenant    string
 	Weight    int // of the tenant; 0 is 1
 	Class     inference.Class
-	Prompt    int    // tokens, different from those of every other request
-	Output    int    // tokens until it stops by itself, at most MaxTokens
+	Prompt    int    // tokens; they begin like those of no other request, but for Shared
+	Shared    int    // leading tokens of the prompt that are the same in its family
+	Family    int    // of prompts that begin alike
+	Output    int    // tokens until it stops by itself, or by MaxTokens where that is as many
 	MaxTokens int    // 0 is Output
 	N         int    // choices; 0 is 1
 	Group     string // the call that it is part of; "" is a call of its own
+
+	// Times since it was sent; 0 is never.
+	CancelIn     time.Duration // its client goes away
+	FirstTokenIn time.Duration // deadline of its first token
+	DoneIn       time.Duration // and of its last one
+	WaitFor      time.Duration // how long it may wait
 }
 
 // SimOptions are one simulation: requests, a machine and a scheduler's
@@ -88,6 +96,10 @@ type SimOptions struct {
 	OneTenant bool // all requests are of one tenant, for contrast: nothing is fair between them
 	Requests  []SimRequest
 	Seed      uint64
+
+	MaxSteps   int  // nothing is sent after so many steps, and the simulation ends once it is idle; 0 is no limit
+	CheckEvery int  // steps between two checks of the scheduler's and the pool's invariants; 0 is never
+	NoGaps     bool // the times between tokens are not kept
 }
 
 // simBlock is the size of a simulated KV block in tokens.
@@ -105,8 +117,11 @@ type SimOutcome struct {
 	Tokens  int           // of all choices
 	Gaps    []time.Duration
 	Err     error
+	Work    time.Duration // compute time of its rows
 
+	id   scheduler.ID
 	last []time.Duration // per choice, of its last token
+	live bool
 }
 
 // TTFT is the time to the first token.
@@ -119,6 +134,7 @@ type SimResult struct {
 	Ramp     int // requests that a closed loop sent at its start: the cold ramp
 	Counters scheduler.Counters
 	Longest  time.Duration // step
+	Digest   uint64        // of all plans: equal simulations have equal ones
 }
 
 // Simulate runs the requests through a real scheduler in virtual time. The same
@@ -129,14 +145,24 @@ func Simulate(o SimOptions) (*SimResult, error) {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
 	for range simLimit {
+		if s.o.MaxSteps > 0 && s.steps >= s.o.MaxSteps {
+			s.order = s.order[:s.next]
+		}
 		s.arrive()
+		s.cancel(s.now)
 		if s.step() {
+			if err := s.check(); err != nil {
+				return nil, fmt.Errorf("simulate: seed %d, step %d: %w", o.Seed, s.steps, err)
+			}
 			continue
 		}
 		if s.live > 0 {
 			return nil, fmt.Errorf("simulate: nothing to run at %v while %d requests live: %+v", s.now, s.live, s.sched.Stats())
 		}
 		if s.next == len(s.order) {
+			if err := s.idle(); err != nil {
+				return nil, fmt.Errorf("simulate: seed %d, at the end: %w", o.Seed, err)
+			}
 			return s.result(), nil
 		}
 		s.now = s.o.Requests[s.order[s.next]].At
@@ -152,10 +178,13 @@ type sim struct {
 	noise *rand.Rand
 	now   time.Duration
 
-	order []int // of requests, by arrival
-	next  int   // in order
-	live  int
-	done  SimResult
+	order  []int // of requests, by arrival
+	next   int   // in order
+	live   int
+	steps  int
+	broken error     // the first broken invariant that a step showed
+	leave  []leaving // of clients, soonest last
+	done   SimResult
 
 	plan    scheduler.Plan
 	results []scheduler.Result
@@ -228,14 +257,24 @@ func (s *sim) submit(i int, at time.Duration) {
 	for p := range prompt {
 		prompt[p] = inference.TokenID(p)
 	}
-	prompt[0] = inference.TokenID(-1 - i) // no prompt begins like another
+	prompt[min(r.Shared, r.Prompt-1)] = inference.TokenID(-1 - i)
+	if r.Shared > 0 && r.Prompt > 1 {
+		prompt[0] = inference.TokenID(1<<20 + r.Family)
+	}
 	tenant, weight := r.Tenant, r.Weight
 	if s.o.OneTenant {
 		tenant, weight = "", 0
 	}
 	domain := s.pool.Domain(tenant)
 	out.Sent = at
-	_, err := s.sched.Submit(int64(s.now), scheduler.Request{
+	after := func(d time.Duration) int64 {
+		if d == 0 {
+			return 0
+		}
+		return int64(at + d)
+	}
+	id, err := s.sched.Submit(int64(s.now), scheduler.Request{
+		FirstTokenBy: after(r.FirstTokenIn), DoneBy: after(r.DoneIn), WaitUntil: after(r.WaitFor),
 		Prompt: prompt, MaxTokens: r.MaxTokens, N: r.N, Tenant: tenant, Weight: weight, Group: r.Group, Class: r.Class,
 		Domain: domain, Chain: domain.Chain(nil, prompt, simBlock), User: out,
 	})
@@ -243,7 +282,11 @@ func (s *sim) submit(i int, at time.Duration) {
 		out.Err = err
 		return
 	}
+	out.id, out.live = id, true
 	s.live++
+	if r.CancelIn > 0 {
+		s.leaveAt(leaving{at + r.CancelIn, out})
+	}
 }
 
 // step plans a step, lets it take its time and commits it.
@@ -253,9 +296,18 @@ func (s *sim) step() bool {
 		s.end(&e)
 	}
 	if !ok {
+		if s.live > 0 && len(s.plan.Failed) == 0 {
+			s.broken = fmt.Errorf("S5: an empty plan while %d requests live: %+v", s.live, s.sched.Stats())
+		}
 		return len(s.plan.Failed) > 0
 	}
+	s.steps++
+	if s.o.CheckEvery > 0 && s.broken == nil {
+		s.broken = s.checkPlan()
+	}
 	took := s.took()
+	s.attribute(took)
+	s.cancel(s.now + took) // while the plan is out
 	s.done.Longest = max(s.done.Longest, took)
 	s.now += took
 	s.results, s.tokens, s.stops = s.results[:0], s.tokens[:0], s.stops[:0]
@@ -290,19 +342,21 @@ func (s *sim) sample(c *scheduler.Chunk) {
 		}
 		produced := c.Start + c.Count - out.Request.Prompt + 1
 		s.tokens = append(s.tokens, inference.TokenID(1+produced))
-		s.stops = append(s.stops, produced >= out.Request.Output)
-		out.note(choice, s.now)
+		s.stops = append(s.stops, produced >= out.Request.Output && out.Request.Output < out.Request.MaxTokens)
+		if out.live {
+			out.note(choice, s.now, !s.o.NoGaps)
+		}
 	}
 	s.results = append(s.results, scheduler.Result{Tokens: s.tokens[lo:len(s.tokens):len(s.tokens)],
 		Stop: s.stops[lo:len(s.stops):len(s.stops)]})
 }
 
 // note records the time of a choice's token.
-func (o *SimOutcome) note(choice int, now time.Duration) {
+func (o *SimOutcome) note(choice int, now time.Duration, gaps bool) {
 	if o.Tokens == 0 {
 		o.First = now
 	}
-	if before := o.last[choice]; before > 0 {
+	if before := o.last[choice]; before > 0 && gaps {
 		o.Gaps = append(o.Gaps, now-before)
 	}
 	o.last[choice], o.Last = now, now
@@ -315,6 +369,7 @@ func (s *sim) end(e *scheduler.End) {
 		out.Err = e.Err
 	}
 	if e.Done {
+		out.live = false
 		s.live--
 	}
 }

@@ -312,3 +312,40 @@ func TestAFloodDoesNotKeepOtherTenantsWaiting(t *testing.T) {
 		}
 	}
 }
+
+// Random settings and loads break no invariant, and the same seeds give the same
+// plans. `weir bench sim soak` runs many more.
+func TestTheSoakBreaksNoInvariant(t *testing.T) {
+	o := SimSoakOptions{Seed: 1, Seeds: 24, Steps: 120_000, CheckEvery: 16}
+	if testing.Short() {
+		o.Seeds, o.Steps = 8, 16_000
+	}
+	first, err := SimSoak(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := SimSoak(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := first.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + out.String())
+	if first.Digest != again.Digest || first.Counters != again.Counters {
+		t.Errorf("the same seeds gave other plans: %+v, %+v", first, again)
+	}
+	if first.Steps < o.Steps {
+		t.Errorf("%d steps, want %d", first.Steps, o.Steps)
+	}
+	c := &first.Counters
+	for what, n := range map[string]uint64{
+		"stopped": c.Stopped, "length": c.Length, "cancelled": c.Cancelled, "expired": c.Expired, "refused": c.Refused,
+		"preemptions": c.Preemptions, "pauses": c.Pauses, "cached": c.CachedTokens, "computed again": c.RecomputedTokens,
+	} {
+		if n == 0 {
+			t.Errorf("no %s in the soak", what)
+		}
+	}
+}

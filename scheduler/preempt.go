@@ -130,7 +130,13 @@ func (s *Scheduler) owes(r *request, v *sequence, fair bool) bool {
 	if v.since == s.plans || v.preemptions >= s.cfg.PreemptLimit || v.produced > 0 && s.shield(v) > 0 {
 		return false
 	}
-	return v.req.Class > r.Class || fair && v.req.Class == r.Class && v.req.party != r.party && v != s.running[0] && v != s.step.first
+	return v.req.Class > r.Class || fair && v.req.Class == r.Class && v.req.party != r.party && !s.isFirst(v)
+}
+
+// isFirst reports whether a sequence is the first of the running ones, now or
+// when the plan began. Whatever else happens, it advances.
+func (s *Scheduler) isFirst(q *sequence) bool {
+	return q == s.step.first || len(s.running) > 0 && q == s.running[0]
 }
 
 // tallyBlocks counts the blocks of the parties of a candidate's class, and

@@ -61,5 +61,40 @@ func newBenchSim() *cobra.Command {
 		}
 		return result.Print(cmd.OutOrStdout())
 	}
+	cmd.AddCommand(newBenchSimSoak())
+	return cmd
+}
+
+func newBenchSimSoak() *cobra.Command {
+	var o bench.SimSoakOptions
+	cmd := &cobra.Command{
+		Use:   "soak",
+		Short: "Look for broken invariants in random simulations",
+		Long: "Simulate random settings under random loads of several tenants, with cancels, deadlines, shared prefixes and\n" +
+			"several choices, and check the invariants of scheduler, waiting queue and KV cache. The same seed gives the same\n" +
+			"plans; the digest tells.",
+		Example: "  weir bench sim soak\n  weir bench sim soak --seed 17 --seeds 1 --steps 100000 --check-every 1",
+		Args:    atMost(0),
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of the first simulation; the others count up from it")
+	f.IntVar(&o.Seeds, "seeds", 100, "seeds to simulate")
+	f.IntVar(&o.Steps, "steps", 10_000_000, "steps of all simulations together")
+	f.IntVar(&o.CheckEvery, "check-every", 64, "steps between two recounts of everything")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		last := o.Seed
+		o.Progress = func(seed uint64, r *bench.SimResult) {
+			if seed != last {
+				fmt.Fprintf(cmd.ErrOrStderr(), "seed %d\n", seed)
+				last = seed
+			}
+		}
+		report, err := bench.SimSoak(o)
+		if err != nil {
+			return err
+		}
+		return report.Print(cmd.OutOrStdout())
+	}
 	return cmd
 }
