@@ -105,7 +105,7 @@ func (s *Scheduler) left(r *request, produced int) int {
 	if fixed := s.cfg.OutputEstimate; fixed > 0 {
 		return max(0, min(r.limit, max(fixed, produced+fixed/4))-produced-1)
 	}
-	return max(0, s.lengths.expected(r.answers, r.limit, produced)-produced-1)
+	return max(0, s.lengths.Expected(r.answers, r.limit, produced)-produced-1)
 }
 
 // growthOf is the growth of a running sequence.

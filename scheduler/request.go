@@ -6,6 +6,7 @@ import (
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler/admission"
+	"weir/scheduler/answer"
 )
 
 // request is a submitted request until its last choice ends.
@@ -21,7 +22,7 @@ type request struct {
 	choices []choice         // [N]
 	live    int              // choices that have not ended
 	outcome outcome          // of the choice that ended last
-	answers *answers         // of its tenant
+	answers *answer.History  // of its tenant
 	party   *party           // its tenant's
 
 	overtaken int    // admissions that passed it while it waited
@@ -166,7 +167,7 @@ func (s *Scheduler) newSequence(r *request, choice, slots int) *sequence {
 // releaseSequence takes a sequence off the lists and gives its blocks back,
 // except while a plan that is out writes to them; then Commit does.
 func (s *Scheduler) releaseSequence(q *sequence) {
-	s.lengths.learn(q.req.Tenant, q.req.limit, q.produced)
+	s.lengths.Learn(q.req.Tenant, q.req.limit, q.produced)
 	var ok bool
 	if s.running, ok = remove(s.running, q); ok {
 		s.seat(q.req.party, -q.slots)

@@ -30,6 +30,7 @@ import (
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler/admission"
+	"weir/scheduler/answer"
 	"weir/scheduler/cost"
 )
 
@@ -230,7 +231,7 @@ type Scheduler struct {
 	oldest     *sequence   // of the running prompts, after prompts
 
 	cost    *cost.Model
-	lengths lengths
+	lengths *answer.Lengths
 	step    step // the plan in the making, or out until Commit
 	trial   trial
 	ends    []End
@@ -255,7 +256,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	return &Scheduler{
 		cfg: cfg, pool: pool, usable: pool.Usable(), blockTokens: pool.BlockTokens(),
 		watermark: cfg.WatermarkBlocks, waiting: queue, cost: cost.New(cfg.Cost),
-		lengths: lengths{first: firstLength, tenants: map[string]*answers{}},
+		lengths: answer.NewLengths(),
 		trial:   trial{slacks: make([]int, pool.BlockTokens())},
 		parties: parties{byKey: map[partyKey]*party{}},
 	}, nil
@@ -387,7 +388,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		return 0, err
 	}
 	q.open(r, s.usable*s.blockTokens)
-	q.answers, q.party = s.lengths.of(r.Tenant), s.parties.join(&q.Request)
+	q.answers, q.party = s.lengths.Of(r.Tenant), s.parties.join(&q.Request)
 	s.stats.Submitted++
 	return q.id, nil
 }

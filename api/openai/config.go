@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"weir/api/meter"
+	"weir/scheduler/quota"
 	"weir/tokenizer"
 )
 
@@ -23,6 +25,11 @@ type Config struct {
 	ParseSpecial     bool          // default of parse_special: control tokens in the text of completions are parsed
 	CompressMinBytes int           // smaller responses go as they are
 	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to say goodbye
+
+	// Meter counts what tenants use; nil counts nothing. Limits are a tenant's, of
+	// all models and of one; nil is none.
+	Meter  meter.Meter
+	Limits func(tenant string, m *Model) (all, ofModel *quota.Limits)
 
 	Version string             // of the program, for /version
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none

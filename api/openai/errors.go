@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/meter"
 	"weir/internal/inference"
+	"weir/scheduler/quota"
 )
 
 // statusHungUp is reported to hooks when the client went away before its
@@ -41,6 +43,9 @@ var faults = []struct {
 // fromBackend turns an error of SubmitAll or of a stream's end into a response.
 // Errors that wrap no sentinel are bugs: their text stays in the process.
 func fromBackend(err error) *api.Error {
+	if limit := (*quota.Refusal)(nil); errors.As(err, &limit) {
+		return meter.Fault(err)
+	}
 	for _, f := range faults {
 		if !errors.Is(err, f.sentinel) {
 			continue

@@ -19,6 +19,7 @@ type generation struct {
 	choices []*choice // prompt*n + number
 	open    int       // choices without a finish reason
 	gone    <-chan struct{}
+	bill    *bill
 
 	events [32]inference.Event // polled, not handled yet: of streams[from]
 	next   int
@@ -43,8 +44,8 @@ type stream struct {
 
 // start submits a job's prompts to its backend, all or none. The caller must call
 // end on the generation.
-func (s *Server) start(j *job, gone <-chan struct{}) (*generation, *api.Error) {
-	g := &generation{server: s, job: j, gone: gone, result: RequestFinish{RequestStart: j.start(), Status: statusOK}}
+func (s *Server) start(j *job, paid *bill, gone <-chan struct{}) (*generation, *api.Error) {
+	g := &generation{server: s, job: j, bill: paid, gone: gone, result: RequestFinish{RequestStart: j.start(), Status: statusOK}}
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(g.result.RequestStart)
 	}
@@ -76,7 +77,8 @@ func (g *generation) step() (c *choice, more bool, err error) {
 	e := g.events[g.next]
 	g.events[g.next] = inference.Event{}
 	g.next++
-	return g.handle(g.streams[g.from], e), true, nil
+	c, err = g.handle(g.streams[g.from], e)
+	return c, err == nil, err
 }
 
 // poll fills the buffer from the next stream that has events. A stream that
@@ -115,26 +117,30 @@ func (g *generation) unfinished(stream int) bool {
 }
 
 // handle gives an event to its choice; events of choices that are complete
-// come too late and are dropped.
-func (g *generation) handle(st *stream, e inference.Event) *choice {
+// come too late and are dropped. The error is that of a token that the tenant's
+// limits do not pay for.
+func (g *generation) handle(st *stream, e inference.Event) (*choice, error) {
 	switch e.Kind {
 	case inference.EventPrompt:
 		st.prompt = append(st.prompt, tokenRecord{id: e.Token, logprob: e.Logprob, top: e.Top})
-		return nil
+		return nil, nil
 	case inference.EventToken, inference.EventFinish:
 	default:
-		return nil // embeddings are never asked for here
+		return nil, nil // embeddings are never asked for here
 	}
 	if e.Choice < 0 || e.Choice >= g.job.params.n {
-		return nil
+		return nil, nil
 	}
 	c := g.choices[g.from*g.job.params.n+e.Choice]
 	if c.finish != inference.FinishNone {
-		return nil
+		return nil, nil
 	}
 	if e.Kind == inference.EventFinish {
 		st.finished(c, e.Finish)
 	} else {
+		if err := g.bill.token(); err != nil {
+			return nil, err
+		}
 		g.timed(st, c)
 		if c.token(e) {
 			st.Cancel(c.number)
@@ -143,7 +149,7 @@ func (g *generation) handle(st *stream, e inference.Event) *choice {
 	if c.finish != inference.FinishNone {
 		g.open--
 	}
-	return c
+	return c, nil
 }
 
 // finished ends a choice, or notes that its backend gave it up: then the
@@ -307,6 +313,7 @@ func (g *generation) end() {
 	g.result.Finished = time.Now()
 	g.result.CachedTokens = g.cachedTokens()
 	g.result.OutputTokens = g.outputTokens()
+	g.settle()
 	for _, c := range g.choices {
 		reason := c.finish
 		if reason == inference.FinishNone {

@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/router"
+	"weir/scheduler/quota"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
@@ -23,6 +24,8 @@ type Model struct {
 	Aliases []string // further names; not listed
 	Created int64    // Unix seconds; shown by /v1/models
 	Version string   // names what answers, as the digest of its weights; "" is not known
+
+	Price quota.Price // of its tokens, for budgets in money
 
 	Relay *router.Relay // the upstream; nil: what follows is the engine here
 

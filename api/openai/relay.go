@@ -27,6 +27,7 @@ const maxAnswerBytes = 64 << 20
 type passage struct {
 	server *Server
 	result RequestFinish
+	bill   *bill
 	cancel context.CancelCauseFunc // of the request to the upstream
 	cause  func() error            // why it was cancelled: errHungUp, errStopped; nil if it was not
 	answer *http.Response          // nil until its header came
@@ -42,8 +43,14 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	if !s.running.enter() {
 		return shuttingDown()
 	}
+	start := c.relayStart(e, m, o)
+	paid, fault := c.reserveRelay(m, o, start.N)
+	if fault != nil {
+		s.running.leave()
+		return fault
+	}
 	c.started = true
-	p := &passage{server: s, result: RequestFinish{RequestStart: c.relayStart(e, m, o), Status: statusOK}}
+	p := &passage{server: s, bill: paid, result: RequestFinish{RequestStart: start, Status: statusOK}}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }
 	if h := s.config.Hooks.OnRequestStart; h != nil {
@@ -222,6 +229,7 @@ func (p *passage) end() {
 		_ = p.answer.Body.Close() // all that was wanted of it was read
 	}
 	p.result.Finished = time.Now()
+	p.settle()
 	if len(p.result.Reasons) == 0 && !p.result.FirstToken.IsZero() {
 		reason := inference.FinishCancelled
 		if p.result.Status >= statusInternal {

@@ -12,6 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/meter"
+	"weir/scheduler/quota"
 )
 
 const (
@@ -21,14 +23,15 @@ const (
 
 // Server is an api.Handler. It listens and answers before models are loaded.
 type Server struct {
-	config  Config
-	keys    *keyring
-	routes  []route
-	running *running
-	models  atomic.Pointer[modelSet] // nil until SetModels
-	loading atomic.Pointer[LoadProgress]
-	turns   *turnstile
-	ids     idSource
+	config    Config
+	keys      *keyring
+	routes    []route
+	running   *running
+	models    atomic.Pointer[modelSet] // nil until SetModels
+	loading   atomic.Pointer[LoadProgress]
+	turns     *turnstile
+	estimates *meter.Estimates // of the lengths of answers, for quotas
+	ids       idSource
 }
 
 // New returns a server without models.
@@ -36,7 +39,7 @@ func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning()}
+	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning(), estimates: meter.NewEstimates()}
 	s.routes = s.routeTable()
 	s.turns = newTurnstile(s.running.aborted(), s.busy)
 	s.loading.Store(&LoadProgress{})
@@ -253,7 +256,12 @@ func (c *call) generate(e *endpoint) *api.Error {
 	}
 	j, fault := e.read(c.server, o, m)
 	c.endTurn()
+	who := c.holder(m)
+	if fault == nil {
+		fault = c.limitAnswer(j, &who)
+	}
 	if fault != nil {
+		c.tellRemaining(m)
 		return fault
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
@@ -262,12 +270,12 @@ func (c *call) generate(e *endpoint) *api.Error {
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	warn(c.ctx, j.params.notes)
-	return c.run(j)
+	return c.run(j, who)
 }
 
-// run submits the job and answers. For a stream the generation goes over to
-// the response's body, which ends it.
-func (c *call) run(j *job) *api.Error {
+// run reserves, submits the job and answers. For a stream the generation goes over
+// to the response's body, which ends it.
+func (c *call) run(j *job, who quota.Holder) *api.Error {
 	s := c.server
 	if !s.running.enter() {
 		return shuttingDown()
@@ -278,11 +286,23 @@ func (c *call) run(j *job) *api.Error {
 			s.running.leave()
 		}
 	}()
-	c.started = true
-	g, fault := s.start(j, api.Watch(c.ctx))
+	ask, most := s.ask(j)
+	paid, fault := c.reserve(who, ask, most)
 	if fault != nil {
 		return fault
 	}
+	submitted := false
+	defer func() {
+		if !submitted {
+			paid.settle(quota.Use{})
+		}
+	}()
+	c.started = true
+	g, fault := s.start(j, paid, api.Watch(c.ctx))
+	if fault != nil {
+		return fault
+	}
+	submitted = true
 	if j.params.stream {
 		handedOver = true
 		c.stream(newEventStream(g, s.running.leave))

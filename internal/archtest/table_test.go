@@ -23,7 +23,9 @@ var table = []folder{
 	{path: "telemetry/audit"},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
-	{path: "api", own: []string{"internal/inference", "router", "tokenizer"}, third: []string{fasthttp, compress, lru}},
+	{path: "api", own: []string{
+		"internal/inference", "router", "scheduler/answer", "scheduler/quota", "tokenizer",
+	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/usage"},
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru}},
@@ -48,6 +50,7 @@ var table = []folder{
 	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
 	{path: "scheduler/cost"},
 	{path: "scheduler/quota"},
+	{path: "scheduler/answer"},
 	{path: "kvcache", own: []string{"internal/invariants"}},
 
 	{path: "internal/inference"},

@@ -1,13 +1,15 @@
-package scheduler
+// Package answer learns how long answers get, so that room for them can be kept
+// before they end. It is pure, and belongs to one goroutine at a time.
+package answer
 
 import "math/bits"
 
-// lengths knows how long answers get: per tenant, and of all together for
-// tenants of whom too little was seen.
-type lengths struct {
+// Lengths knows how long answers get: per tenant, and of all together for tenants
+// of whom too little was seen.
+type Lengths struct {
 	first   int // what is expected before anything was seen
-	all     answers
-	tenants map[string]*answers
+	all     History
+	tenants map[string]*History
 	names   []string // of the tenants, as a ring: the oldest leaves first
 	oldest  int
 }
@@ -18,10 +20,15 @@ const firstLength = 256
 // maxTenants is how many tenants' answers are remembered, in some 5 KB each.
 const maxTenants = 256
 
-// answers are the lengths of one tenant's answers, apart by the limit that was
+// NewLengths returns a record that has seen no answer.
+func NewLengths() *Lengths {
+	return &Lengths{first: firstLength, tenants: map[string]*History{}}
+}
+
+// History holds the lengths of one tenant's answers, apart by the limit that was
 // set for them: who asks for 50 tokens at most is cut off there, and who sets
 // no limit is not about to use it up.
-type answers struct {
+type History struct {
 	byLimit [limitClasses]histogram
 }
 
@@ -90,8 +97,8 @@ func (h *histogram) add(n int) {
 	}
 }
 
-// of is the record of a tenant; it is made at need.
-func (l *lengths) of(tenant string) *answers {
+// Of is the record of a tenant; it is made at need.
+func (l *Lengths) Of(tenant string) *History {
 	a, ok := l.tenants[tenant]
 	if ok {
 		return a
@@ -103,25 +110,25 @@ func (l *lengths) of(tenant string) *answers {
 		l.names[l.oldest] = tenant
 		l.oldest = (l.oldest + 1) % maxTenants
 	}
-	a = &answers{}
+	a = &History{}
 	l.tenants[tenant] = a
 	return a
 }
 
-// learn takes in that an answer with this limit ended after n tokens.
-func (l *lengths) learn(tenant string, limit, n int) {
+// Learn takes in that an answer with this limit ended after n tokens.
+func (l *Lengths) Learn(tenant string, limit, n int) {
 	if n < 1 {
 		return
 	}
 	c := limitClass(limit)
-	l.of(tenant).byLimit[c].add(n)
+	l.Of(tenant).byLimit[c].add(n)
 	l.all.byLimit[c].add(n)
 }
 
-// expected is the whole length of an answer that has come so far, as answers of
+// Expected is the whole length of an answer that has come so far, as answers of
 // the tenant with such a limit were, or answers of all. One that has outlived
 // all of them is expected to go on for a quarter.
-func (l *lengths) expected(a *answers, limit, produced int) int {
+func (l *Lengths) Expected(a *History, limit, produced int) int {
 	c := limitClass(limit)
 	h := &a.byLimit[c]
 	if h.seen < enoughAnswers {

@@ -1,4 +1,4 @@
-package scheduler
+package answer
 
 import (
 	"math/rand/v2"
@@ -24,37 +24,37 @@ func TestLengthBinsCoverEveryLength(t *testing.T) {
 // counted one by one.
 func TestExpectedLengthIsTheQuantileOfThoseThatCameAsFar(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 31))
-	l := lengths{first: firstLength, tenants: map[string]*answers{}}
-	a := l.of("a")
-	if got := l.expected(a, 4096, 0); got != firstLength {
+	l := NewLengths()
+	a := l.Of("a")
+	if got := l.Expected(a, 4096, 0); got != firstLength {
 		t.Errorf("before any answer %d tokens are expected, want %d", got, firstLength)
 	}
 	var seen []int
 	for range 20_000 {
 		n := 1 + int(rng.ExpFloat64()*1000)
 		seen = append(seen, n)
-		l.learn("a", 4096, n)
+		l.Learn("a", 4096, n)
 	}
 	slices.Sort(seen)
 	for _, produced := range []int{1, 100, 700, 1500} {
 		at, _ := slices.BinarySearch(seen, produced)
 		want := seen[at+int(lengthQuantile*float64(len(seen)-at))]
-		if got := l.expected(a, 4096, produced); float64(got) < 0.6*float64(want) || float64(got) > 1.6*float64(want) {
+		if got := l.Expected(a, 4096, produced); float64(got) < 0.6*float64(want) || float64(got) > 1.6*float64(want) {
 			t.Errorf("after %d tokens %d are expected, want about %d", produced, got, want)
 		}
 	}
-	if got := l.expected(a, 50, 0); got != 50 {
+	if got := l.Expected(a, 50, 0); got != 50 {
 		t.Errorf("with a limit of 50 %d are expected", got)
 	}
-	if got := l.expected(l.of("b"), 4096, 0); got < 400 || got > 1100 {
+	if got := l.Expected(l.Of("b"), 4096, 0); got < 400 || got > 1100 {
 		t.Errorf("of a tenant that is new %d are expected, want what others have", got)
 	}
 }
 
 func TestTenantsAnswersAreBounded(t *testing.T) {
-	l := lengths{first: firstLength, tenants: map[string]*answers{}}
+	l := NewLengths()
 	for i := range 10 * maxTenants {
-		l.of(string(rune('a'+i%26)) + string(rune(i)))
+		l.Of(string(rune('a'+i%26)) + string(rune(i)))
 	}
 	if len(l.tenants) != maxTenants || len(l.names) != maxTenants {
 		t.Errorf("%d tenants by name, %d in the ring, want %d", len(l.tenants), len(l.names), maxTenants)

@@ -1,0 +1,200 @@
+package openai
+
+import (
+	"errors"
+
+	"weir/api"
+	"weir/api/meter"
+	"weir/internal/inference"
+	"weir/scheduler/quota"
+)
+
+// bill is what a request of a limited tenant pays with: reserved before it is
+// submitted, topped up while tokens come, settled when it ends. One goroutine at a
+// time owns it. Of a request without limits it is nil, and all methods do nothing.
+type bill struct {
+	meter     meter.Meter
+	grant     quota.Grant
+	generated int64 // tokens of all choices that were paid for
+	covered   int64 // tokens that are reserved
+	most      int64 // tokens that the request may have
+	settled   bool
+}
+
+// A top-up is for this many further tokens, or for a quarter of what there is: so
+// an answer costs few of them, however long it gets.
+const topUpTokens = 64
+
+// holder is whom a request for a model counts for.
+func (c *call) holder(m *Model) quota.Holder {
+	h := quota.Holder{Tenant: c.tenant, Model: m.ID}
+	if limits := c.server.config.Limits; limits != nil && c.server.config.Meter != nil {
+		h.Limits, h.ModelLimits = limits(c.tenant, m)
+	}
+	return h
+}
+
+// limitAnswer cuts the job's limit of output tokens to what the tenant's limits of
+// one request allow, and refuses a prompt that leaves no room for an answer. A
+// strict server refuses a limit that would be cut.
+func (c *call) limitAnswer(j *job, who *quota.Holder) *api.Error {
+	longest := int64(0)
+	for i := range j.prompts {
+		longest = max(longest, int64(len(j.prompts[i].ids)))
+	}
+	p, most := j.params, who.MaxAnswer(longest)
+	if int64(j.maxTokens) <= most {
+		return nil
+	}
+	if asked := p.maxTokens > 0 && int64(p.maxTokens) > most; most < 1 || asked && p.notes.strict {
+		return meter.Fault(who.Check(longest, max(int64(p.maxTokens), 1)))
+	} else if asked {
+		p.notes.add("%s %d cut to %d by the tenant's limits", p.lengthName, p.maxTokens, most)
+	}
+	j.maxTokens = int(most)
+	j.params.minTokens = min(p.minTokens, j.maxTokens)
+	return nil
+}
+
+// reserve takes what a request is expected to use from the tenant's limits, and
+// tells the client what is left.
+func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*bill, *api.Error) {
+	if who.Unlimited() {
+		return nil, nil
+	}
+	m, h := c.server.config.Meter, &c.ctx.Response.Header
+	g, err := m.Reserve(who, ask)
+	if err != nil {
+		var r *quota.Refusal
+		if errors.As(err, &r) {
+			meter.WriteRemaining(h, r.Remaining)
+		}
+		return nil, meter.Fault(err)
+	}
+	meter.WriteRemaining(h, g.Remaining)
+	if g.Degraded {
+		h.Set("X-Weir-Quota", "local")
+	}
+	return &bill{meter: m, grant: g, covered: g.Covered(), most: most}, nil
+}
+
+// tellRemaining tells the client what is left, on an answer to a request that
+// reserves nothing.
+func (c *call) tellRemaining(m *Model) {
+	if who := c.holder(m); !who.Unlimited() {
+		if r, err := c.server.config.Meter.Remaining(who); err == nil {
+			meter.WriteRemaining(&c.ctx.Response.Header, r)
+		}
+	}
+}
+
+// ask is what a job is expected to use.
+func (s *Server) ask(j *job) (ask quota.Ask, most int64) {
+	ask = quota.Ask{Input: int64(j.promptTokens()), Price: j.model.Price}
+	for i := range j.prompts {
+		ask.Output += int64(j.params.n) * s.estimates.Expect(j.model.ID, j.tenant, j.room(i))
+		most += int64(j.params.n) * int64(j.room(i))
+	}
+	return ask, most
+}
+
+// token pays for one more token. The error is a *quota.Refusal: a limit that cuts
+// answers off is used up, and the token must not be delivered.
+func (b *bill) token() error {
+	if b == nil {
+		return nil
+	}
+	if b.generated < b.covered {
+		b.generated++
+		return nil
+	}
+	next := b.generated + 1
+	cover := max(min(next+max(topUpTokens, next/4), b.most), next)
+	err := b.meter.TopUp(&b.grant, next, cover)
+	var r *quota.Refusal
+	if errors.As(err, &r) {
+		return err
+	}
+	// Any other error is of a meter that cannot be reached now. A running answer
+	// goes on, and is settled as it ends.
+	b.generated = next
+	b.covered = max(b.grant.Covered(), cover)
+	return nil
+}
+
+// settle ends the bill with what was used. Further calls do nothing.
+func (b *bill) settle(use quota.Use) {
+	if b == nil || b.settled {
+		return
+	}
+	b.settled = true
+	b.meter.Settle(&b.grant, use)
+}
+
+// settle ends the generation's bill. What was used of a prompt that was not
+// prefilled to its end is what was prefilled.
+func (g *generation) settle() {
+	if g.bill == nil {
+		return
+	}
+	use := quota.Use{Ran: len(g.streams) > 0, Cached: int64(g.result.CachedTokens), Output: int64(g.result.OutputTokens)}
+	for i, st := range g.streams {
+		if st.began {
+			use.Input += int64(len(g.job.prompts[i].ids))
+		} else {
+			use.Input += int64(st.Progress().PrefillTokens)
+		}
+	}
+	g.bill.settle(use)
+	for i, c := range g.choices {
+		if c.finish == inference.FinishStop || c.finish == inference.FinishLength {
+			g.server.estimates.Learn(g.job.model.ID, g.job.tenant, g.job.room(i/g.job.params.n), c.tokens)
+		}
+	}
+}
+
+// What a relayed request is expected to use is a guess, which its upstream's count
+// corrects at the end: the tokenizer is there.
+const (
+	relayBytesPerToken = 4
+	relayMaxTokens     = 4096 // where a request sets no limit
+)
+
+// reserveRelay is reserve for a request whose tokens are counted elsewhere. Its
+// answer is never cut off: nothing here counts its tokens while they come.
+func (c *call) reserveRelay(m *Model, o *object, n int) (*bill, *api.Error) {
+	who := c.holder(m)
+	if who.Unlimited() {
+		return nil, nil
+	}
+	var p params
+	var ignored *api.Error
+	if p.readMaxTokens(o, &ignored); p.maxTokens < 0 {
+		p.maxTokens = relayMaxTokens
+	}
+	ask := quota.Ask{
+		Input:  int64(len(c.ctx.PostBody()) / relayBytesPerToken),
+		Output: int64(n) * c.server.estimates.Expect(m.ID, c.tenant, p.maxTokens), Price: m.Price,
+	}
+	return c.reserve(who, ask, ask.Output)
+}
+
+// settle ends the passage's bill. Where the upstream tells no usage, what was
+// reserved counts as used.
+func (p *passage) settle() {
+	if p.bill == nil {
+		return
+	}
+	r := &p.result
+	use := quota.Use{
+		Ran:   r.Status == statusOK || !r.FirstToken.IsZero(),
+		Input: int64(r.PromptTokens), Cached: int64(r.CachedTokens), Output: int64(r.OutputTokens),
+	}
+	if use.Ran && use.Input+use.Output == 0 {
+		use.Input, use.Output = p.bill.grant.Ask.Input, p.bill.grant.Ask.Output
+	}
+	p.bill.settle(use)
+	if len(r.Reasons) == 1 && r.OutputTokens > 0 {
+		p.server.estimates.Learn(r.Model, r.Tenant, relayMaxTokens, r.OutputTokens)
+	}
+}
