@@ -137,10 +137,16 @@ func insert(list []*sequence, q *sequence) []*sequence {
 	return slices.Insert(list, i, q)
 }
 
+// find is the index of a sequence in a list in order of precedence.
+func find(list []*sequence, q *sequence) (i int, ok bool) {
+	i, found := slices.BinarySearchFunc(list, q, compare)
+	return i, found && list[i] == q
+}
+
 // remove takes a sequence out of a list; false when it is not in it.
 func remove(list []*sequence, q *sequence) ([]*sequence, bool) {
-	i, found := slices.BinarySearchFunc(list, q, compare)
-	if !found || list[i] != q {
+	i, ok := find(list, q)
+	if !ok {
 		return list, false
 	}
 	return slices.Delete(list, i, i+1), true

@@ -24,6 +24,7 @@ const (
 	checking
 	hooking
 	resetting
+	explaining
 	numPhases
 )
 
@@ -31,7 +32,7 @@ func (p phase) String() string {
 	return [numPhases]string{
 		"taking in a request", "planning a step", "computing a step", "emitting tokens", "committing a step",
 		"reporting a step", "finishing a request", "checking the counts", "a hook",
-		"resetting the prefix cache",
+		"resetting the prefix cache", "explaining requests",
 	}[p]
 }
 

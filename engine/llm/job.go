@@ -10,14 +10,14 @@ import (
 	"weir/scheduler"
 )
 
-// command is a submit, a cancel or a reset of the prefix cache that another
-// goroutine sends to the step loop.
+// command is a submit, a cancel or a question that another goroutine sends to the
+// step loop.
 type command struct {
-	job    *job // nil for a reset
-	submit bool
-	choice int            // to cancel; -1 is all
-	at     time.Time      // when the cancel was asked for
-	reset  chan<- freeing // takes the answer to a reset, with room for one; nil for other commands
+	job      *job // nil for a question
+	submit   bool
+	choice   int       // to cancel; -1 is all
+	at       time.Time // when the cancel was asked for
+	question *question // nil for other commands
 }
 
 // job is one request inside the engine. After Submit it belongs to the loop.

@@ -134,13 +134,13 @@ func (l *loop) readInbox() (closing, abort bool) {
 }
 
 // execute carries out one command. A panic in it fails the command's request, or
-// is the answer to a reset.
+// is the answer to a question.
 func (l *loop) execute(c *command) {
 	defer func() {
 		if v := recover(); v != nil {
 			why := l.panicked(v)
-			if c.reset != nil {
-				c.reset <- freeing{err: why}
+			if c.question != nil {
+				c.question.done <- why
 			} else {
 				l.live[c.job] = struct{}{} // fail ends live jobs only; the panic may have come before submit added this one
 				l.fail(c.job, why)
@@ -150,8 +150,8 @@ func (l *loop) execute(c *command) {
 			}
 		}
 	}()
-	if c.reset != nil {
-		l.reset(c.reset)
+	if c.question != nil {
+		l.answer(c.question)
 		return
 	}
 	now := time.Now()

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/inference"
+	"weir/scheduler"
 )
 
 // A reset between two steps frees the blocks that nobody uses and no others: the
@@ -25,13 +27,13 @@ func TestResetFreesWhatNoRequestUses(t *testing.T) {
 	}
 	s.turn()
 	used := s.pool.Stats().Referenced
-	answer := make(chan freeing, 1)
-	if err := s.postReset(answer); err != nil {
+	freed := 0
+	if err := s.pose(&question{resetting, func() { freed = s.loop.reset() }, make(chan error, 1)}); err != nil {
 		t.Fatal(err)
 	}
 	s.turn()
-	if got := <-answer; got != (freeing{blocks: blocks}) {
-		t.Errorf("the reset answered %+v, want %d blocks", got, blocks)
+	if freed != blocks {
+		t.Errorf("the reset freed %d blocks, want %d", freed, blocks)
 	}
 	if st := s.Stats().Cache; used < blocks || st.Referenced != used || st.Cached != 0 {
 		t.Errorf("after the reset %d blocks are in use and %d cached, want %d and 0", st.Referenced, st.Cached, used)
@@ -73,5 +75,36 @@ func TestResetSaysWhatPreventsIt(t *testing.T) {
 	stop(t, e)
 	if _, err := e.ResetPrefixCache(gone); !errors.Is(err, inference.ErrUnavailable) {
 		t.Errorf("a closed engine: %v", err)
+	}
+}
+
+// Explaining says of every live request what it does, and what a waiting one lacks.
+func TestRequestsAreExplained(t *testing.T) {
+	s := newStepper(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
+	long := greedy(prompt(1, 40), 50)
+	long.ID, long.Tenant = "first", "a"
+	next := greedy(prompt(2, 40), 50)
+	next.ID, next.Tenant = "second", "a"
+	s.submit(t, long)
+	s.turn()
+	s.turn()
+	s.submit(t, next)
+	s.turn()
+	byID := map[string]RequestState{}
+	for _, x := range s.loop.explain(time.Now()) {
+		byID[x.ID] = x
+	}
+	if len(byID) != 2 {
+		t.Fatalf("%d requests are explained, want 2", len(byID))
+	}
+	if x := byID["first"]; x.Phase != inference.PhaseDecode || x.Cause != inference.CauseNone || x.OutputTokens < 2 ||
+		x.PrefillTokens != 40 || x.KVBlocks < 3 || x.Tenant != "a" || x.Decode <= 0 {
+		t.Errorf("the running request is %+v", x)
+	}
+	if x := byID["second"]; x.Phase != inference.PhaseWaiting || x.Cause != inference.CauseSlots || x.KVBlocks != 0 || x.Queue <= 0 {
+		t.Errorf("the waiting request is %+v", x)
+	}
+	if err := s.sched.CheckInvariants(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"time"
+
+	"weir/internal/inference"
+)
+
+// Explain appends what every live request does or waits for, in no order.
+// User is the caller's own, as in Plan. It costs O(live requests) and changes
+// nothing.
+func (s *Scheduler) Explain(dst []Explained) []Explained {
+	for _, r := range s.requests.slots {
+		if r.live > 0 {
+			dst = append(dst, s.explain(r))
+		}
+	}
+	return dst
+}
+
+// Explained is one live request.
+type Explained struct {
+	User any
+	inference.State
+}
+
+func (s *Scheduler) explain(r *request) Explained {
+	e := Explained{User: r.User, State: inference.State{
+		Phase: inference.PhaseWaiting, Tenant: r.Tenant, Class: r.Class, Choices: r.live,
+		PromptTokens: len(r.Prompt), PrefillTokens: r.prefilled, CachedTokens: r.cached, Overtaken: r.overtaken,
+		Debt: s.debt(r),
+	}}
+	if !r.started {
+		e.Ahead, _ = s.waiting.Position(r.ticket)
+		e.Cause = s.cause(r, e.Ahead)
+		return e
+	}
+	e.Phase = inference.PhasePreempted
+	for i := range r.choices {
+		if q := r.choices[i].seq; q != nil {
+			e.OutputTokens += q.produced
+			e.Preemptions += q.preemptions
+			e.KVBlocks += q.private(s.blockTokens)
+			e.Phase = min(e.Phase, s.phase(q))
+		}
+	}
+	switch e.Phase {
+	case inference.PhasePaused:
+		e.Cause = inference.CauseShare
+	case inference.PhasePreempted:
+		e.Cause = inference.CauseBlocks
+	}
+	return e
+}
+
+// phase is what a sequence does.
+func (s *Scheduler) phase(q *sequence) inference.Phase {
+	_, paused := find(s.paused, q)
+	_, preempted := find(s.resuming, q)
+	switch {
+	case paused:
+		return inference.PhasePaused
+	case preempted:
+		return inference.PhasePreempted
+	case q.produced > 0:
+		return inference.PhaseDecode
+	}
+	return inference.PhasePrefill
+}
+
+// cause says what a waiting request lacks, as far as the last plans show: KV
+// blocks, if it was tried and did not fit, else what others hold.
+func (s *Scheduler) cause(r *request, ahead int) inference.Cause {
+	switch {
+	case r.blocked > 0:
+		return inference.CauseBlocks
+	case s.slots >= s.cfg.MaxSeqs:
+		return inference.CauseSlots
+	case s.long(len(r.Prompt)) && s.longPrefills() >= s.cfg.MaxPrefills:
+		return inference.CauseLongPrefills
+	case ahead > 0:
+		return inference.CauseTurn
+	}
+	return inference.CauseStep
+}
+
+// debt is how much more compute time, by weight, a request's tenant has had than the
+// least served tenant that waits in its class.
+func (s *Scheduler) debt(r *request) time.Duration {
+	return time.Duration(s.waiting.Debt(r.Tenant, r.Class)) //nolint:gosec // far below 292 years
+}
