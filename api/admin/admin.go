@@ -21,6 +21,8 @@ type Config struct {
 	Metrics http.Handler                    // GET /metrics; nil: 404
 	Ready   func() (ready bool, why string) // GET /health and /ready; nil: always ready
 	Debug   map[string]func() any           // GET /debug/NAME: a snapshot as JSON
+	Journal *Journal                        // GET /admin/requests; nil: 404
+	States  StatesFunc                      // what the engines say of running requests; nil: nothing
 	Reset   ResetFunc                       // POST /reset_prefix_cache; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
 	Version string
@@ -53,6 +55,10 @@ func New(c Config) http.Handler {
 		mux.HandleFunc("GET /debug/"+name, func(w http.ResponseWriter, _ *http.Request) {
 			write(w, http.StatusOK, snapshot())
 		})
+	}
+	if c.Journal != nil {
+		mux.HandleFunc("GET /admin/requests", c.requests)
+		mux.HandleFunc("GET /admin/requests/{id}", c.request)
 	}
 	if c.Reset != nil {
 		mux.HandleFunc("POST "+resetPath, c.reset)
@@ -110,6 +116,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	paths := []string{"/debug/pprof/", "/health", "/metrics", "/ready", "/version"}
 	for _, name := range slices.Sorted(maps.Keys(c.Debug)) {
 		paths = append(paths, "/debug/"+name)
+	}
+	if c.Journal != nil {
+		paths = append(paths, "/admin/requests")
 	}
 	if c.Reset != nil {
 		paths = append(paths, "POST "+resetPath)

@@ -100,6 +100,7 @@ type server struct {
 	compute  *pool.Pool        // of the process, shared by its engines
 	service  admission.Service // likewise: what tenants use over all of them
 	refusals *refusals
+	journal  *admin.Journal
 	engine   atomic.Pointer[llm.Engine]
 	failed   chan error // why a listener ended without a shutdown
 }
@@ -165,9 +166,9 @@ func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
 // build makes the edge and the handlers of both listeners.
 func (s *server) build(b telemetry.Build) error {
 	c := s.config
-	s.refusals = newRefusals(s.log)
+	s.refusals, s.journal = newRefusals(s.log), admin.NewJournal()
 	edge := c.API
-	edge.Version, edge.Hooks = b.Version, hooks(s.metrics, s.log, s.refusals)
+	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics = s.metrics.Handler()
@@ -186,6 +187,7 @@ func (s *server) build(b telemetry.Build) error {
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
+			Journal: s.journal, States: s.states,
 		})
 	}
 	return s.metrics.AddConnections(func() telemetry.Connections {

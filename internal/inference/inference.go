@@ -21,6 +21,11 @@ const (
 	NumClasses = 3
 )
 
+// String is the class's name in configurations, metrics and answers.
+func (c Class) String() string {
+	return [...]string{"interactive", "default", "batch", "unknown"}[min(c, NumClasses)]
+}
+
 // Pooling says which hidden state leaves the forward pass instead of sampled
 // tokens. Ids are those of GGUF's pooling_type.
 type Pooling uint8

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Journal remembers the requests that run and the last ones that ended or were
+// refused: counts, times and names, never text. It is safe for concurrent use.
+type Journal struct {
+	mu             sync.Mutex
+	live           map[string]*Entry
+	ended, refused ring // apart: a flood of refused requests leaves the ended ones in sight
+}
+
+// Entry is one request. Times are zero where the moment has not come.
+type Entry struct {
+	ID       string // as OpenAI's answers name it, or the x-request-id of a refused one
+	Route    string
+	Model    string
+	Tenant   string
+	Stream   bool
+	Prompts  int
+	Choices  int // in all
+	Retries  int // by the client, before this one
+	Prompt   int // tokens
+	Cached   int // of these, from the prefix cache
+	Output   int // tokens
+	Arrived  time.Time
+	First    time.Time // token
+	Finished time.Time
+	Status   int    // HTTP status; 0 while it runs
+	Code     string // of the error, where there was one
+	Refused  bool   // before it was submitted to an engine, or by the engine's queue
+}
+
+// pastEntries is how many ended requests a Journal remembers, and as many refused
+// ones: some hundred bytes each.
+const pastEntries = 1024
+
+// ring holds the last entries.
+type ring struct {
+	entries []Entry
+	next    int // where the next one goes, once the ring is full
+}
+
+func (r *ring) add(e Entry) {
+	if len(r.entries) < pastEntries {
+		r.entries = append(r.entries, e)
+		return
+	}
+	r.entries[r.next] = e
+	r.next = (r.next + 1) % pastEntries
+}
+
+// NewJournal returns an empty journal.
+func NewJournal() *Journal { return &Journal{live: make(map[string]*Entry)} }
+
+// Begin notes a request that runs or waits from now on.
+func (j *Journal) Begin(e Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.live[e.ID] = &e
+}
+
+// End notes a request's end, whether Begin saw it or not.
+func (j *Journal) End(e Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.live, e.ID)
+	if e.Refused {
+		j.refused.add(e)
+	} else {
+		j.ended.add(e)
+	}
+}
+
+// entries returns all that match, the running ones first, each part by arrival, the
+// last first.
+func (j *Journal) entries(match func(*Entry) bool) []Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var live, past []Entry
+	for _, e := range j.live {
+		if match(e) {
+			live = append(live, *e)
+		}
+	}
+	for _, r := range []*ring{&j.ended, &j.refused} {
+		for i := range r.entries {
+			if match(&r.entries[i]) {
+				past = append(past, r.entries[i])
+			}
+		}
+	}
+	late := func(a, b Entry) int { return cmp.Or(b.Arrived.Compare(a.Arrived), strings.Compare(a.ID, b.ID)) }
+	slices.SortFunc(live, late)
+	slices.SortFunc(past, late)
+	return append(live, past...)
+}
+
+// named reports whether a client or an operator may mean the request by id: by the
+// answer's id, or by the x-request-id that is its end.
+func (e *Entry) named(id string) bool {
+	return e.ID == id || strings.HasSuffix(e.ID, "-"+id)
+}

@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/inference"
+)
+
+// State is what one request does in its engine, by the engine's id of it: that of
+// the Entry, with "-0", "-1" … behind it where the request has several prompts.
+type State struct {
+	ID string
+	inference.State
+	Queue, Prefill, Decode time.Duration // so far
+}
+
+// StatesFunc asks the engines for the state of every live request. It waits for
+// the end of a step, or until ctx ends.
+type StatesFunc func(ctx context.Context) ([]State, error)
+
+// askTimeout bounds how long a page of requests waits for the engines' answer: a
+// step takes a second at most, unless the machine is in trouble.
+const askTimeout = 5 * time.Second
+
+// listed is how many requests a page shows, if the caller does not say.
+const listed = 100
+
+// requestView is a request as GET /admin/requests shows it.
+type requestView struct {
+	ID           string       `json:"id"`
+	State        string       `json:"state"` // running, ended, refused
+	Route        string       `json:"route,omitempty"`
+	Model        string       `json:"model,omitempty"`
+	Tenant       string       `json:"tenant"`
+	Stream       bool         `json:"stream,omitempty"`
+	Prompts      int          `json:"prompts,omitempty"`
+	Choices      int          `json:"choices,omitempty"`
+	Retries      int          `json:"client_retries,omitempty"`
+	PromptTokens int          `json:"prompt_tokens,omitempty"`
+	CachedTokens int          `json:"cached_tokens,omitempty"`
+	OutputTokens int          `json:"output_tokens,omitempty"`
+	Arrived      time.Time    `json:"arrived"`
+	TTFT         float64      `json:"ttft_seconds,omitempty"`
+	Age          float64      `json:"seconds"` // from arrival to the end, or until now
+	Status       int          `json:"status,omitempty"`
+	Code         string       `json:"code,omitempty"`
+	Engine       []engineView `json:"engine,omitempty"` // one per prompt
+}
+
+// engineView is what the engine says of one prompt of a request.
+type engineView struct {
+	ID          string  `json:"id"`
+	Phase       string  `json:"phase"`
+	WaitsFor    string  `json:"waits_for,omitempty"`
+	Class       string  `json:"class"`
+	Ahead       int     `json:"requests_ahead,omitempty"`
+	Overtaken   int     `json:"overtaken,omitempty"`
+	Debt        float64 `json:"fairness_debt_seconds"`
+	Choices     int     `json:"choices"`
+	Prompt      int     `json:"prompt_tokens"`
+	Prefilled   int     `json:"prefill_tokens"`
+	Cached      int     `json:"cached_tokens,omitempty"`
+	Output      int     `json:"output_tokens"`
+	KVBlocks    int     `json:"kv_blocks"`
+	Preemptions int     `json:"preemptions,omitempty"`
+	Queue       float64 `json:"queue_seconds"`
+	Prefill     float64 `json:"prefill_seconds"`
+	Decode      float64 `json:"decode_seconds"`
+}
+
+// requests answers GET /admin/requests: the requests that run and the last that
+// ended, as far as the query's tenant, model and state match.
+func (c Config) requests(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, err := limitOf(q)
+	if err != nil {
+		write(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+		return
+	}
+	found := c.Journal.entries(func(e *Entry) bool {
+		return is(q, "tenant", e.Tenant) && is(q, "model", e.Model) && is(q, "state", e.state())
+	})
+	views, err := c.views(r.Context(), found[:min(limit, len(found))])
+	answer := map[string]any{"requests": views, "matching": len(found)}
+	if err != nil {
+		answer["engine_error"] = err.Error()
+	}
+	write(w, http.StatusOK, answer)
+}
+
+// request answers GET /admin/requests/ID.
+func (c Config) request(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	found := c.Journal.entries(func(e *Entry) bool { return e.named(id) })
+	if len(found) == 0 {
+		write(w, http.StatusNotFound, map[string]string{"error": fmt.Sprintf(
+			"no request %.128q runs, nor is it among the last %d that ended; GET /admin/requests lists them", id, pastEntries)})
+		return
+	}
+	views, err := c.views(r.Context(), found[:1])
+	if err != nil && found[0].Status == 0 {
+		write(w, http.StatusServiceUnavailable, map[string]any{"error": err.Error(), "request": views[0]})
+		return
+	}
+	write(w, http.StatusOK, views[0])
+}
+
+func limitOf(q url.Values) (int, error) {
+	text := q.Get("limit")
+	if text == "" {
+		return listed, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("limit is %.32q; it takes a whole number of at least 1", text)
+	}
+	return n, nil
+}
+
+func is(q url.Values, field, value string) bool { return !q.Has(field) || q.Get(field) == value }
+
+func (e *Entry) state() string {
+	switch {
+	case e.Refused:
+		return "refused"
+	case e.Status != 0:
+		return "ended"
+	}
+	return "running"
+}
+
+// views joins entries with what their engine says of them, if any runs. The error is
+// the engine's; the views lack only its part then.
+func (c Config) views(ctx context.Context, entries []Entry) ([]requestView, error) {
+	views := make([]requestView, len(entries))
+	runs := false
+	for i := range entries {
+		views[i] = entries[i].view(time.Now())
+		runs = runs || entries[i].Status == 0
+	}
+	if !runs || c.States == nil {
+		return views, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	states, err := c.States(ctx)
+	if err != nil {
+		return views, fmt.Errorf("ask the engine: %w", err)
+	}
+	slices.SortFunc(states, func(a, b State) int { return strings.Compare(a.ID, b.ID) })
+	for i := range views {
+		for k := range states {
+			if id := states[k].ID; id == views[i].ID || strings.HasPrefix(id, views[i].ID+"-") {
+				views[i].Engine = append(views[i].Engine, states[k].view())
+			}
+		}
+	}
+	return views, nil
+}
+
+func (e *Entry) view(now time.Time) requestView {
+	v := requestView{
+		ID: e.ID, State: e.state(), Route: e.Route, Model: e.Model, Tenant: e.Tenant, Stream: e.Stream,
+		Prompts: e.Prompts, Choices: e.Choices, Retries: e.Retries, PromptTokens: e.Prompt, CachedTokens: e.Cached, OutputTokens: e.Output,
+		Arrived: e.Arrived, Status: e.Status, Code: e.Code,
+	}
+	if !e.First.IsZero() {
+		v.TTFT = e.First.Sub(e.Arrived).Seconds()
+	}
+	if !e.Finished.IsZero() {
+		now = e.Finished
+	}
+	v.Age = now.Sub(e.Arrived).Seconds()
+	return v
+}
+
+func (s *State) view() engineView {
+	return engineView{
+		ID: s.ID, Phase: s.Phase.String(), WaitsFor: s.Cause.String(), Class: s.Class.String(), Ahead: s.Ahead, Overtaken: s.Overtaken,
+		Debt: s.Debt.Seconds(), Choices: s.Choices, Prompt: s.PromptTokens, Prefilled: s.PrefillTokens, Cached: s.CachedTokens,
+		Output: s.OutputTokens, KVBlocks: s.KVBlocks, Preemptions: s.Preemptions,
+		Queue: s.Queue.Seconds(), Prefill: s.Prefill.Seconds(), Decode: s.Decode.Seconds(),
+	}
+}

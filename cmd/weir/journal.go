@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir/api/admin"
+	"weir/api/openai"
+)
+
+// journaled lets a journal see what the hooks see, before them.
+func journaled(j *admin.Journal, h openai.Hooks) openai.Hooks {
+	start, finish, refused := h.OnRequestStart, h.OnRequestFinish, h.OnRefused
+	h.OnRequestStart = func(r openai.RequestStart) {
+		j.Begin(startEntry(r))
+		if start != nil {
+			start(r)
+		}
+	}
+	h.OnRequestFinish = func(f openai.RequestFinish) {
+		j.End(finishEntry(f))
+		if finish != nil {
+			finish(f)
+		}
+	}
+	h.OnRefused = func(r openai.Refusal) {
+		if r.Early {
+			now := time.Now()
+			j.End(admin.Entry{ID: r.ID, Route: r.Route, Arrived: now, Finished: now, Status: r.Status, Code: r.Code, Refused: true})
+		}
+		if refused != nil {
+			refused(r)
+		}
+	}
+	return h
+}
+
+func startEntry(r openai.RequestStart) admin.Entry {
+	return admin.Entry{
+		ID: r.ID, Route: r.Endpoint, Model: r.Model, Tenant: r.Tenant, Stream: r.Stream, Prompts: r.Prompts, Choices: r.Prompts * r.N,
+		Retries: r.Retries, Prompt: r.PromptTokens, Arrived: r.Arrived,
+	}
+}
+
+func finishEntry(f openai.RequestFinish) admin.Entry {
+	e := startEntry(f.RequestStart)
+	e.Cached, e.Output, e.First, e.Finished = f.CachedTokens, f.OutputTokens, f.FirstToken, f.Finished
+	e.Status, e.Code = f.Status, f.Code
+	e.Refused = len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest
+	return e
+}
+
+// states asks the engine what its requests do.
+func (s *server) states(ctx context.Context) ([]admin.State, error) {
+	e := s.engine.Load()
+	if e == nil {
+		return nil, errors.New("the model is still loading; wait until GET /ready answers 200")
+	}
+	requests, err := e.Requests(ctx)
+	states := make([]admin.State, len(requests))
+	for i, r := range requests {
+		states[i] = admin.State{ID: r.ID, State: r.State, Queue: r.Queue, Prefill: r.Prefill, Decode: r.Decode}
+	}
+	return states, err
+}
