@@ -13,7 +13,7 @@ type folder struct {
 var table = []folder{
 	{path: "cmd/weir", own: []string{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
-	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus}},
+	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
 		"api/replay", "api/tenant", "api/usage", "scheduler/quota", "telemetry/audit",
 	}, third: []string{sqlite, pgx, redis}},
@@ -65,23 +65,26 @@ var table = []folder{
 
 // Module paths of third parties.
 const (
-	cobra          = "github.com/spf13/cobra"
-	pflag          = "github.com/spf13/pflag"
-	progressbar    = "github.com/schollz/progressbar/v3"
-	xterm          = "golang.org/x/term"
-	xsys           = "golang.org/x/sys"
-	xtext          = "golang.org/x/text"
-	zap            = "go.uber.org/zap"
-	prometheus     = "github.com/prometheus/client_golang"
-	yaml           = "go.yaml.in/yaml/v4"
-	fasthttp       = "github.com/valyala/fasthttp"
-	compress       = "github.com/klauspost/compress"
-	lru            = "github.com/hashicorp/golang-lru/v2"
-	sqlite         = "modernc.org/sqlite"
-	pgx            = "github.com/jackc/pgx/v5"
-	redis          = "github.com/redis/go-redis/v9"
-	tiktoken       = "github.com/pkoukk/tiktoken-go"
-	tiktokenLoader = "github.com/pkoukk/tiktoken-go-loader"
+	cobra       = "github.com/spf13/cobra"
+	pflag       = "github.com/spf13/pflag"
+	progressbar = "github.com/schollz/progressbar/v3"
+	xterm       = "golang.org/x/term"
+	xsys        = "golang.org/x/sys"
+	xtext       = "golang.org/x/text"
+	zap         = "go.uber.org/zap"
+	prometheus  = "github.com/prometheus/client_golang"
+	// What reads the Prometheus text format, for weir top; client_golang needs both anyway.
+	prometheusText  = "github.com/prometheus/common"
+	prometheusModel = "github.com/prometheus/client_model"
+	yaml            = "go.yaml.in/yaml/v4"
+	fasthttp        = "github.com/valyala/fasthttp"
+	compress        = "github.com/klauspost/compress"
+	lru             = "github.com/hashicorp/golang-lru/v2"
+	sqlite          = "modernc.org/sqlite"
+	pgx             = "github.com/jackc/pgx/v5"
+	redis           = "github.com/redis/go-redis/v9"
+	tiktoken        = "github.com/pkoukk/tiktoken-go"
+	tiktokenLoader  = "github.com/pkoukk/tiktoken-go-loader"
 )
 
 // ban gives the reason for an import that the table leaves out (or, for the
