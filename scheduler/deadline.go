@@ -29,6 +29,14 @@ func (r *Request) waitsUntil() int64 {
 	return until
 }
 
+// firstDeadline is the sooner of the two deadlines, 0 for none.
+func (r *Request) firstDeadline() int64 {
+	if r.FirstTokenBy == 0 || r.DoneBy != 0 && r.DoneBy < r.FirstTokenBy {
+		return r.DoneBy
+	}
+	return r.FirstTokenBy
+}
+
 func passed(t, now int64) bool { return t != 0 && t <= now }
 
 // late says which time has passed of a request that still waits, if one has.

@@ -53,6 +53,9 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	}
 	s.plans++
 	s.step = step{plan: p, seqs: s.step.seqs[:0], budget: s.cfg.MaxBatchTokens, began: now}
+	p.Failed = append(p.Failed, s.shed...)
+	clear(s.shed)
+	s.shed = s.shed[:0]
 	s.waiting.Exchange()
 	s.expire(now)
 	if len(s.running) > 0 {

@@ -84,6 +84,7 @@ func randomRequest(w *world, src *source) Request {
 			*t = w.now + 1 + int64(src.below(12))
 		}
 	}
+	r.OverQuota, r.Retries = src.oneIn(8), src.below(8)/7
 	if src.oneIn(3) {
 		r.Chain = r.Domain.Chain(nil, r.Prompt, w.pool.BlockTokens())
 	}

@@ -54,6 +54,7 @@ const (
 	cancelled
 	failed
 	expired
+	shed
 )
 
 func (r *request) open(in Request, poolRows int) {
@@ -231,6 +232,8 @@ func (s *Scheduler) forget(r *request) {
 		s.stats.Failed++
 	case expired:
 		s.stats.Expired++
+	case shed:
+		s.stats.Shed++
 	}
 	s.requests.put(r)
 }

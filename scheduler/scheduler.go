@@ -146,7 +146,7 @@ func (id ID) String() string { return fmt.Sprintf("%d.%d", uint32(id), uint32(id
 type Plan struct {
 	Copies    []kvcache.Copy // row copies to execute in order, before any chunk writes
 	Chunks    []Chunk        // rows to run, all in one forward pass
-	Failed    []End          // requests that Plan ended: expired, or out of cache
+	Failed    []End          // requests that Plan ended: expired, or out of cache; and those that were shed since the last one
 	Admitted  []ID           // requests that left the queue
 	Resumed   []ID           // requests of which a preempted sequence runs again
 	Preempted []ID           // requests of which a sequence was preempted
@@ -235,6 +235,7 @@ type Scheduler struct {
 	step    step // the plan in the making, or out until Commit
 	trial   trial
 	ends    []End
+	shed    []End // by Submit since the last Plan
 	stats   Stats
 }
 
@@ -378,9 +379,9 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		return 0, err
 	}
 	q := s.requests.take()
-	q.ticket, err = s.waiting.Offer(admission.Item{
-		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Group: r.Group, Weight: r.Weight,
-		Choices: r.N, Tokens: len(r.Prompt), Cost: s.promptCost(len(r.Prompt), 0), Until: r.waitsUntil(),
+	q.ticket, err = s.offer(admission.Item{
+		Ref: uint64(q.id), Tenant: r.Tenant, Class: r.Class, Group: r.Group, Weight: r.Weight, OverQuota: r.OverQuota, Retries: r.Retries,
+		Choices: r.N, Tokens: len(r.Prompt), Cost: s.promptCost(len(r.Prompt), 0), Until: r.waitsUntil(), Due: r.firstDeadline(),
 	})
 	if err != nil {
 		s.requests.put(q)
@@ -391,6 +392,23 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	q.answers, q.party = s.lengths.Of(r.Tenant), s.parties.join(&q.Request)
 	s.stats.Submitted++
 	return q.id, nil
+}
+
+// offer queues an item. Where there is no room for it, requests of lower classes
+// give way, which the next Plan reports.
+func (s *Scheduler) offer(it admission.Item) (admission.Ticket, error) {
+	for {
+		ref, ok := s.waiting.Shed(it)
+		if !ok {
+			return s.waiting.Offer(it)
+		}
+		if r := s.requests.find(ID(ref)); r != nil {
+			s.shed = append(s.shed, End{
+				Request: r.id, Choice: -1, User: r.User, Finish: inference.FinishCancelled, Err: inference.ErrShed, Done: true,
+			})
+			s.endRequest(r, shed)
+		}
+	}
 }
 
 // consistent refuses values and combinations that have no meaning.

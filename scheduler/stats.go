@@ -15,7 +15,7 @@ type Stats struct {
 }
 
 // Counters only ever grow. Every submitted request is live or counted in
-// exactly one of Stopped, Length, Cancelled, Failed and Expired, by how the
+// exactly one of Stopped, Length, Cancelled, Failed, Expired and Shed, by how the
 // last of its choices ended.
 type Counters struct {
 	Submitted uint64 // requests taken into the queue
@@ -26,6 +26,7 @@ type Counters struct {
 	Cancelled uint64
 	Failed    uint64
 	Expired   uint64
+	Shed      uint64
 
 	Preemptions      uint64 // of sequences
 	Pauses           uint64 // of sequences
@@ -42,7 +43,7 @@ type Counters struct {
 
 // Ended is the number of requests that have ended.
 func (c *Counters) Ended() uint64 {
-	return c.Stopped + c.Length + c.Cancelled + c.Failed + c.Expired
+	return c.Stopped + c.Length + c.Cancelled + c.Failed + c.Expired + c.Shed
 }
 
 // Stats reports gauges and counters in constant time.

@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces' answers into testda
 // change of policy and read the difference. The commands:
 //
 //	config blocks=8 block=4 seqs=4 batch=16 model=64 …   a new scheduler
-//	submit NAME prompt=A8+B4 max=4 [n= class= tenant= weight= logits= nocache speculate first-token-by= done-by= wait-until=]
+//	submit NAME prompt=A8+B4 max=4 [n= class= tenant= weight= logits= nocache speculate first-token-by= done-by= wait-until= retries= over-quota]
 //	step [N] [stop=NAME,NAME/1] [fault=NAME]             plan, run, commit
 //	plan | commit [stop= fault=] | abandon               the same in parts
 //	cancel NAME[/CHOICE]
@@ -175,7 +175,7 @@ func (tr *trace) submit(a args) []string {
 		Tenant: a.values["tenant"], Weight: tr.number(a, "weight", 0), FirstTokenBy: int64(tr.number(a, "first-token-by", 0)),
 		DoneBy: int64(tr.number(a, "done-by", 0)), WaitUntil: int64(tr.number(a, "wait-until", 0)),
 		Class: inference.Default, NoCache: slices.Contains(a.words, "nocache"),
-		Speculate: slices.Contains(a.words, "speculate"),
+		Speculate: slices.Contains(a.words, "speculate"), OverQuota: slices.Contains(a.words, "over-quota"), Retries: tr.number(a, "retries", 0),
 	}
 	r.Domain = tr.w.pool.Domain(r.Tenant)
 	switch a.values["class"] {

@@ -41,6 +41,7 @@ type world struct {
 
 // job is what the world knows about a request.
 type job struct {
+	shed     bool // gave way, which no plan has reported yet
 	id       ID
 	name     string
 	req      Request
@@ -124,12 +125,17 @@ func (w *world) submit(name string, r Request) (*job, error) {
 	}
 	w.jobs[id] = j
 	w.order = append(w.order, id)
+	for _, other := range w.jobs { // who gave way is told with the next plan
+		if _, known := w.sched.Progress(other.id); !known && !other.done {
+			other.shed = true
+		}
+	}
 	return j, nil
 }
 
 func (w *world) cancel(j *job, choice int) bool {
 	w.t.Helper()
-	live := !j.done && (choice == -1 || choice < len(j.finish) && j.finish[choice] == inference.FinishNone)
+	live := !j.done && !j.shed && (choice == -1 || choice < len(j.finish) && j.finish[choice] == inference.FinishNone)
 	ok := w.sched.Cancel(w.now, j.id, choice)
 	w.check()
 	if ok != live {

@@ -65,14 +65,16 @@ func (b Bounds) Room(all, own, more Waiting) error {
 	return nil
 }
 
-// room applies the bounds to an item.
-func (q *Queue) room(it *Item) error {
+// room applies the bounds to an item, as if some of what waits were gone.
+func (q *Queue) room(it *Item, gone Waiting) error {
 	own := Waiting{}
 	if i, known := q.byKey[flowKey{it.Tenant, it.Class}]; known {
 		f := q.flows.at(i)
 		own = Waiting{f.waiting, f.choices, f.tokens}
 	}
-	return q.Bounds().Room(Waiting{q.Len(), q.choices, q.tokens}, own, Waiting{1, it.Choices, it.Tokens})
+	all := Waiting{q.Len(), q.choices, q.tokens}
+	all.Sub(gone)
+	return q.Bounds().Room(all, own, it.waiting())
 }
 
 // Bounds are the queue's. They never change, so that they may be read from anywhere.

@@ -30,7 +30,7 @@ func (q *Queue) Check() error {
 	if groups := len(q.groups.slots) - len(q.groups.free); groups != len(q.byGroup) {
 		return fmt.Errorf("check queue: %d live groups, %d by name", groups, len(q.byGroup))
 	}
-	return q.checkDue()
+	return errors.Join(q.checkDates(&q.ending), q.checkRanks())
 }
 
 func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
@@ -68,16 +68,19 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 }
 
 func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
-	choices := 0
+	choices, dated := 0, 0
 	walk := func(l *line, in where) error {
 		last, place := int32(none), uint64(0)
 		for e := l.head; e != none; e = q.entries.at(e).next {
 			n := q.entries.at(e)
-			if n.flow != i || n.prev != last || n.where != in || entries > f.waiting || in == inLine && n.place <= place {
+			if n.flow != i || n.prev != last || n.where != in || entries > f.waiting || n.place <= place {
 				return fmt.Errorf("flow %q: list %d is broken at entry %d", f.key.tenant, in, e)
 			}
 			last, place = e, n.place
 			entries++
+			if in == inLine && n.item.Due != 0 && !n.passed {
+				dated++
+			}
 			choices += n.item.Choices
 			tokens += n.item.Tokens
 		}
@@ -93,7 +96,7 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 			err = errors.Join(err, walk(&s.value.rest, follows))
 		}
 	}
-	if err != nil {
+	if err = errors.Join(err, q.checkDates(&f.dated)); err != nil {
 		return 0, 0, err
 	}
 	onHeap := f.pos != none && q.classes[f.key.class].backlog[f.pos] == i
@@ -101,6 +104,8 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 	case entries != f.waiting || listed != f.listed || choices != f.choices || tokens != f.tokens || entries > f.refs:
 		return 0, 0, fmt.Errorf("flow %q: %d items, %d listed, %d choices, %d tokens, counted %d, %d, %d, %d; %d references",
 			f.key.tenant, entries, listed, choices, tokens, f.waiting, f.listed, f.choices, f.tokens, f.refs)
+	case dated != len(f.dated.heap):
+		return 0, 0, fmt.Errorf("flow %q: %d items are due, %d on the heap", f.key.tenant, dated, len(f.dated.heap))
 	case onHeap != (entries > 0) || f.parked || f.scanned || entries > 0 && listed == 0:
 		return 0, 0, fmt.Errorf("flow %q: %d items, on the heap: %v, parked: %v", f.key.tenant, entries, onHeap, f.parked)
 	case f.report != none && (int(f.report) >= len(q.charged) || q.charged[f.report].flow != i || q.charged[f.report].key != f.key):
@@ -111,10 +116,36 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 	return entries, tokens, nil
 }
 
-func (q *Queue) checkDue() error {
-	for i, e := range q.due {
-		if q.entries.at(e).due != int32(i) || i > 0 && q.sooner(i, (i-1)/2) {
-			return fmt.Errorf("check queue: deadline heap is broken at %d", i)
+// checkDates checks the order of a heap and the positions that its entries know.
+func (q *Queue) checkDates(d *dates) error {
+	for i, e := range d.heap {
+		if q.entries.at(e).pos[d.by] != int32(i) || i > 0 && q.sooner(d, i, (i-1)/2) {
+			return fmt.Errorf("check queue: the heap of dates is broken at %d", i)
+		}
+	}
+	return nil
+}
+
+// checkRanks recounts what waits by standing.
+func (q *Queue) checkRanks() error {
+	var have ranks
+	for i := range q.entries.slots {
+		if s := &q.entries.slots[i]; s.live {
+			have[s.value.item.standing()].Add(s.value.item.waiting())
+		}
+	}
+	if have != q.ranks {
+		return fmt.Errorf("check queue: by standing %v wait, counted %v", have, q.ranks)
+	}
+	for s := standing(2); s < standings; s++ {
+		live := 0
+		for _, id := range q.piles[s] {
+			if _, ok := q.entries.index(id); ok {
+				live++
+			}
+		}
+		if live != have[s].Requests {
+			return fmt.Errorf("check queue: %d requests of standing %d may give way, want %d", live, s, have[s].Requests)
 		}
 	}
 	return nil

@@ -25,6 +25,8 @@ type flow struct {
 	credit  uint64 // cost charged in advance that was not incurred: later charges use it up
 	line    line   // the entries whose turn comes, first come first
 	aside   line   // the entries that were set aside
+	dated   dates  // the entries in line that are due some time
+	hurried int    // turns in a row of entries that were due, before the oldest one
 	listed  int    // entries of both
 	waiting int    // entries, followers of groups included
 	choices int    // of these
@@ -75,7 +77,10 @@ func (q *Queue) flowOf(it Item) int32 {
 // open makes a flow.
 func (q *Queue) open(key flowKey) int32 {
 	i := q.flows.take()
-	*q.flows.at(i) = flow{key: key, line: emptyLine, aside: emptyLine, pos: none, cursor: none, second: none, report: none}
+	*q.flows.at(i) = flow{
+		key: key, line: emptyLine, aside: emptyLine, dated: dates{by: due},
+		pos: none, cursor: none, second: none, report: none,
+	}
 	q.byKey[key] = i
 	return i
 }
@@ -93,6 +98,7 @@ func (q *Queue) append(fi, e int32) {
 	if f.waiting == 1 {
 		f.service = max(f.service, q.lift(f.key.class))
 		f.turn = n.number
+		f.hurried = 0
 		q.push(fi)
 	}
 }
@@ -104,6 +110,9 @@ func (q *Queue) list(fi, e int32) {
 	f.listed++
 	n.where, n.place = inLine, f.places
 	q.link(&f.line, e)
+	if n.item.Due != 0 {
+		q.pushDate(&f.dated, e)
+	}
 	if f.scanned && f.cursor == none {
 		f.cursor = e
 	}
@@ -145,6 +154,10 @@ func (q *Queue) unlist(e int32) {
 		f.second = n.next
 	}
 	f.listed--
+	if n.passed {
+		q.unpass(e)
+	}
+	q.removeDate(&f.dated, e)
 	if n.where == aside {
 		q.unlinkFrom(&f.aside, e)
 	} else {

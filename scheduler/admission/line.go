@@ -17,6 +17,28 @@ func (q *Queue) link(l *line, e int32) {
 	l.tail = e
 }
 
+// insert puts an entry into a list that is in the order of places: at its end,
+// unless entries that came later are there already.
+func (q *Queue) insert(l *line, e int32) {
+	n := q.entries.at(e)
+	after := l.tail
+	for after != none && q.entries.at(after).place > n.place {
+		after = q.entries.at(after).prev
+	}
+	if after == l.tail {
+		q.link(l, e)
+		return
+	}
+	n.prev, n.next = after, l.head
+	if after != none {
+		n.next = q.entries.at(after).next
+		q.entries.at(after).next = e
+	} else {
+		l.head = e
+	}
+	q.entries.at(n.next).prev = e
+}
+
 // unlinkFrom takes an entry out of the list it is in.
 func (q *Queue) unlinkFrom(l *line, e int32) {
 	n := q.entries.at(e)

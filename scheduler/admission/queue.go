@@ -8,8 +8,10 @@
 // (after Sheng et al., "Fairness in Serving Large Language Models", 2024), then
 // call by call inside a tenant: one request of each call stands in line, and
 // when it leaves, the next one of the same call joins the end of the line. So
-// a call of a thousand prompts takes turns with a call of one. The unit of the
-// counters is the caller's: the scheduler's is a nanosecond of compute.
+// a call of a thousand prompts takes turns with a call of one. Of the requests in
+// line those that are due go first, soonest first, but every fifth turn is the
+// oldest one's. The unit of the counters is the caller's: the scheduler's is a
+// nanosecond of compute.
 //
 // The caller may set a request aside that waits for something which barring
 // others would not bring sooner (a slot for long prompts). Scans pass over it
@@ -55,7 +57,14 @@ type Item struct {
 	Choices int    // how many requests it counts as in the bounds; 0 is 1
 	Cost    uint64 // what serving the prompt is expected to cost
 	Until   int64  // Expire hands the item back from this time on; 0 is never
+	Due     int64  // of a tenant's items the one that is due first goes first; 0 is never
+
+	OverQuota bool // it gives way like one of the lowest class
+	Retries   int  // times that the client has tried before; it gives way before first tries
 }
+
+// waiting is what the item counts as.
+func (it *Item) waiting() Waiting { return Waiting{1, it.Choices, it.Tokens} }
 
 // MaxWeight is the largest weight that changes anything; larger ones are cut.
 const MaxWeight = 1 << 12
@@ -73,7 +82,9 @@ type Queue struct {
 	groups  slab[group]
 	byGroup map[groupKey]int32
 	classes [inference.NumClasses]classQueue
-	due     []int32 // entries with a deadline: binary heap, soonest first
+	ending  dates // entries that do not wait for ever
+	ranks   ranks
+	piles   [standings]pile
 	tokens  int
 	choices int
 	offers  uint64 // ever accepted; numbers items in order of arrival
@@ -91,9 +102,10 @@ type entry struct {
 	where  where
 	next   int32
 	prev   int32
-	due    int32  // index in Queue.due; none without deadline
-	number uint64 // order of arrival over all flows
-	place  uint64 // order in the flow's line, or among the followers of its group
+	pos    [numDates]int32 // on Queue.ending and on its flow's dated; none when not on it
+	passed bool            // skipped by the scan in progress, and off its flow's dated
+	number uint64          // order of arrival over all flows
+	place  uint64          // order in the flow's line, or among the followers of its group
 }
 
 // where says in which list an entry is.
@@ -156,18 +168,20 @@ func (q *Queue) Offer(it Item) (Ticket, error) {
 		return 0, fmt.Errorf("%w: class %d, want below %d", inference.ErrInvalid, it.Class, inference.NumClasses)
 	}
 	it.Choices, it.Cost = max(it.Choices, 1), min(it.Cost, maxCost)
-	if err := q.room(&it); err != nil {
+	if err := q.room(&it, Waiting{}); err != nil {
 		return 0, err
 	}
 	e := q.entries.take()
 	q.offers++
-	*q.entries.at(e) = entry{item: it, number: q.offers, due: none, group: none}
+	*q.entries.at(e) = entry{item: it, number: q.offers, pos: [numDates]int32{none, none}, group: none}
 	q.append(q.flowOf(it), e)
 	q.tokens += it.Tokens
 	q.choices += it.Choices
 	q.classes[it.Class].waiting++
+	q.ranks[it.standing()].Add(it.waiting())
+	q.pile(e)
 	if it.Until != 0 {
-		q.pushDue(e)
+		q.pushDate(&q.ending, e)
 	}
 	return Ticket(q.entries.id(e)), nil
 }
@@ -179,9 +193,7 @@ func (q *Queue) Remove(t Ticket) bool {
 	if !ok {
 		return false
 	}
-	f := q.entries.at(e).flow
-	q.unlink(e)
-	q.release(f)
+	q.drop(e)
 	return true
 }
 
@@ -192,14 +204,13 @@ func (q *Queue) unlink(e int32) {
 	q.detach(e)
 	q.tokens -= n.item.Tokens
 	q.choices -= n.item.Choices
+	q.ranks[n.item.standing()].Sub(n.item.waiting())
 	l := &q.classes[n.item.Class]
 	l.waiting--
 	if l.waiting == 0 {
 		l.credit = 0
 	}
-	if n.due != none {
-		q.removeDue(n.due)
-	}
+	q.removeDate(&q.ending, e)
 	q.entries.put(e)
 }
 

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -438,6 +439,93 @@ func TestCountersAreRebased(t *testing.T) {
 	}
 }
 
+func TestSoonestDueFirstButTheOldestIsNotForgotten(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 1000})
+	add := func(ref uint64, due int64) {
+		if _, err := q.Offer(Item{Ref: ref, Due: due, Cost: 1}); err != nil {
+			t.Fatal(err)
+		}
+		check(t, q)
+	}
+	for ref, due := range []int64{0, 50, 20, 0, 30, 20} {
+		add(uint64(ref+1), due)
+	}
+	if got, want := takeAll(t, q), []uint64{3, 6, 5, 2, 1, 4}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v: soonest first, then by age", got, want)
+	}
+	// However many come that are due, who came first is passed by no more than
+	// four in a row.
+	for old := range uint64(5) {
+		add(old+1, 0)
+	}
+	taken := uint64(0)
+	for turn := 1; taken < 5; turn++ {
+		add(uint64(100+turn), int64(1000-turn))
+		if ref, _ := takeNext(t, q, 0); ref < 100 {
+			if taken++; ref != taken || turn > 5*int(taken) {
+				t.Errorf("request %d has turn %d, want request %d by turn %d", ref, turn, taken, 5*taken)
+			}
+		}
+	}
+}
+
+func TestWhoGivesWayInAFullQueue(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 8})
+	items := []Item{
+		1: {Class: inference.Default},
+		2: {Class: inference.Default, Retries: 1},
+		3: {Class: inference.Batch},
+		4: {Class: inference.Batch, Retries: 2},
+		5: {Class: inference.Interactive, OverQuota: true},
+		6: {Class: inference.Batch},
+		7: {Class: inference.Interactive},
+		8: {Class: inference.Interactive, Retries: 1},
+	}
+	for ref := uint64(1); ref < 9; ref++ {
+		items[ref].Ref, items[ref].Tenant = ref, fmt.Sprint(ref)
+		if _, err := q.Offer(items[ref]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push := func(it Item) (gone []uint64, err error) {
+		it.Ref, it.Tenant = 100+q.offers, fmt.Sprint("new ", q.offers)
+		for {
+			ref, ok := q.Shed(it)
+			if !ok {
+				break
+			}
+			gone = append(gone, ref)
+			check(t, q)
+		}
+		_, err = q.Offer(it)
+		check(t, q)
+		return gone, err
+	}
+	if gone, err := push(Item{Class: inference.Batch}); gone != nil || !errors.Is(err, inference.ErrQueueFull) {
+		t.Errorf("%v gave way to one of the lowest class, %v", gone, err)
+	}
+	if gone, err := push(Item{Class: inference.Interactive, OverQuota: true}); gone != nil || err == nil {
+		t.Errorf("%v gave way to one beyond its quota, %v", gone, err)
+	}
+	if gone, err := push(Item{Class: inference.Default, Choices: 5}); gone != nil || err == nil {
+		t.Errorf("%v gave way to a request that there is no room for even then, %v", gone, err)
+	}
+	var all []uint64
+	for range 5 {
+		gone, err := push(Item{Class: inference.Default})
+		all = append(all, gone...)
+		if (err == nil) != (len(gone) == 1) {
+			t.Errorf("%v gave way, %v", gone, err)
+		}
+	}
+	if want := []uint64{4, 6, 5, 3}; !slices.Equal(all, want) {
+		t.Errorf("%v gave way to the default class, want %v", all, want)
+	}
+	if gone, err := push(Item{Class: inference.Interactive}); err != nil || !slices.Equal(gone, []uint64{2}) {
+		t.Errorf("%v gave way to an interactive request, %v; want the retry", gone, err)
+	}
+}
+
 // naive is the queue without heaps, lists and lazy ranks: every question is
 // answered by looking at everything.
 type naive struct {
@@ -448,6 +536,7 @@ type naive struct {
 	scale   map[flowKey]uint64
 	floor   [inference.NumClasses]uint64
 	credit  [inference.NumClasses]uint64
+	hurried map[flowKey]int
 	places  uint64
 }
 
@@ -479,18 +568,80 @@ func (n *naive) own(it Item) (own int) {
 	return own
 }
 
-// head is the item whose turn it is: the first in line of the least served flow,
-// of those that were set aside only if these are wanted.
-func (n *naive) head(c inference.Class, aside bool) (best naiveItem, ok bool) {
+// head is the item whose turn it is in a scan that has skipped one: of the least
+// served flow the one that is due first, or after four such turns the first in
+// line. Those that were set aside count only if they are wanted.
+func (n *naive) head(c inference.Class, aside bool, skipped uint64) (best naiveItem, ok bool) {
+	var skippedKey flowKey
+	for _, it := range n.items {
+		if it.Ref == skipped {
+			skippedKey = n.key(it.Item)
+		}
+	}
 	for _, it := range n.waiting(c) {
 		k, b := n.key(it.Item), n.key(best.Item)
+		byDue := n.hurried[k] < hurry || skipped != 0 && k == skippedKey
 		switch {
-		case it.place == 0 || it.aside && !aside:
-		case !ok, n.service[k] < n.service[b], n.service[k] == n.service[b] && n.turn[k] < n.turn[b], k == b && it.place < best.place:
+		case it.place == 0 || it.aside && !aside || it.Ref == skipped:
+		case !ok, n.service[k] < n.service[b], n.service[k] == n.service[b] && n.turn[k] < n.turn[b]:
 			best, ok = it, true
+		case k != b:
+		case byDue && it.hasDue() && (!best.hasDue() || it.Due < best.Due || it.Due == best.Due && it.number < best.number):
+			best = it
+		case (!byDue || !it.hasDue() && !best.hasDue()) && it.place < best.place:
+			best = it
 		}
 	}
 	return best, ok
+}
+
+func (it *naiveItem) hasDue() bool { return it.Due != 0 && !it.aside }
+
+// room is the bounds applied to an item, as if those that gone names had left.
+func (n *naive) room(b Bounds, it Item, gone func(Item) bool) error {
+	var all, own Waiting
+	for _, o := range n.items {
+		if n.key(o.Item) == n.key(it) {
+			own.Add(o.waiting())
+		}
+		if !gone(o.Item) {
+			all.Add(o.waiting())
+		}
+	}
+	return b.Room(all, own, it.waiting())
+}
+
+// shed is the item that gives way to another.
+func (n *naive) shed(b Bounds, it Item) (ref uint64) {
+	grade := func(o Item) int {
+		if o.OverQuota {
+			return int(inference.Batch)
+		}
+		return int(o.Class)
+	}
+	lower := func(o Item) bool { return grade(o) > grade(it) }
+	if n.room(b, it, func(Item) bool { return false }) == nil || n.room(b, it, lower) != nil {
+		return 0
+	}
+	var worst naiveItem
+	for _, o := range n.items {
+		worse := cmp.Or(grade(o.Item)-grade(worst.Item), min(o.Retries, 1)-min(worst.Retries, 1), int(o.number)-int(worst.number)) > 0
+		if lower(o.Item) && (ref == 0 || worse) {
+			worst, ref = o, o.Ref
+		}
+	}
+	return ref
+}
+
+// expire is the item whose time to wait ended first.
+func (n *naive) expire(now int64) (ref uint64) {
+	var first naiveItem
+	for _, o := range n.items {
+		if o.Until != 0 && o.Until <= now && (ref == 0 || o.Until < first.Until || o.Until == first.Until && o.number < first.number) {
+			first, ref = o, o.Ref
+		}
+	}
+	return ref
 }
 
 // line puts an item in line unless one of its group is.
@@ -510,11 +661,12 @@ func (n *naive) offer(it Item, number uint64) {
 	backlogged := slices.ContainsFunc(n.items, func(o naiveItem) bool { return n.key(o.Item) == k })
 	if !backlogged {
 		lift := n.floor[it.Class]
-		if h, ok := n.head(it.Class, true); ok {
+		if h, ok := n.head(it.Class, true, 0); ok {
 			lift = max(lift, n.service[n.key(h.Item)])
 		}
 		n.service[k] = max(n.service[k], lift)
 		n.turn[k] = number
+		n.hurried[k] = 0
 	}
 	n.scale[k] = unitScale / uint64(min(max(it.Weight, 1), MaxWeight))
 	n.items = append(n.items, naiveItem{Item: it, number: number})
@@ -546,6 +698,15 @@ func (n *naive) take(it naiveItem, cost uint64) {
 			n.credit[l] += cost * uint64(n.share[l])
 		}
 	}
+	first := !slices.ContainsFunc(n.items, func(o naiveItem) bool {
+		return n.key(o.Item) == k && o.place > 0 && !o.aside && o.place < it.place
+	})
+	switch {
+	case first && !it.aside:
+		n.hurried[k] = 0
+	case it.hasDue():
+		n.hurried[k]++
+	}
 	n.remove(it.Ref)
 	n.service[k] += cost * n.scale[k]
 }
@@ -567,7 +728,7 @@ func (n *naive) order() (out [inference.NumClasses]inference.Class) {
 // owed is the item that a class's guaranteed share pays for: of the least served
 // flow the first in line, or else of those set aside.
 func (n *naive) owed(c inference.Class) (naiveItem, bool) {
-	first, ok := n.head(c, true)
+	first, ok := n.head(c, true, 0)
 	if !ok {
 		return first, false
 	}
@@ -581,9 +742,13 @@ func (n *naive) owed(c inference.Class) (naiveItem, bool) {
 
 // compareWithNaive runs random operations on both and wants the same answers.
 func compareWithNaive(t *testing.T, data func() int) {
-	cfg := Config{MaxRequests: 400, SharePercent: [inference.NumClasses]int{0, 30, 15}}
+	cfg := Config{MaxRequests: 40, SharePercent: [inference.NumClasses]int{0, 30, 15}}
 	q := mustQueue(t, cfg)
-	n := &naive{share: cfg.SharePercent, service: map[flowKey]uint64{}, turn: map[flowKey]uint64{}, scale: map[flowKey]uint64{}}
+	n := &naive{
+		share: cfg.SharePercent, service: map[flowKey]uint64{}, turn: map[flowKey]uint64{}, scale: map[flowKey]uint64{},
+		hurried: map[flowKey]int{},
+	}
+	now := int64(0)
 	tickets := map[uint64]Ticket{}
 	type admitted struct {
 		flow FlowID
@@ -595,11 +760,39 @@ func compareWithNaive(t *testing.T, data func() int) {
 		if op < 0 {
 			return
 		}
+		now++
 		switch {
+		case op%16 == 5:
+			for {
+				ref, ok := q.Expire(now)
+				if want := n.expire(now); ok != (want != 0) || ref != want {
+					t.Fatalf("at %d the time of item %d %v is over, want %d", now, ref, ok, want)
+				}
+				if !ok {
+					break
+				}
+				n.remove(ref)
+			}
 		case op%8 < 3:
 			it := Item{Ref: ref, Tenant: strconv.Itoa(data() & 7), Class: inference.Class((data() & 127) % 3), Weight: data() & 3, Tokens: data() & 31}
 			it.Cost = uint64(10 * it.Tokens)
 			it.Group = []string{"", "", "x", "y"}[data()&3]
+			it.Due, it.Choices = int64(max(data()&7-3, 0)), 1
+			rank := data() & 15
+			it.OverQuota, it.Retries = rank&3 == 0, rank>>2&1
+			if rank > 12 {
+				it.Until = now + int64(data()&63)
+			}
+			for {
+				gone, ok := q.Shed(it)
+				if want := n.shed(q.Bounds(), it); ok != (want != 0) || gone != want {
+					t.Fatalf("item %d %v gives way to %+v, want %d", gone, ok, it, want)
+				}
+				if !ok {
+					break
+				}
+				n.remove(gone)
+			}
 			if id, err := q.Offer(it); err == nil {
 				tickets[ref] = id
 				n.offer(it, q.offers)
@@ -618,7 +811,7 @@ func compareWithNaive(t *testing.T, data func() int) {
 			tokens := data() & 15
 			q.Charge(r.flow, uint64(20*tokens))
 			n.service[r.key] += uint64(20*tokens) * n.scale[r.key]
-		case op%8 == 5 && len(running) > 8:
+		case op%16 == 13 && len(running) > 8:
 			q.Done(running[0].flow)
 			running = running[1:]
 		default:
@@ -629,7 +822,12 @@ func compareWithNaive(t *testing.T, data func() int) {
 			aside := data()&1 == 0
 			q.Scan(c, aside)
 			got, _, ok := q.Next()
-			want, wantOK := n.head(c, aside)
+			want, wantOK := n.head(c, aside, 0)
+			if ok && got == want.Ref && data()&3 == 0 { // it does not fit
+				q.Skip()
+				got, _, ok = q.Next()
+				want, wantOK = n.head(c, aside, want.Ref)
+			}
 			if ok != wantOK || ok && got != want.Ref {
 				t.Fatalf("next of class %d: %d %v, want %d %v", c, got, ok, want.Ref, wantOK)
 			}

@@ -1,6 +1,10 @@
 package admission
 
-import "weir/internal/inference"
+import (
+	"slices"
+
+	"weir/internal/inference"
+)
 
 // scan is one walk over a class in the order of turns. Flows whose requests
 // were all skipped are parked off the heap until the scan ends.
@@ -11,7 +15,12 @@ type scan struct {
 	skipped int
 	parked  []int32
 	touched []int32 // flows whose cursor is set
+	passed  []int32 // entries that were skipped and are off their flow's dated
 }
+
+// hurry is how many turns in a row requests may get because they are due before
+// the oldest one of their tenant gets its own.
+const hurry = 4
 
 // Order returns the classes in the order in which they are to be tried: lower
 // classes whose guaranteed share is due first, then by precedence.
@@ -77,8 +86,8 @@ func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 	return 0, 0, false
 }
 
-// cursor is the entry of a flow that the scan looks at next: of those in line
-// and those set aside, the one that came first.
+// cursor is the entry of a flow that the scan looks at next: the one that is due
+// first, or else of those in line and those set aside the one that came first.
 func (q *Queue) cursor(fi int32) int32 {
 	s, f := &q.scan, q.flows.at(fi)
 	if !f.scanned {
@@ -87,6 +96,12 @@ func (q *Queue) cursor(fi int32) int32 {
 			f.second = f.aside.head
 		}
 		s.touched = append(s.touched, fi)
+	}
+	if len(f.dated.heap) > 0 && (f.hurried < hurry || f.looked > 0) {
+		return f.dated.heap[0]
+	}
+	for f.cursor != none && q.entries.at(f.cursor).passed {
+		f.cursor = q.entries.at(f.cursor).next
 	}
 	if f.second != none && (f.cursor == none || q.entries.at(f.second).place < q.entries.at(f.cursor).place) {
 		return f.second
@@ -110,9 +125,14 @@ func (q *Queue) Skip() {
 	}
 	n := q.entries.at(s.current)
 	f := q.flows.at(n.flow)
-	if n.where == aside {
+	switch {
+	case n.where == aside:
 		f.second = n.next
-	} else {
+	case n.item.Due != 0:
+		n.passed = true
+		q.removeDate(&f.dated, s.current)
+		s.passed = append(s.passed, s.current)
+	default:
 		f.cursor = n.next
 	}
 	f.looked++
@@ -137,7 +157,7 @@ func (q *Queue) SetAside() {
 	q.unlist(s.current)
 	f.listed++
 	n.where = aside
-	q.link(&f.aside, s.current)
+	q.insert(&f.aside, s.current)
 	s.current = none
 }
 
@@ -152,6 +172,12 @@ func (q *Queue) Take(cost uint64) FlowID {
 	s.current = none
 	fi := q.entries.at(e).flow
 	f := q.flows.at(fi)
+	switch {
+	case e == f.line.head:
+		f.hurried = 0
+	case q.entries.at(e).pos[due] != none:
+		f.hurried++
+	}
 	l := &q.classes[s.class]
 	l.floor = max(l.floor, f.service)
 	cost = min(cost, maxCost)
@@ -173,9 +199,22 @@ func (q *Queue) bookShares(c inference.Class, cost uint64) {
 	}
 }
 
-// EndScan puts the parked flows back.
+// unpass forgets that an entry was skipped: it is leaving.
+func (q *Queue) unpass(e int32) {
+	s := &q.scan
+	q.entries.at(e).passed = false
+	s.passed = slices.DeleteFunc(s.passed, func(o int32) bool { return o == e })
+}
+
+// EndScan puts the parked flows back, and entries that were skipped among those
+// that are due.
 func (q *Queue) EndScan() {
 	s := &q.scan
+	for _, e := range s.passed {
+		n := q.entries.at(e)
+		n.passed = false
+		q.pushDate(&q.flows.at(n.flow).dated, e)
+	}
 	for _, fi := range s.touched {
 		f := q.flows.at(fi)
 		f.scanned, f.cursor, f.second, f.looked = false, none, none, 0
@@ -187,5 +226,5 @@ func (q *Queue) EndScan() {
 			q.push(fi)
 		}
 	}
-	s.touched, s.parked, s.current = s.touched[:0], s.parked[:0], none
+	s.touched, s.parked, s.passed, s.current = s.touched[:0], s.parked[:0], s.passed[:0], none
 }
