@@ -24,6 +24,7 @@ import (
 	"weir/scheduler"
 	"weir/telemetry"
 	"weir/telemetry/slo"
+	"weir/telemetry/trace"
 )
 
 // Config is the whole tree. Default gives a complete one.
@@ -36,6 +37,7 @@ type Config struct {
 	Engine    Engine
 	Scheduler scheduler.Config // MaxModelLen 0 is the model's own context
 	SLO       slo.Objectives
+	Trace     trace.Config
 	Log       telemetry.LogConfig
 
 	Tenants []tenant.Tenant // empty: every caller's name is a tenant without limits
@@ -120,7 +122,7 @@ var heartbeats = []string{string(openai.HeartbeatComment), string(openai.Heartbe
 // texts, of `weir config print` and of the example file.
 func settings(c *Config) []Setting {
 	const anySize = math.MaxInt32
-	return []Setting{
+	list := []Setting{
 		{Key: "server.host", Flag: "host", Usage: "address to listen on; 0.0.0.0 is every interface",
 			binding: bindText(&c.Server.Host, "a host name or an address", isHost)},
 		{Key: "server.port", Flag: "port", Usage: "port of the API; 0 takes a free one",
@@ -293,29 +295,8 @@ func settings(c *Config) []Setting {
 		{Key: "scheduler.prompt_lookup_min", Flag: "prompt-lookup-min",
 			Usage:   "length of the shortest n-gram that may propose draft tokens",
 			binding: bindInt(&c.Scheduler.LookupMin, 1, 1024, "")},
-
-		{Key: "slo.availability", Flag: "slo-availability",
-			Usage:   "share of the requests that are to be answered: without 5xx, and without an error after the first byte",
-			binding: bindPercent(&c.SLO.Availability)},
-		{Key: "slo.ttft_ms", Flag: "slo-ttft-ms",
-			Usage:   "target for the time to first token, a bound of its histogram's buckets",
-			binding: bindMilliseconds(&c.SLO.FirstToken.Target, 1, 2_560_000)},
-		{Key: "slo.ttft", Flag: "slo-ttft", Usage: "share of the first tokens that are to come within the target",
-			binding: bindPercent(&c.SLO.FirstToken.Share)},
-		{Key: "slo.itl_ms", Flag: "slo-itl-ms",
-			Usage:   "target for the inter-token latency, a bound of its histogram's buckets",
-			binding: bindMilliseconds(&c.SLO.InterToken.Target, 1, 80_000)},
-		{Key: "slo.itl", Flag: "slo-itl", Usage: "share of the further tokens that are to come within the target",
-			binding: bindPercent(&c.SLO.InterToken.Share)},
-		{Key: "slo.streams", Flag: "slo-streams",
-			Usage:   "share of the streams that are to reach their end, those that clients leave not counted",
-			binding: bindPercent(&c.SLO.Streams)},
-
-		{Key: "log.level", Flag: "log-level", Usage: "least severe level of messages that are logged",
-			binding: bindChoice(&c.Log.Level, telemetry.LogLevels)},
-		{Key: "log.format", Flag: "log-format", Usage: "format of the log; auto is console on a terminal and json elsewhere",
-			binding: bindChoice(&c.Log.Format, telemetry.LogFormats)},
 	}
+	return append(list, telemetrySettings(c)...)
 }
 
 func anyText(string) bool { return true }
@@ -365,6 +346,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.SLO.Validate(); err != nil {
 		return fmt.Errorf("check slo: %w", err)
+	}
+	if err := c.Trace.Validate(); err != nil {
+		return fmt.Errorf("check trace: %w", err)
 	}
 	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
 		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; "+

@@ -357,6 +357,24 @@ func bindMilliseconds(p *time.Duration, low, high int) binding {
 	return b
 }
 
+func bindRatio(p *float64) binding {
+	return binding{
+		kind: decimal, accepts: "a number from 0 to 1",
+		set: func(s string) error {
+			f, err := strconv.ParseFloat(s, 64)
+			switch {
+			case err != nil:
+				return refused("is not a number")
+			case math.IsNaN(f) || f < 0 || f > 1:
+				return refused("is out of range")
+			}
+			*p = f
+			return nil
+		},
+		show: func() string { return strconv.FormatFloat(*p, 'g', -1, 64) },
+	}
+}
+
 // bindPercent is for shares; YAML reads 99.9% as text.
 func bindPercent(p *float64) binding {
 	return binding{

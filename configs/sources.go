@@ -112,6 +112,9 @@ func (s *Sources) ReadFile(path string) error {
 
 const envPrefix = "WEIR_"
 
+// envTests begins the variables that tell tests where servers are.
+const envTests = envPrefix + "TEST_"
+
 // envOutsideTable are variables that cmd/weir reads by itself.
 var envOutsideTable = []string{"WEIR_CONFIG"}
 
@@ -123,7 +126,7 @@ func (s *Sources) ReadEnv(environ []string) (unknown []string, err error) {
 	var errs []error
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(envOutsideTable, name) {
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envTests) || slices.Contains(envOutsideTable, name) {
 			continue
 		}
 		i := slices.IndexFunc(s.table, func(x Setting) bool { return x.Env() == name })

@@ -68,17 +68,30 @@ func NewRelay(c RelayConfig) (*Relay, error) {
 // Model is the upstream's name of the model.
 func (r *Relay) Model() string { return r.model }
 
+// Head is what the upstream's own logs and traces need to name the request.
+type Head struct {
+	RequestID   string
+	Traceparent string // W3C Trace Context; empty: not sent
+	Tracestate  string // likewise
+}
+
 // Send posts a JSON body to a path below the base URL, as
 // "/chat/completions", and returns when the answer's header is there. The
 // caller closes its body. Ending ctx ends the request also at the upstream.
 // Send never retries, because the upstream would generate and charge twice.
-func (r *Relay) Send(ctx context.Context, path, requestID string, body []byte) (*http.Response, error) {
+func (r *Relay) Send(ctx context.Context, path string, h Head, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("relay to %s: %w", r.base.Host, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Request-Id", requestID)
+	req.Header.Set("X-Request-Id", h.RequestID)
+	if h.Traceparent != "" {
+		req.Header.Set("Traceparent", h.Traceparent)
+	}
+	if h.Tracestate != "" {
+		req.Header.Set("Tracestate", h.Tracestate)
+	}
 	req.Header.Set("User-Agent", "weir")
 	if r.key != "" {
 		req.Header.Set("Authorization", "Bearer "+r.key)

@@ -26,7 +26,7 @@ func TestRelaySendsWhatItIsGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := r.Send(context.Background(), "/chat/completions", "id-1", []byte(`{"a":1}`))
+	res, err := r.Send(context.Background(), "/chat/completions", Head{RequestID: "id-1"}, []byte(`{"a":1}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestRelayFollowsNoRedirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := r.Send(context.Background(), "/completions", "x", []byte("{}"))
+	res, err := r.Send(context.Background(), "/completions", Head{RequestID: "x"}, []byte("{}"))
 	if err != nil || res.StatusCode != http.StatusTemporaryRedirect {
 		t.Fatalf("%v %v", res, err)
 	}
@@ -70,7 +70,7 @@ func TestRelayGivesUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Send(context.Background(), "/completions", "x", []byte("{}")); err == nil {
+	if _, err := r.Send(context.Background(), "/completions", Head{RequestID: "x"}, []byte("{}")); err == nil {
 		t.Error("an upstream that never answers was waited for")
 	}
 	<-seen
@@ -80,7 +80,7 @@ func TestRelayGivesUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := r.Send(ctx, "/completions", "x", []byte("{}")); !errors.Is(err, context.Canceled) {
+	if _, err := r.Send(ctx, "/completions", Head{RequestID: "x"}, []byte("{}")); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the cancel: %v", err)
 	}
 	<-seen

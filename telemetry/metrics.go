@@ -65,9 +65,10 @@ func registerAll(r prometheus.Registerer, all []prometheus.Collector) error {
 	return nil
 }
 
-// Handler serves the registry in the format that the scraper asks for.
+// Handler serves the registry in the format that the scraper asks for;
+// exemplars need OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, EnableOpenMetrics: true})
 }
 
 // CountPanic adds a recovered panic at a boundary ("handler", "step").

@@ -59,8 +59,8 @@ func scrape(t *testing.T, m *Metrics) string {
 
 func TestScrapeMatchesGolden(t *testing.T) {
 	m, model := testModel(t)
-	model.ObserveFirstToken(0.03)
-	model.ObserveInterToken(0.02)
+	model.ObserveFirstToken(0.03, "")
+	model.ObserveInterToken(0.02, "")
 	model.ObserveStep(Step{Rows: 17, Seconds: 0.004, PlanSeconds: 0.00002, EstimateSeconds: 0.0041})
 	model.ObserveCancel(0.002)
 	model.CountRejection("queue_full")
@@ -77,6 +77,9 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	m.CountTurnedAway()
 	m.CountEvicted()
 	if err := m.AddConnections(func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.AddTraces(func() Traces { return Traces{Sent: 5, Overflow: 6, Lost: 7} }); err != nil {
 		t.Fatal(err)
 	}
 	m.CountPanic("handler")
@@ -281,8 +284,8 @@ func TestTwoModelsShareTheRegistry(t *testing.T) {
 func TestNilModelIgnoresObservations(t *testing.T) {
 	m, _ := testModel(t)
 	absent := m.Model("absent")
-	absent.ObserveFirstToken(1)
-	absent.ObserveInterToken(1)
+	absent.ObserveFirstToken(1, "")
+	absent.ObserveInterToken(1, "")
 	absent.ObserveStep(Step{Rows: 1, Seconds: 1})
 	absent.ObserveCancel(1)
 	absent.CountRejection("queue_full")
@@ -295,7 +298,7 @@ func TestNilModelIgnoresObservations(t *testing.T) {
 func TestTokenObservationsAllocateNothing(t *testing.T) {
 	_, model := testModel(t)
 	if n := testing.AllocsPerRun(100, func() {
-		model.ObserveInterToken(0.01)
+		model.ObserveInterToken(0.01, "")
 		model.ObserveStep(Step{Rows: 8, Seconds: 0.01})
 	}); n != 0 {
 		t.Errorf("%v allocations per token", n)

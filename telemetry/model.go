@@ -137,18 +137,29 @@ func histogram(name, help string, bounds []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds})
 }
 
-// ObserveFirstToken records a time to first token.
-func (m *Model) ObserveFirstToken(seconds float64) {
+// ObserveFirstToken records a time to first token, with the trace id of its
+// request as exemplar unless that is empty.
+func (m *Model) ObserveFirstToken(seconds float64, traceID string) {
 	if m != nil {
-		m.firstToken.Observe(seconds)
+		observe(m.firstToken, seconds, traceID)
 	}
 }
 
 // ObserveInterToken records the gap before one further token of a choice.
-func (m *Model) ObserveInterToken(seconds float64) {
+// An exemplar, as above, allocates memory.
+func (m *Model) ObserveInterToken(seconds float64, traceID string) {
 	if m != nil {
-		m.interToken.Observe(seconds)
+		observe(m.interToken, seconds, traceID)
 	}
+}
+
+func observe(h prometheus.Histogram, seconds float64, traceID string) {
+	e, ok := h.(prometheus.ExemplarObserver)
+	if traceID == "" || !ok {
+		h.Observe(seconds)
+		return
+	}
+	e.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": traceID})
 }
 
 // Step is what is known of an engine step when it has ended.

@@ -170,8 +170,8 @@ func (r *recorder) hooks() Hooks {
 	return Hooks{
 		OnRequestStart:  func(s RequestStart) { with(func() { r.starts = append(r.starts, s) }) },
 		OnRequestFinish: func(f RequestFinish) { with(func() { r.finishes = append(r.finishes, f) }) },
-		OnFirstToken:    func(_ string, d time.Duration) { with(func() { r.first = append(r.first, d) }) },
-		OnTokenGap:      func(_ string, d time.Duration) { with(func() { r.gaps = append(r.gaps, d) }) },
+		OnFirstToken:    func(_ *RequestStart, d time.Duration) { with(func() { r.first = append(r.first, d) }) },
+		OnTokenGap:      func(_ *RequestStart, d time.Duration, _ bool) { with(func() { r.gaps = append(r.gaps, d) }) },
 		OnResponse: func(route, method string, status int, _ time.Duration) {
 			with(func() { r.routes = append(r.routes, method+" "+route+" "+http.StatusText(status)) })
 		},
@@ -235,7 +235,7 @@ func TestPanicsAreContained(t *testing.T) {
 	rec := &recorder{}
 	c := DefaultConfig()
 	c.Hooks = rec.hooks()
-	c.Hooks.OnTokenGap = func(string, time.Duration) { panic("secret detail") }
+	c.Hooks.OnTokenGap = func(*RequestStart, time.Duration, bool) { panic("secret detail") }
 	b := &fakeBackend{script: untilCancelled(time.Millisecond)}
 	r := newRig(t, c, b)
 	defer r.close()

@@ -26,9 +26,10 @@ type generation struct {
 	polled int
 	from   int
 
-	cases  []reflect.SelectCase // for several streams only
-	result RequestFinish
-	ended  bool
+	cases   []reflect.SelectCase // for several streams only
+	result  RequestFinish
+	slowest time.Duration // gap between tokens so far
+	ended   bool
 }
 
 // stream is one prompt's run.
@@ -176,11 +177,14 @@ func (g *generation) timed(st *stream, c *choice) {
 	if !st.began {
 		st.began = true
 		if hooks.OnFirstToken != nil {
-			hooks.OnFirstToken(g.job.model.ID, now.Sub(g.job.arrived))
+			hooks.OnFirstToken(&g.result.RequestStart, now.Sub(g.job.arrived))
 		}
 	}
 	if hooks.OnTokenGap != nil && !c.last.IsZero() {
-		hooks.OnTokenGap(g.job.model.ID, now.Sub(c.last))
+		gap := now.Sub(c.last)
+		slowest := gap > g.slowest
+		g.slowest = max(g.slowest, gap)
+		hooks.OnTokenGap(&g.result.RequestStart, gap, slowest)
 	}
 	c.last = now
 }
@@ -314,6 +318,7 @@ func (g *generation) end() {
 	g.result.CachedTokens = g.cachedTokens()
 	g.result.OutputTokens = g.outputTokens()
 	g.settle()
+	g.result.Admitted = g.admitted()
 	for _, c := range g.choices {
 		reason := c.finish
 		if reason == inference.FinishNone {
@@ -348,6 +353,16 @@ func (g *generation) cachedTokens() int {
 		n += st.Progress().CachedTokens
 	}
 	return n
+}
+
+// admitted is when the first of the prompts became running.
+func (g *generation) admitted() (first time.Time) {
+	for _, st := range g.streams {
+		if t := st.Admitted(); !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
 }
 
 func (g *generation) outputTokens() int {

@@ -10,15 +10,20 @@ import (
 // that metrics and logs need no import of this package's insides. A nil hook
 // is skipped. Hooks must be safe for concurrent use and must not block.
 type Hooks struct {
+	// StartTrace gives a request for a generation its place in a distributed
+	// trace, from its header fields traceparent and tracestate, which any client
+	// may write. The zero Trace is none.
+	StartTrace func(traceparent, tracestate string) Trace
 	// OnRequestStart: a generating request was parsed and is about to be submitted
 	// to its backend.
 	OnRequestStart func(RequestStart)
 	// OnFirstToken: the first token of a request came, after that long since
 	// its arrival. Once per prompt of a request.
-	OnFirstToken func(model string, sinceArrival time.Duration)
+	OnFirstToken func(r *RequestStart, sinceArrival time.Duration)
 	// OnTokenGap: a further token of a choice came after that long since the
 	// choice's token before. Tokens that arrive together report gaps near 0.
-	OnTokenGap func(model string, gap time.Duration)
+	// slowest: the request had no longer gap before.
+	OnTokenGap func(r *RequestStart, gap time.Duration, slowest bool)
 	// OnRequestFinish: every request that OnRequestStart has seen ends here,
 	// once.
 	OnRequestFinish func(RequestFinish)
@@ -33,13 +38,25 @@ type Hooks struct {
 	OnPanic func(where string, value any, stack []byte)
 }
 
-// RequestStart describes a request that is about to run.
+// Trace is a request's place in a distributed trace. Its fields other than
+// Header and State are for the hooks, which get them back.
+type Trace struct {
+	ID      string // of the trace, as logs write it
+	Header  string // a traceparent that names the request's own span: sent back as traceresponse, and on to upstreams
+	State   string // tracestate for upstreams
+	Sampled bool   // the trace will be exported, however the request ends
+	Context any
+}
+
+// RequestStart describes a request that is about to run. Hooks that get a
+// pointer to one must not keep or change it.
 type RequestStart struct {
 	ID           string // ours, unique
 	Endpoint     string // "/v1/chat/completions"
 	Model        string // id of the served model
 	Version      string // of the model
 	Tenant       string
+	Class        inference.Class
 	Stream       bool
 	Prompts      int
 	PromptTokens int // summed over prompts; of an upstream known at the end, where it tells
@@ -47,6 +64,10 @@ type RequestStart struct {
 	MaxTokens    int // per choice
 	Retries      int // x-stainless-retry-count: how often the client tried before
 	Arrived      time.Time
+	Parsed       time.Time // the request was understood, and its prompt not tokenised yet
+	Submitted    time.Time // its prompt was tokenised, or it is sent on
+	Relayed      bool      // to an upstream, which tokenises
+	Trace        Trace
 }
 
 // RequestFinish describes a request's end. Times are zero where the moment
@@ -58,6 +79,7 @@ type RequestFinish struct {
 	Reasons      []inference.FinishReason // per choice; owned by the hook
 	OutputTokens int                      // summed over choices
 	CachedTokens int                      // of PromptTokens
+	Admitted     time.Time                // by the engine: the first of the prompts
 	FirstToken   time.Time
 	LastToken    time.Time
 	Finished     time.Time
@@ -66,11 +88,13 @@ type RequestFinish struct {
 
 // Refusal describes a request that got an error for an answer.
 type Refusal struct {
-	ID     string // as sent back in x-request-id
-	Route  string // a pattern of this package's route list, or "other"
-	Method string
-	Remote string // address of the peer
-	Status int    // HTTP status
-	Code   string // of the error object
-	Early  bool   // it asked for a generation, and OnRequestStart has not seen it
+	ID      string // as sent back in x-request-id
+	Route   string // a pattern of this package's route list, or "other"
+	Method  string
+	Remote  string // address of the peer
+	Status  int    // HTTP status
+	Code    string // of the error object
+	Trace   Trace
+	Arrived time.Time
+	Early   bool // it asked for a generation, and OnRequestStart has not seen it
 }

@@ -22,6 +22,8 @@ type job struct {
 	retries        int
 	created        int64 // Unix seconds
 	arrived        time.Time
+	parsed         time.Time // before the prompt was tokenised
+	trace          Trace
 }
 
 func (j *job) promptTokens() int {
@@ -68,8 +70,8 @@ func (j *job) request(i int) *inference.Request {
 
 func (j *job) start() RequestStart {
 	return RequestStart{
-		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant, Stream: j.params.stream,
+		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant, Class: j.params.class, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
-		Retries: j.retries, Arrived: j.arrived,
+		Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
 	}
 }

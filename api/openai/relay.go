@@ -14,6 +14,7 @@ import (
 
 	"weir/api"
 	"weir/internal/inference"
+	"weir/router"
 )
 
 // A relayed request is authenticated, counted and watched here and computed
@@ -65,9 +66,10 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	}()
 	body := o.renamed(m.Relay.Model())
 	name := c.name("")
+	head := router.Head{RequestID: name, Traceparent: c.trace.Header, Tracestate: c.trace.State}
 	api.ReleaseBody(c.ctx)
 	var err error
-	if p.answer, err = m.Relay.Send(ctx, strings.TrimPrefix(e.route, "/v1"), name, body); err != nil {
+	if p.answer, err = m.Relay.Send(ctx, strings.TrimPrefix(e.route, "/v1"), head, body); err != nil {
 		return p.broken(err)
 	}
 	kind := p.answer.Header.Get("Content-Type")
@@ -93,10 +95,12 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 // upstream's to check.
 func (c *call) relayStart(e *endpoint, m *Model, o *object) RequestStart {
 	var ignored *api.Error
+	now := time.Now()
 	return RequestStart{
 		ID: e.prefix + c.id, Endpoint: e.route, Model: m.ID, Version: m.Version, Tenant: c.tenant,
 		Stream: o.flag("stream", false, &ignored), Prompts: 1, N: o.count("n", 1, maxInt32, 1, &ignored),
 		Retries: int(c.headerNumber("X-Stainless-Retry-Count")), Arrived: c.arrived,
+		Parsed: now, Submitted: now, Relayed: true, Trace: c.trace,
 	}
 }
 
@@ -326,7 +330,7 @@ func (r *relayStream) event(line []byte) {
 	if res.FirstToken.IsZero() {
 		res.FirstToken = res.LastToken
 		if h := r.p.server.config.Hooks.OnFirstToken; h != nil {
-			h(res.Model, res.FirstToken.Sub(res.Arrived))
+			h(&res.RequestStart, res.FirstToken.Sub(res.Arrived))
 		}
 	}
 	r.done = r.done || bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]"))

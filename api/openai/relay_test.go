@@ -105,7 +105,7 @@ func TestRelayedRequestsReachTheHooks(t *testing.T) {
 	finished := make(chan RequestFinish, 2)
 	first := make(chan time.Duration, 2)
 	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
-	c.Hooks.OnFirstToken = func(_ string, d time.Duration) { first <- d }
+	c.Hooks.OnFirstToken = func(_ *RequestStart, d time.Duration) { first <- d }
 	r := relayRig(t, c, edgeUpstream(t, &fakeBackend{script: say("Hello", 0)}))
 	defer r.close()
 	for _, body := range []string{

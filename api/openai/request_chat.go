@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 	"strconv"
+	"time"
 
 	"weir/api"
 	"weir/internal/inference"
@@ -117,6 +118,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
+	j.parsed = time.Now()
 	spans, fault := conversation.render(m)
 	if fault != nil {
 		return nil, fault

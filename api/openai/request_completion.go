@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"time"
+
 	"weir/api"
 	"weir/tokenizer"
 )
@@ -30,6 +32,7 @@ func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
+	j.parsed = time.Now()
 	prompts.most = s.config.MaxChoices / p.n
 	if j.prompts, fault = prompts.all(raw); fault != nil {
 		return nil, fault

@@ -55,6 +55,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	hd := s.readHead(&ctx.Request.Header)
 	c := &call{server: s, ctx: ctx, rest: hd.rest, tenant: hd.tenant, arrived: arrived}
 	c.identify()
+	c.startTrace(&hd.route)
 	defer c.endTurn()
 	fault := hd.fault
 	if fault == nil {
@@ -64,7 +65,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if fault != nil {
 		fault.Write(ctx)
-		s.refused(ctx, hd.route, fault, c.started)
+		c.refused(&hd.route, fault)
 	}
 	if s.running.isDraining() {
 		ctx.SetConnectionClose()
@@ -79,20 +80,22 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 
 // Refused is called for a request that package api refused.
 func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
-	c := &call{server: s, ctx: ctx}
+	c := &call{server: s, ctx: ctx, arrived: time.Now()}
 	c.identify()
 	rt, _, _ := s.find(requestPath(ctx.Request.Header.RequestURI()))
-	s.refused(ctx, rt, fault, false)
+	c.startTrace(&rt)
+	c.refused(&rt, fault)
 	if h := s.config.Hooks.OnResponse; h != nil {
 		h(rt.pattern, methodName(&ctx.Request.Header), fault.Status, 0)
 	}
 }
 
-func (s *Server) refused(ctx *fasthttp.RequestCtx, rt route, fault *api.Error, started bool) {
-	if h := s.config.Hooks.OnRefused; h != nil && fault.Status != statusHungUp {
+func (c *call) refused(rt *route, fault *api.Error) {
+	if h := c.server.config.Hooks.OnRefused; h != nil && fault.Status != statusHungUp {
 		h(Refusal{
-			ID: string(ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: methodName(&ctx.Request.Header),
-			Remote: ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code, Early: rt.generates() && !started,
+			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: methodName(&c.ctx.Request.Header),
+			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
+			Trace: c.trace, Arrived: c.arrived, Early: rt.generates() && !c.started,
 		})
 	}
 }
@@ -132,6 +135,7 @@ type call struct {
 	id      string // ours, unique
 	tenant  string
 	arrived time.Time
+	trace   Trace
 	turn    *turn // to read a long body; nil for a short one
 	started bool  // OnRequestStart was called, or would have been
 }
@@ -140,6 +144,17 @@ type call struct {
 func (c *call) identify() {
 	c.id = c.server.ids.next()
 	c.name("")
+}
+
+// startTrace gives a request for a generation its trace, and sends its name.
+func (c *call) startTrace(rt *route) {
+	if h := c.server.config.Hooks.StartTrace; h != nil && rt.generates() {
+		head := &c.ctx.Request.Header
+		c.trace = h(string(head.Peek("Traceparent")), string(head.Peek("Tracestate")))
+		if c.trace.Header != "" {
+			c.ctx.Response.Header.Set("Traceresponse", c.trace.Header)
+		}
+	}
 }
 
 // name is what the client calls the request: its header x-request-id, or else
@@ -265,7 +280,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 		return fault
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
-	j.tenant, j.arrived, j.created = c.tenant, c.arrived, c.arrived.Unix()
+	j.tenant, j.arrived, j.created, j.trace = c.tenant, c.arrived, c.arrived.Unix(), c.trace
 	api.ReleaseBody(c.ctx)
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"

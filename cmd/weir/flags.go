@@ -14,7 +14,7 @@ import (
 
 // sections of the configuration, as sets of flags.
 var (
-	everySection   = []string{"server", "http", "api", "model", "engine", "scheduler", "slo", "log"}
+	everySection   = []string{"server", "http", "api", "model", "engine", "scheduler", "slo", "trace", "log"}
 	engineSections = []string{"model", "engine", "scheduler"} // of what runs a model without serving it
 	rulesSections  = []string{"slo"}
 )

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/openai"
+	"weir/api/tenant"
 	"weir/engine/llm"
 	"weir/internal/inference"
 	"weir/telemetry"
@@ -14,18 +15,24 @@ import (
 
 // hooks writes what the edge reports to metrics and log. The log carries ids,
 // counts and durations, never text of a request.
-func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals) openai.Hooks {
+func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *traces) openai.Hooks {
 	return openai.Hooks{
-		OnFirstToken: func(model string, since time.Duration) {
-			m.Model(model).ObserveFirstToken(since.Seconds())
+		StartTrace: traced.start,
+		OnFirstToken: func(r *openai.RequestStart, since time.Duration) {
+			m.Model(r.Model).ObserveFirstToken(since.Seconds(), exemplar(r.Trace))
 		},
-		OnTokenGap: func(model string, gap time.Duration) {
-			m.Model(model).ObserveInterToken(gap.Seconds())
+		OnTokenGap: func(r *openai.RequestStart, gap time.Duration, slowest bool) {
+			if slowest {
+				m.Model(r.Model).ObserveInterToken(gap.Seconds(), exemplar(r.Trace))
+				return
+			}
+			m.Model(r.Model).ObserveInterToken(gap.Seconds(), "")
 		},
 		OnRequestFinish: func(f openai.RequestFinish) {
 			m.CountAnswer(answerOf(f))
 			observeFinish(m.Model(f.Model), f)
-			logFinish(log, f)
+			logFinish(log, &f)
+			traced.finish(&f)
 		},
 		OnResponse: func(route, method string, status int, took time.Duration) {
 			m.ObserveHTTP(route, method, status, took.Seconds())
@@ -36,6 +43,9 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals) openai.Hook
 				m.CountAnswer(telemetry.Answer{Outcome: refusalOutcome(r.Status)})
 			}
 			refused.add(r)
+			if r.Early {
+				traced.refused(&r)
+			}
 		},
 		OnDisconnect: func(model string) { m.Model(model).CountDisconnect() },
 		OnPanic: func(where string, value any, stack []byte) {
@@ -59,6 +69,15 @@ func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
 		EndToEndSeconds: f.Finished.Sub(f.Arrived).Seconds(),
 		DecodeSeconds:   between(f.FirstToken, f.LastToken),
 	})
+}
+
+// exemplar is the trace that a collector will have, or "". Of the gaps between
+// tokens only a request's slowest so far carry one, since each costs memory.
+func exemplar(t openai.Trace) string {
+	if !t.Sampled {
+		return ""
+	}
+	return t.ID
 }
 
 // answerOf says how a request that was submitted ended. Choices exist once its
@@ -109,13 +128,11 @@ func finishLabel(r inference.FinishReason) string {
 
 // logFinish logs finished requests at level debug, requests that an upstream failed
 // at level warn, and requests that a bug ended at level error.
-func logFinish(log *zap.Logger, f openai.RequestFinish) {
-	fields := []zap.Field{
-		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model), zap.String("version", f.Version),
-		zap.Int("status", f.Status), zap.String("code", f.Code),
-		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
-		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
+func logFinish(log *zap.Logger, f *openai.RequestFinish) {
+	if f.Cause == nil && f.Code != "internal_error" && !log.Core().Enabled(zap.DebugLevel) {
+		return // its fields need not be made
 	}
+	fields := accessFields(f)
 	if f.Cause != nil {
 		log.Warn("an upstream failed a request", append(fields, zap.Error(f.Cause))...)
 		return
@@ -153,4 +170,28 @@ func modelInfo(name string, i llm.Info) telemetry.ModelInfo {
 		Name: name, MaxModelLen: i.MaxModelLen, BlockTokens: i.BlockTokens, KVBlocks: i.KVBlocks,
 		KVType: i.KVType, Architecture: i.Architecture, Digest: i.Digest, WeightBytes: i.WeightBytes,
 	}
+}
+
+// accessFields are what the log says of a request: ids, counts and the times
+// of its stages, of those that it came to.
+func accessFields(f *openai.RequestFinish) []zap.Field {
+	fields := []zap.Field{
+		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model), zap.String("version", f.Version),
+		zap.String("class", tenant.ClassName(f.Class)), zap.Bool("stream", f.Stream),
+		zap.Int("status", f.Status), zap.String("code", f.Code),
+		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
+		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
+	}
+	if f.Trace.ID != "" {
+		fields = append(fields, zap.String("trace_id", f.Trace.ID))
+	}
+	if f.Tenant != "" {
+		fields = append(fields, zap.String("tenant", f.Tenant))
+	}
+	for _, s := range stages(f) {
+		if !s.Start.IsZero() && !s.End.IsZero() {
+			fields = append(fields, zap.Duration(s.Name, s.End.Sub(s.Start)))
+		}
+	}
+	return fields
 }

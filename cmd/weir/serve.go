@@ -101,6 +101,7 @@ type server struct {
 	service  admission.Service // likewise: what tenants use over all of them
 	refusals *refusals
 	journal  *admin.Journal
+	traces   *traces
 	engine   atomic.Pointer[llm.Engine]
 	failed   chan error // why a listener ended without a shutdown
 }
@@ -167,13 +168,19 @@ func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
 func (s *server) build(b telemetry.Build) error {
 	c := s.config
 	s.refusals, s.journal = newRefusals(s.log), admin.NewJournal()
+	var err error
+	if s.traces, err = newTraces(c, b, s.listener.Addr().String(), s.log); err != nil {
+		return err
+	}
+	if err := s.metrics.AddTraces(s.traceStats); err != nil {
+		return err
+	}
 	edge := c.API
-	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals))
+	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals, s.traces))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics = s.metrics.Handler()
 	}
-	var err error
 	if s.edge, err = openai.New(edge); err != nil {
 		return err
 	}
@@ -403,6 +410,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())
 	}
+	s.closeTraces()
 	s.refusals.flush()
 	return errors.Join(errs...)
 }

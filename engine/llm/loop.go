@@ -292,6 +292,9 @@ func (l *loop) noteAdmitted(now time.Time) {
 		c := &l.plan.Chunks[i]
 		if j := c.User.(*job); j.admitted.IsZero() || slices.Contains(l.plan.Resumed, c.Request) {
 			delete(l.waiting, j)
+			if j.admitted.IsZero() {
+				j.stream.SetAdmitted(now)
+			}
 			j.admitted = now
 		}
 	}

@@ -21,6 +21,7 @@ var table = []folder{
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit"},
+	{path: "telemetry/trace", third: []string{otlp, otlpProto}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{
@@ -76,6 +77,8 @@ const (
 	// What reads the Prometheus text format, for weir top; client_golang needs both anyway.
 	prometheusText  = "github.com/prometheus/common"
 	prometheusModel = "github.com/prometheus/client_model"
+	otlp            = "go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	otlpProto       = "go.opentelemetry.io/proto/otlp"
 	yaml            = "go.yaml.in/yaml/v4"
 	fasthttp        = "github.com/valyala/fasthttp"
 	compress        = "github.com/klauspost/compress"

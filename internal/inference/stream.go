@@ -3,6 +3,7 @@ package inference
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Stream carries a request's events from the step loop (the one producer) to
@@ -27,6 +28,7 @@ type Stream struct {
 	position atomic.Int64
 	prefill  atomic.Int64
 	cached   atomic.Int64
+	admitted atomic.Int64 // Unix nanoseconds; 0 before
 }
 
 // NewStream returns a stream that holds at most capacity unread events and,
@@ -140,4 +142,16 @@ func (s *Stream) SetProgress(p Progress) {
 // Progress may be called from any goroutine at any time.
 func (s *Stream) Progress() Progress {
 	return Progress{int(s.position.Load()), int(s.prefill.Load()), int(s.cached.Load())}
+}
+
+// SetAdmitted is the producer's: the request became running, for the first time.
+func (s *Stream) SetAdmitted(t time.Time) { s.admitted.Store(t.UnixNano()) }
+
+// Admitted is the zero time while the request waits.
+func (s *Stream) Admitted() time.Time {
+	n := s.admitted.Load()
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
 }
