@@ -216,3 +216,15 @@ func checkClaims(t *testing.T, s *Store, begun map[string]bool) {
 		t.Error("no execution has an answer")
 	}
 }
+
+// Processes that start at once on a new file: each gets it, though the step that sets
+// up a file does not wait for others by itself.
+func TestProcessesStartAtOnce(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		var wait sync.WaitGroup
+		for range 6 {
+			wait.Go(func() { killAfter(t, url, 3) })
+		}
+		wait.Wait()
+	})
+}

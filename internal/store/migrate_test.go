@@ -62,9 +62,7 @@ func unmigrated(t *testing.T, url string) *Store {
 		t.Fatal(err)
 	}
 	s := &Store{options: Options{}.filled()}
-	if target.postgres != nil {
-		s.openPostgres(target.postgres)
-	} else if err := s.openSQLite(target); err != nil {
+	if err := s.connect(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.closePools() })

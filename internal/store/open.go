@@ -1,14 +1,18 @@
 package store
 
 import (
+	"context"
 	"database/sql"
-	"fmt"
+	"errors"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const (
@@ -20,14 +24,10 @@ const (
 	postgresConnections = 8
 )
 
-// openSQLite opens the file, made with mode 0600 where there is none; SQLite gives the
-// files beside it the same mode.
-func (s *Store) openSQLite(t target) error {
-	file, err := os.OpenFile(t.path, os.O_RDWR|os.O_CREATE, 0o600)
+// openSQLite opens the file, and makes it where there is none.
+func (s *Store) openSQLite(ctx context.Context, t target) error {
+	err := makePrivate(t.path)
 	if err != nil {
-		return fmt.Errorf("the store %s: %w", t.shown, err)
-	}
-	if err := file.Close(); err != nil {
 		return err
 	}
 	s.dialect = sqliteDialect
@@ -40,7 +40,46 @@ func (s *Store) openSQLite(t target) error {
 	}
 	s.read.SetMaxOpenConns(readers)
 	s.read.SetMaxIdleConns(readers)
-	return nil
+	return awaitFile(ctx, s.write)
+}
+
+// makePrivate makes an empty file of mode 0600 where there is none; SQLite gives the files
+// beside it the same mode. It never opens a file that may be in use: its closing would
+// end the locks that SQLite holds in this process, as POSIX has it.
+func makePrivate(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".weir-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	err = file.Close()
+	if err == nil {
+		err = os.Link(file.Name(), path)
+	}
+	if errors.Is(err, os.ErrExist) { // made by another process meanwhile
+		err = nil
+	}
+	return errors.Join(err, os.Remove(file.Name()))
+}
+
+// awaitFile makes the first connection, which turns a new file to write-ahead logging.
+// That step alone does not wait for another process at the same step: SQLite says at
+// once that the file is busy.
+func awaitFile(ctx context.Context, db *sql.DB) error {
+	for deadline := time.Now().Add(busyTimeout); ; {
+		err := db.PingContext(ctx)
+		var failed *sqlite.Error
+		if !errors.As(err, &failed) || failed.Code()&0xff != sqlite3.SQLITE_BUSY || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5*time.Millisecond + rand.N(20*time.Millisecond)):
+		}
+	}
 }
 
 func (s *Store) openPostgres(config *pgx.ConnConfig) {

@@ -107,19 +107,25 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{options: options.filled(), owner: rand.Text()}
-	if t.postgres != nil {
-		s.openPostgres(t.postgres)
-	} else if err := s.openSQLite(t); err != nil {
-		return nil, err
-	}
-	if err := s.begin(ctx); err != nil {
+	if err := s.begin(ctx, t); err != nil {
 		return nil, errors.Join(fmt.Errorf("the store %s: %w", t.shown, err), s.closePools())
 	}
 	return s, nil
 }
 
-// begin brings the tables up to date and starts what runs in the background.
-func (s *Store) begin(ctx context.Context) error {
+func (s *Store) connect(ctx context.Context, t target) error {
+	if t.postgres == nil {
+		return s.openSQLite(ctx, t)
+	}
+	s.openPostgres(t.postgres)
+	return nil
+}
+
+// begin connects, brings the tables up to date and starts what runs in the background.
+func (s *Store) begin(ctx context.Context, t target) error {
+	if err := s.connect(ctx, t); err != nil {
+		return err
+	}
 	steps, err := migrations(s.dialect.folder)
 	if err != nil {
 		return err
@@ -151,10 +157,13 @@ func (s *Store) Close(ctx context.Context) error {
 }
 
 func (s *Store) closePools() error {
-	if s.read == s.write {
-		return s.write.Close()
+	var errs []error
+	for _, db := range []*sql.DB{s.read, s.write} { // the last connection to close empties SQLite's log
+		if db != nil {
+			errs = append(errs, db.Close()) // twice, with PostgreSQL, is once
+		}
 	}
-	return errors.Join(s.read.Close(), s.write.Close()) // the last connection to close empties SQLite's log
+	return errors.Join(errs...)
 }
 
 // transact runs f in a transaction that writes.

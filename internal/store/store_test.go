@@ -111,7 +111,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 	for url, want := range map[string]string{
 		"sqlite:" + folder + "/missing/weir.db": "no such file",
-		"sqlite:" + folder:                      "is a directory",
+		"sqlite:" + folder:                      "unable to open",
 		"sqlite:" + text:                        "not a database",
 		"postgres://weir:topsecret@127.0.0.1:1/db?connect_timeout=2":    "127.0.0.1",
 		"postgres://weir@127.0.0.1:1/db?password=topsecret&sslmode=bad": "sslmode",

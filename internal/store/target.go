@@ -100,7 +100,6 @@ func withoutURL(err error, u *url.URL) string {
 func (t target) dsn(writer bool) string {
 	settings := url.Values{
 		"_busy_timeout": {strconv.FormatInt(busyTimeout.Milliseconds(), 10)},
-		"_journal_mode": {"WAL"},
 		"_synchronous":  {"FULL"},
 		"_foreign_keys": {"on"},
 		"_dqs":          {"false"},
@@ -109,6 +108,7 @@ func (t target) dsn(writer bool) string {
 	}
 	if writer {
 		settings.Set("_txlock", "immediate")
+		settings.Set("_journal_mode", "WAL") // a property of the file
 	} else {
 		settings.Set("_query_only", "on")
 	}
