@@ -14,7 +14,8 @@ import (
 // exposedHeaders are those of our answers that a page may read beside the few
 // that every page may.
 var exposedHeaders = strings.Join([]string{
-	"Retry-After", "Retry-After-Ms", "Traceresponse", "X-Request-Id", "X-Should-Retry", "X-Weir-Warnings",
+	"Retry-After", "Retry-After-Ms", "Traceresponse", "X-Request-Id", "X-Should-Retry",
+	"X-Weir-Cache", "X-Weir-Replayed", "X-Weir-Warnings",
 	"X-RateLimit-Limit-Requests", "X-RateLimit-Limit-Tokens", "X-RateLimit-Remaining-Requests",
 	"X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Requests", "X-RateLimit-Reset-Tokens",
 }, ", ")

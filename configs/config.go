@@ -19,6 +19,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai"
+	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/scheduler"
@@ -207,6 +208,16 @@ func settings(c *Config) []Setting {
 			Usage: "folder of .tiktoken files with which /tokenize counts tokens of OpenAI's models; empty takes the " +
 				"built-in ones",
 			binding: bindText(&c.Tiktoken.Dir, "a path", anyText)},
+
+		{Key: "idempotency.ttl", Flag: "idempotency-ttl",
+			Usage:   "time that an Idempotency-Key stands for the answer of its first request; 0 ignores keys",
+			binding: bindDuration(&c.API.Idempotency.TTL, 0, 366*24*time.Hour)},
+		{Key: "idempotency.max_answer_bytes", Flag: "idempotency-max-answer-bytes",
+			Usage:   "size of the largest answer that is kept for an Idempotency-Key; a larger one frees its key",
+			binding: bindInt(&c.API.Idempotency.MaxAnswerBytes, 0, replay.MaxAnswerBytes, "")},
+		{Key: "idempotency.tenant_bytes", Flag: "idempotency-tenant-bytes",
+			Usage:   "memory or storage for the kept answers of one tenant, compressed; the oldest go first",
+			binding: bindBytes(&c.API.Idempotency.TenantBytes, "")},
 
 		{Key: "model.path", Flag: "model", Usage: "GGUF file, instead of the argument; empty is the built-in model",
 			binding: bindText(&c.Model.Path, "a path", anyText)},

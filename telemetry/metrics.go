@@ -20,6 +20,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	http     httpMetrics
 	answers  answers
+	keys     *prometheus.CounterVec // requests with an idempotency key
 	panics   *prometheus.CounterVec
 
 	mu     sync.RWMutex
@@ -33,6 +34,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 		registry: prometheus.NewRegistry(),
 		http:     newHTTPMetrics(),
 		answers:  newAnswers(),
+		keys:     newKeyMetrics(),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_panics_recovered_total",
 			Help: "Panics that were recovered, by the boundary that did; each failed one request or step.",
@@ -48,7 +50,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go_version": b.GoVersion},
 	})
 	info.Set(1)
-	all := append(m.http.collectors(), m.answers.requests, m.answers.streams, m.panics, info,
+	all := append(m.http.collectors(), m.answers.requests, m.answers.streams, m.keys, m.panics, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := registerAll(m.registry, all); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/api/meter"
+	"weir/api/replay"
 	"weir/scheduler/quota"
 	"weir/tokenizer"
 )
@@ -30,6 +31,8 @@ type Config struct {
 	// all models and of one; nil is none.
 	Meter  meter.Meter
 	Limits func(tenant string, m *Model) (all, ofModel *quota.Limits)
+
+	Idempotency Idempotency
 
 	Version string             // of the program, for /version
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
@@ -63,6 +66,7 @@ func DefaultConfig() Config {
 		MaxTokenizeBytes: 1 << 20,
 		CompressMinBytes: 1 << 10,
 		AbortTimeout:     2 * time.Second,
+		Idempotency:      Idempotency{TTL: 24 * time.Hour, MaxAnswerBytes: 4 << 20, TenantBytes: 64 << 20},
 	}
 }
 
@@ -85,6 +89,10 @@ func (c Config) Validate() error {
 		{"max_stop_tokens", c.MaxStopTokens < 0, "at least 0"},
 		{"max_tokenize_bytes", c.MaxTokenizeBytes < 1, "at least 1"},
 		{"compress_min_bytes", c.CompressMinBytes < 0, "at least 0"},
+		{"idempotency.ttl", c.Idempotency.TTL < 0, "at least 0"},
+		{"idempotency.max_answer_bytes", c.Idempotency.MaxAnswerBytes < 0 || c.Idempotency.MaxAnswerBytes > replay.MaxAnswerBytes,
+			fmt.Sprintf("at most %d", replay.MaxAnswerBytes)},
+		{"idempotency.tenant_bytes", c.Idempotency.TenantBytes < 0, "at least 0"},
 		{"abort_timeout", c.AbortTimeout <= 0, "above 0"},
 	} {
 		if f.wrong {

@@ -34,6 +34,9 @@ type Hooks struct {
 	OnRefused func(Refusal)
 	// OnDisconnect: the client hung up on a running request.
 	OnDisconnect func(model string)
+	// OnKey: what became of a request with an idempotency key, one of the Key
+	// constants, and with KeyFailed what the store of keys failed with.
+	OnKey func(how string, err error)
 	// OnPanic: a bug was caught at a boundary ("handler", "stream").
 	OnPanic func(where string, value any, stack []byte)
 }

@@ -57,7 +57,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(p.result.RequestStart)
 	}
-	go p.watch(api.Watch(c.ctx), ctx.Done())
+	go p.watch(c.watch(), ctx.Done())
 	handedOver := false
 	defer func() {
 		if !handedOver {
@@ -254,6 +254,8 @@ type relayStream struct {
 	rest []byte // the error event that ends a broken stream
 	done bool   // the client has the end of the answer
 	over bool   // nothing but rest is to come
+
+	failed *api.Error // what rest says
 }
 
 // maxLineBytes bounds what is kept of a line; a longer one passes unread.
@@ -297,6 +299,7 @@ func (r *relayStream) stop(err error) error {
 	if fault.Status == statusHungUp {
 		return errHungUp
 	}
+	r.failed = fault
 	r.rest = append(fault.AppendJSON([]byte("\n\ndata: ")), "\n\n"...)
 	return nil
 }
@@ -338,6 +341,8 @@ func (r *relayStream) event(line []byte) {
 		r.p.read(data)
 	}
 }
+
+func (r *relayStream) failure() *api.Error { return r.failed }
 
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.

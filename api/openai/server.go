@@ -13,6 +13,7 @@ import (
 
 	"weir/api"
 	"weir/api/meter"
+	"weir/api/replay"
 	"weir/scheduler/quota"
 )
 
@@ -38,6 +39,9 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if c.Idempotency.Claims == nil {
+		c.Idempotency.Claims = replay.NewMemory(c.Idempotency.TenantBytes)
 	}
 	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning(), estimates: meter.NewEstimates()}
 	s.routes = s.routeTable()
@@ -138,6 +142,9 @@ type call struct {
 	trace   Trace
 	turn    *turn // to read a long body; nil for a short one
 	started bool  // OnRequestStart was called, or would have been
+
+	execution  *execution // under an idempotency key
+	keyIgnored bool       // the request has a key, and the server keeps none
 }
 
 // identify makes the call's id and sends its name.
@@ -250,9 +257,9 @@ func (c *call) named(name string) (*Model, *api.Error) {
 	return nil, modelNotFound(name, set.ids())
 }
 
-func (c *call) chatCompletions() *api.Error { return c.generate(&chatEndpoint) }
+func (c *call) chatCompletions() *api.Error { return c.once(&chatEndpoint) }
 
-func (c *call) completions() *api.Error { return c.generate(&completionEndpoint) }
+func (c *call) completions() *api.Error { return c.once(&completionEndpoint) }
 
 // generate is the life of a generation request up to its answer, or up to the
 // stream that gives it.
@@ -260,6 +267,9 @@ func (c *call) generate(e *endpoint) *api.Error {
 	o, fault := c.body()
 	if fault != nil {
 		return fault
+	}
+	if c.keyIgnored {
+		o.notes.add("ignored the header %s", keyHeader)
 	}
 	m, fault := c.resolve(o)
 	if fault != nil {
@@ -313,7 +323,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		}
 	}()
 	c.started = true
-	g, fault := s.start(j, paid, api.Watch(c.ctx))
+	g, fault := s.start(j, paid, c.watch())
 	if fault != nil {
 		return fault
 	}
@@ -340,9 +350,20 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 }
 
 // stream answers with server-sent events, which body gives and Close ends.
-func (c *call) stream(body io.ReadCloser) {
+func (c *call) stream(body answerStream) {
+	if c.execution != nil {
+		c.events(c.execution.record(body))
+		return
+	}
+	c.events(body)
+}
+
+const eventStreamType = "text/event-stream; charset=utf-8"
+
+// events answers with the body's bytes as they come.
+func (c *call) events(body io.ReadCloser) {
 	h := &c.ctx.Response.Header
-	h.SetContentType("text/event-stream; charset=utf-8")
+	h.SetContentType(eventStreamType)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	c.ctx.Response.ImmediateHeaderFlush = true // the header must not wait for the first token

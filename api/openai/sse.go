@@ -29,6 +29,7 @@ type eventStream struct {
 	beat     time.Time // when the next heartbeat is due
 	progress inference.Progress
 	over     bool
+	failed   *api.Error // whose event ended the stream
 	closed   bool
 }
 
@@ -89,6 +90,8 @@ func (r *eventStream) panicked(v any) {
 	r.fault(internalError("the server hit a bug while it wrote this stream"))
 }
 
+func (r *eventStream) failure() *api.Error { return r.failed }
+
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.
 func (r *eventStream) Close() error {
@@ -147,7 +150,7 @@ func (r *eventStream) news() {
 
 // fault ends the stream with an error event.
 func (r *eventStream) fault(e *api.Error) {
-	r.over = true
+	r.over, r.failed = true, e
 	r.g.fail(e)
 	r.buf = r.encoder.appendFault(r.buf, e)
 }

@@ -47,6 +47,12 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 				traced.refused(&r)
 			}
 		},
+		OnKey: func(how string, err error) {
+			m.CountKey(how)
+			if err != nil {
+				log.Error("the store of idempotency keys failed", zap.Error(err))
+			}
+		},
 		OnDisconnect: func(model string) { m.Model(model).CountDisconnect() },
 		OnPanic: func(where string, value any, stack []byte) {
 			m.CountPanic(where)

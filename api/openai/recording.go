@@ -1,0 +1,92 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+
+	"weir/api"
+	"weir/api/replay"
+)
+
+// answerStream is a response body that reads as server-sent events.
+type answerStream interface {
+	io.ReadCloser
+	// failure is the error whose event ended the stream, nil where none did.
+	failure() *api.Error
+}
+
+// recording keeps the bytes of a stream for its idempotency key while they pass. The
+// execution ends when they end, whether or not the client has read them.
+type recording struct {
+	x    *execution
+	body answerStream
+	kept []byte
+	over bool // the execution is settled
+	shut bool
+}
+
+// record makes a recording of a stream, which takes over the execution.
+func (x *execution) record(body answerStream) io.ReadCloser {
+	x.warnings = string(x.call.ctx.Response.Header.Peek("X-Weir-Warnings"))
+	return &recording{x: x, body: body}
+}
+
+// Read passes bytes on; the last ones once they are stored.
+func (r *recording) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if r.over {
+		return n, err
+	}
+	if limit := r.x.server.config.Idempotency.MaxAnswerBytes; len(r.kept) <= limit { // one byte above tells that it is too large
+		r.kept = append(r.kept, p[:min(n, limit+1-len(r.kept))]...)
+	}
+	switch ended := bytes.HasSuffix(r.kept, []byte(doneEvent)); {
+	case errors.Is(err, io.EOF) || ended && err == nil:
+		r.settle()
+	case err != nil:
+		r.over = true
+		r.x.free()
+	}
+	return n, err
+}
+
+// settle stores what was read. A stream that ended with an error is kept as the error's
+// status says.
+func (r *recording) settle() {
+	r.over = true
+	a := &replay.Answer{Status: http.StatusOK, ContentType: eventStreamType, Stream: true, Body: r.kept}
+	if fault := r.body.failure(); fault != nil && (fault.Status < statusInternal || fault.RetryAfter > 0) {
+		r.x.free()
+		return
+	}
+	r.x.settle(a, false)
+	r.kept = nil
+}
+
+// Close is called by the HTTP server after the last byte, or when the client has hung
+// up: then the rest of the answer is read here.
+func (r *recording) Close() error {
+	if r.shut {
+		return nil
+	}
+	r.shut = true
+	if r.over {
+		return r.leave()
+	}
+	go func() {
+		defer func() { _ = r.leave() }()                   // the streams' Close has no errors
+		_, _ = io.Copy(io.Discard, struct{ io.Reader }{r}) // Read has settled whatever happened
+	}()
+	return nil
+}
+
+// leave ends the stream and the execution.
+func (r *recording) leave() error {
+	r.over = true
+	err := r.body.Close()
+	r.x.handedOver = false
+	r.x.end()
+	return err
+}
