@@ -182,8 +182,9 @@ type sim struct {
 	next   int   // in order
 	live   int
 	steps  int
-	broken error     // the first broken invariant that a step showed
-	leave  []leaving // of clients, soonest last
+	told   []*SimOutcome // whose end the next plan must tell of
+	broken error         // the first broken invariant that a step showed
+	leave  []leaving     // of clients, soonest last
 	done   SimResult
 
 	plan    scheduler.Plan
@@ -295,6 +296,7 @@ func (s *sim) step() bool {
 	for _, e := range s.plan.Failed {
 		s.end(&e)
 	}
+	s.shedWasTold()
 	if !ok {
 		if s.live > 0 && len(s.plan.Failed) == 0 {
 			s.broken = fmt.Errorf("S5: an empty plan while %d requests live: %+v", s.live, s.sched.Stats())

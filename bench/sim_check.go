@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/inference"
 	"weir/scheduler"
 	"weir/scheduler/cost"
 )
@@ -34,11 +35,22 @@ func (s *sim) cancel(by time.Duration) {
 			continue
 		}
 		if !s.sched.Cancel(int64(s.now), out.id, -1) {
-			s.broken = fmt.Errorf("S12: request %v lives and cannot be cancelled", out.id)
+			s.told = append(s.told, out) // it was shed, which the next plan says
+			continue
 		}
 		out.live, out.Err = false, errGone
 		s.live--
 	}
+}
+
+// shedWasTold checks that what could not be cancelled had been shed.
+func (s *sim) shedWasTold() {
+	for _, out := range s.told {
+		if out.live || !errors.Is(out.Err, inference.ErrShed) {
+			s.broken = fmt.Errorf("S12: request %v lives and cannot be cancelled: %w", out.id, out.Err)
+		}
+	}
+	s.told = s.told[:0]
 }
 
 // attribute divides a step's time among the requests that it computes rows of, and

@@ -80,7 +80,7 @@ func (s *SimSoakReport) add(r *SimResult) {
 		{&a.Length, b.Length}, {&a.Cancelled, b.Cancelled}, {&a.Failed, b.Failed}, {&a.Expired, b.Expired},
 		{&a.Preemptions, b.Preemptions}, {&a.Pauses, b.Pauses}, {&a.RecomputedTokens, b.RecomputedTokens},
 		{&a.PromptTokens, b.PromptTokens}, {&a.CachedTokens, b.CachedTokens}, {&a.OutputTokens, b.OutputTokens},
-		{&a.Steps, b.Steps}, {&a.Rows, b.Rows},
+		{&a.Shed, b.Shed}, {&a.Steps, b.Steps}, {&a.Rows, b.Rows},
 	} {
 		*c.sum += c.more
 	}
@@ -90,10 +90,10 @@ func (s *SimSoakReport) add(r *SimResult) {
 func (s *SimSoakReport) Print(w io.Writer) error {
 	c := &s.Counters
 	_, err := fmt.Fprintf(w, "%d seeds, %d steps in %.1f s: %.0f steps/s; no invariant was broken; digest %016x\n"+
-		"%d requests: %d stopped, %d at their length, %d cancelled, %d past a deadline, %d failed; %d refused\n"+
+		"%d requests: %d stopped, %d at their length, %d cancelled, %d past a deadline, %d failed; %d shed, %d refused\n"+
 		"%d rows, %d computed again; %d preemptions, %d pauses; %d of %d prompt tokens from the cache\n",
 		s.Seeds, s.Steps, s.Took.Seconds(), float64(s.Steps)/s.Took.Seconds(), s.Digest,
-		c.Submitted, c.Stopped, c.Length, c.Cancelled, c.Expired, c.Failed, c.Refused,
+		c.Submitted, c.Stopped, c.Length, c.Cancelled, c.Expired, c.Failed, c.Shed, c.Refused,
 		c.Rows, c.RecomputedTokens, c.Preemptions, c.Pauses, c.CachedTokens, c.PromptTokens)
 	return err
 }

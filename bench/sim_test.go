@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -346,6 +347,44 @@ func TestTheSoakBreaksNoInvariant(t *testing.T) {
 	} {
 		if n == 0 {
 			t.Errorf("no %s in the soak", what)
+		}
+	}
+}
+
+// Clients in a closed loop that ask for as much as each other wait as long as each
+// other for a first token, once the rounds of the cold start are over: on a quiet
+// machine, a noisy one and a slow one that prompts are never done with.
+func TestEqualClientsWaitEquallyLong(t *testing.T) {
+	const clients, start = 16, 3 * 16
+	slow := SmallMachine
+	slow.Step, slow.Row, slow.Output, slow.Position = 2*slow.Step, 2*slow.Row, 2*slow.Output, 2*slow.Position
+	for _, tc := range []struct {
+		what    string
+		machine Machine
+		noise   Noise
+		least   float64 // output tokens a second
+	}{
+		{"quiet", SmallMachine, Noise{}, 113},
+		{"noisy", SmallMachine, Noise{Deviation: 0.15, SpikeShare: 0.03, SpikeFactor: 2}, 104},
+		{"slow", slow, Noise{}, 54},
+	} {
+		for seed := range uint64(3) {
+			o := servedLoad(1+seed, clients, 640)
+			o.Machine, o.Noise = tc.machine, tc.noise
+			r := simulate(t, o)
+			var wait []float64
+			for i := start; i < len(r.Outcomes); i++ {
+				wait = append(wait, r.Outcomes[i].TTFT().Seconds())
+			}
+			slices.Sort(wait)
+			p50, p99, rate := Percentile(wait, 50), Percentile(wait, 99), r.Rows()[0].PerSecond
+			t.Logf("%s: TTFT p50 %.0f ms, p99 %.0f ms: %.2fx; %.1f tok/s", tc.what, 1000*p50, 1000*p99, p99/p50, rate)
+			if p99 > 1.5*p50 {
+				t.Errorf("%s: p99 of the time to the first token is %.2fx of p50, want at most 1.5x", tc.what, p99/p50)
+			}
+			if rate < tc.least {
+				t.Errorf("%s: %.1f tok/s, want at least %.0f", tc.what, rate, tc.least)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 	"time"
@@ -134,8 +135,8 @@ func (s *Scheduler) fit(q *sequence, n int, a allowance) int {
 }
 
 // prefills gives rows to running prompts before anything new is admitted: the
-// oldest gets its guaranteed part, then those that this step can finish,
-// shortest first.
+// oldest gets its guaranteed part, those whose deadline is at risk all that they can
+// use, then those that this step can finish, in order.
 func (s *Scheduler) prefills() {
 	prompts := s.prompts()
 	if len(prompts) == 0 {
@@ -143,7 +144,9 @@ func (s *Scheduler) prefills() {
 	}
 	s.advance(s.oldest, s.guaranteed())
 	for _, q := range prompts {
-		if !s.finish(q) {
+		if q.due < math.MaxInt64 {
+			s.advance(q, s.rest())
+		} else if !s.finish(q) {
 			return
 		}
 	}
@@ -174,7 +177,7 @@ func (s *Scheduler) leftover() {
 
 // prompts lists the running prompts, by class, those of tenants above their share
 // of the slots behind the others, then those whose deadline is at risk, soonest
-// first, then shortest remaining first. The first of them in order of precedence is the oldest.
+// first, then those with least left, by powers of four, and the oldest of these. The first of them in order of precedence is the oldest.
 func (s *Scheduler) prompts() []*sequence {
 	list := s.prefilling[:0]
 	for _, q := range s.running {
@@ -197,10 +200,16 @@ func (s *Scheduler) prompts() []*sequence {
 	return list
 }
 
-// shorter orders prompts by class, share, deadline at risk, remaining rows, precedence.
+// shorter orders prompts by class, share, deadline at risk, size of what is left,
+// precedence. Prompts of one size are prefilled in the order in which they were
+// admitted: of these, taking the shortest first made some wait for several times
+// as long as others that took as much.
 func shorter(a, b *sequence) int {
-	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.req.party.over-b.req.party.over, cmp.Compare(a.due, b.due), a.pending()-b.pending(), compare(a, b))
+	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.req.party.over-b.req.party.over, cmp.Compare(a.due, b.due), a.size()-b.size(), compare(a, b))
 }
+
+// size is how many rows a prompt has left, by powers of four.
+func (q *sequence) size() int { return bits.Len(uint(q.pending())) / 2 }
 
 // advance plans more rows of a prompt: as many as the allowance, the budget
 // and the chunk size permit.

@@ -380,41 +380,50 @@ func TestClassesHaveTheirOwnTargets(t *testing.T) {
 	}
 }
 
-// A prompt that would miss its deadline if shorter ones went first goes first. One
-// that has time, or no chance, does not.
+// A prompt that would miss its deadline if others went first goes first, and makes
+// it; without one it takes its turn beside shorter ones, and misses that time. One
+// that cannot make its deadline keeps nobody waiting for it.
 func TestADeadlineAtRiskGoesFirst(t *testing.T) {
-	const rows = 512
-	first := func(by time.Duration) (late bool) {
-		m := newMachine(t, Config{MaxSeqs: 16, MaxBatchTokens: 64, MaxModelLen: 8192})
+	const rows, short = 1024, 64
+	run := func(by time.Duration) (first, others time.Duration) {
+		m := newMachine(t, Config{MaxSeqs: 64, MaxBatchTokens: 64, MaxModelLen: 8192})
 		m.took = speeds
 		rng := rand.New(rand.NewPCG(1, 13))
 		warm := m.submit(t, Request{Prompt: text(rng, 300), MaxTokens: 1, Class: inference.Default})
 		for m.first[warm] == 0 {
 			m.step()
 		}
+		begin := m.now
 		r := Request{Prompt: text(rng, rows), MaxTokens: 1, Class: inference.Default}
 		if by > 0 {
-			r.FirstTokenBy = int64(m.now + by)
+			r.FirstTokenBy = int64(begin + by)
 		}
 		dated := m.submit(t, r)
-		var others []ID
-		for range 4 {
-			others = append(others, m.submit(t, Request{Prompt: text(rng, rows/2), MaxTokens: 1, Class: inference.Default}))
+		m.step()
+		var beside []ID
+		for range 60 {
+			beside = append(beside, m.submit(t, Request{Prompt: text(rng, short), MaxTokens: 1, Class: inference.Default}))
 		}
-		for m.first[dated] == 0 && m.step() {
+		for m.step() {
 		}
-		for _, id := range others {
-			late = late || m.first[id] > 0 && m.first[id] < m.first[dated]
+		for _, id := range beside {
+			others += (m.first[id] - begin) / time.Duration(len(beside))
 		}
-		return late || m.first[dated] == 0
+		return max(0, m.first[dated]-begin), others
 	}
-	alone := rows * 4 * time.Millisecond // and something for the depth
-	for _, tc := range []struct {
-		by   time.Duration
-		late bool
-	}{{0, true}, {2 * alone, false}, {10 * alone, true}, {alone / 4, true}} {
-		if late := first(tc.by); late != tc.late {
-			t.Errorf("a prompt that takes %v alone and has %v comes after shorter ones: %v, want %v", alone, tc.by, late, tc.late)
-		}
+	alone := speeds(&Plan{Chunks: []Chunk{{Count: rows}}})
+	free, mean := run(0)
+	atRisk, _ := run(2 * alone)
+	hopeless, rest := run(alone / 2)
+	t.Logf("alone %v; without a deadline %v, with one %v; others in the mean %v, and %v beside a deadline that cannot be met",
+		alone, free, atRisk, mean, rest)
+	if free < 2*alone {
+		t.Errorf("without a deadline the prompt took %v, and %v alone: nothing is at risk", free, alone)
+	}
+	if atRisk == 0 || atRisk > 2*alone {
+		t.Errorf("the first token came after %v, due after %v", atRisk, 2*alone)
+	}
+	if hopeless != 0 || rest > mean {
+		t.Errorf("a deadline that cannot be met: first token after %v, others waited %v, want at most %v", hopeless, rest, mean)
 	}
 }
