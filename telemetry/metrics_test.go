@@ -27,7 +27,7 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5,
 			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4,
 			Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, PromptTokens: 100,
-			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, StepPanics: 1, Faults: 2,
+			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, Classes: []Class{{"batch", 1, 3, 7, 0.25}}, StepPanics: 1, Faults: 2,
 		}
 	})
 	if err != nil {
@@ -64,6 +64,9 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.ObserveStep(Step{Rows: 17, Seconds: 0.004, PlanSeconds: 0.00002, EstimateSeconds: 0.0041})
 	model.ObserveCancel(0.002)
 	model.CountRejection("queue_full")
+	model.ObserveQueueWait("default", 0.4)
+	model.CountDeadlineMiss("interactive", "deadline_exceeded")
+	model.CountShed("batch", "server_is_overloaded")
 	model.ObservePhases(Phases{QueueSeconds: 0.4, PrefillSeconds: 0.9, InferenceSeconds: 3})
 	model.ObserveRequest(Request{
 		PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, Choices: 1,
@@ -291,6 +294,9 @@ func TestNilModelIgnoresObservations(t *testing.T) {
 	absent.CountRejection("queue_full")
 	absent.CountFinish("stop")
 	absent.CountDisconnect()
+	absent.ObserveQueueWait("default", 1)
+	absent.CountDeadlineMiss("default", "deadline_exceeded")
+	absent.CountShed("default", "server_is_overloaded")
 	absent.ObserveRequest(Request{})
 	absent.ObservePhases(Phases{QueueSeconds: 1})
 }

@@ -13,6 +13,8 @@ type Snapshot struct {
 	Waiting       int // requests in the waiting queue
 	WaitingTokens int // prompt tokens of these
 
+	Classes []Class // nil: not known at this moment
+
 	KVBlocks      int // usable blocks
 	KVReferenced  int // blocks that live sequences use
 	KVCached      int // blocks of the prefix cache that no live sequence uses
@@ -137,6 +139,9 @@ func (c *snapshotCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range c.series {
 		ch <- s.desc
 	}
+	for _, s := range classSeries {
+		ch <- s.desc
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -144,6 +149,12 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 	snap := c.read()
 	for _, s := range c.series {
 		ch <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&snap))
+	}
+	for i := range snap.Classes {
+		class := &snap.Classes[i]
+		for _, s := range classSeries {
+			ch <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, s.value(class), class.Name)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -62,6 +63,7 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 }
 
 func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
+	observeClass(m, &f)
 	if refused := len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest; refused {
 		m.CountRejection(f.Code)
 		return
@@ -75,6 +77,20 @@ func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
 		EndToEndSeconds: f.Finished.Sub(f.Arrived).Seconds(),
 		DecodeSeconds:   between(f.FirstToken, f.LastToken),
 	})
+}
+
+// observeClass records what befell a request by its class.
+func observeClass(m *telemetry.Model, f *openai.RequestFinish) {
+	class := tenant.ClassName(f.Class)
+	if !f.Admitted.IsZero() {
+		m.ObserveQueueWait(class, max(0, f.Admitted.Sub(f.Submitted).Seconds()))
+	}
+	switch {
+	case f.Code == "deadline_exceeded", f.Code == "deadline_unreachable":
+		m.CountDeadlineMiss(class, f.Code)
+	case f.Status == http.StatusServiceUnavailable && f.FirstToken.IsZero():
+		m.CountShed(class, f.Code)
+	}
 }
 
 // exemplar is the trace that a collector will have, or "". Of the gaps between
@@ -164,10 +180,43 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		Drafts: sched.Drafts, DraftTokens: sched.DraftTokens, AcceptedTokens: sched.AcceptedTokens,
 		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
 	}
+	snap.Classes = classes(e, sched.Live)
 	if sched.Live == 0 {
 		snap.KVLeaked = cache.Referenced // no live sequence can hold a block
 	}
 	return snap
+}
+
+// classesTimeout is how long a scrape waits for the step that is computed.
+const classesTimeout = 500 * time.Millisecond
+
+// classes adds up the live requests by class; nil where no step ended in time.
+func classes(e *llm.Engine, live int) []telemetry.Class {
+	list := make([]telemetry.Class, inference.NumClasses)
+	for c := range list {
+		list[c].Name = tenant.ClassName(inference.Class(c)) //nolint:gosec // one of three
+	}
+	if live == 0 {
+		return list // an idle engine need not be woken
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), classesTimeout)
+	defer cancel()
+	requests, err := e.Requests(ctx)
+	if err != nil {
+		return nil
+	}
+	for i := range requests {
+		r := &requests[i]
+		class := &list[r.Class]
+		if r.Phase == inference.PhaseWaiting {
+			class.Waiting++
+		} else {
+			class.Running++
+		}
+		class.KVBlocks += r.KVBlocks
+		class.LagSeconds = max(class.LagSeconds, r.Debt.Seconds())
+	}
+	return list
 }
 
 // modelInfo describes a loaded model to the registry.
