@@ -36,21 +36,28 @@ func DefaultLogConfig() LogConfig { return LogConfig{Level: "info", Format: "aut
 
 // NewLogger returns a logger that writes to w; terminal says whether a person
 // reads it. The logger never samples and never exits the process. Callers pass
-// counts, ids and durations, never the text of a request.
-func NewLogger(w io.Writer, terminal bool, c LogConfig) (*zap.Logger, error) {
-	if !slices.Contains(LogLevels, c.Level) {
-		return nil, fmt.Errorf("log level %q is unknown; use one of %s", c.Level, strings.Join(LogLevels, ", "))
-	}
-	level, err := zapcore.ParseLevel(c.Level)
+// counts, ids and durations, never the text of a request. Changing the level changes
+// what the logger writes from then on.
+func NewLogger(w io.Writer, terminal bool, c LogConfig) (*zap.Logger, zap.AtomicLevel, error) {
+	severity, err := ParseLogLevel(c.Level)
 	if err != nil {
-		return nil, fmt.Errorf("parse log level: %w", err)
+		return nil, zap.AtomicLevel{}, err
 	}
 	encoder, err := logEncoder(c.Format, terminal)
 	if err != nil {
-		return nil, err
+		return nil, zap.AtomicLevel{}, err
 	}
+	level := zap.NewAtomicLevelAt(severity)
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)
-	return zap.New(core, zap.ErrorOutput(zapcore.Lock(zapcore.AddSync(w)))), nil
+	return zap.New(core, zap.ErrorOutput(zapcore.Lock(zapcore.AddSync(w)))), level, nil
+}
+
+// ParseLogLevel takes one of LogLevels.
+func ParseLogLevel(name string) (zapcore.Level, error) {
+	if !slices.Contains(LogLevels, name) {
+		return 0, fmt.Errorf("log level %q is unknown; use one of %s", name, strings.Join(LogLevels, ", "))
+	}
+	return zapcore.ParseLevel(name)
 }
 
 func logEncoder(format string, terminal bool) (zapcore.Encoder, error) {

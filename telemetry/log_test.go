@@ -23,7 +23,7 @@ func TestLoggerFormats(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			log, err := NewLogger(&out, c.terminal, LogConfig{Level: "info", Format: c.format})
+			log, _, err := NewLogger(&out, c.terminal, LogConfig{Level: "info", Format: c.format})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func TestLoggerFormats(t *testing.T) {
 
 func TestLoggerLevels(t *testing.T) {
 	var out bytes.Buffer
-	log, err := NewLogger(&out, false, LogConfig{Level: "warn", Format: "json"})
+	log, level, err := NewLogger(&out, false, LogConfig{Level: "warn", Format: "json"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +48,10 @@ func TestLoggerLevels(t *testing.T) {
 	log.Warn("loud")
 	if strings.Contains(out.String(), "quiet") || !strings.Contains(out.String(), "loud") {
 		t.Errorf("level warn wrote %q", out.String())
+	}
+	level.SetLevel(zap.DebugLevel)
+	if log.Debug("detail"); !strings.Contains(out.String(), "detail") {
+		t.Error("the level did not change")
 	}
 }
 
@@ -60,14 +64,14 @@ func TestLoggerRefusesUnknownValues(t *testing.T) {
 		{LogConfig{Level: "fatal", Format: "auto"}, `log level "fatal" is unknown; use one of debug, info, warn, error`},
 		{LogConfig{Level: "info", Format: "xml"}, `log format "xml" is unknown; use one of auto, console, json`},
 	} {
-		if _, err := NewLogger(&bytes.Buffer{}, false, c.config); err == nil || err.Error() != c.want {
+		if _, _, err := NewLogger(&bytes.Buffer{}, false, c.config); err == nil || err.Error() != c.want {
 			t.Errorf("%+v: got %v, want %s", c.config, err, c.want)
 		}
 	}
 }
 
 func TestDefaultLogConfigIsAccepted(t *testing.T) {
-	if _, err := NewLogger(&bytes.Buffer{}, true, DefaultLogConfig()); err != nil {
+	if _, _, err := NewLogger(&bytes.Buffer{}, true, DefaultLogConfig()); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,6 +22,7 @@ type Metrics struct {
 	answers  answers
 	keys     *prometheus.CounterVec // requests with an idempotency key
 	panics   *prometheus.CounterVec
+	reloads  reloads
 
 	mu     sync.RWMutex
 	models map[string]*Model
@@ -35,6 +36,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 		http:     newHTTPMetrics(),
 		answers:  newAnswers(),
 		keys:     newKeyMetrics(),
+		reloads:  newReloads(),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_panics_recovered_total",
 			Help: "Panics that were recovered, by the boundary that did; each failed one request or step.",
@@ -51,6 +53,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 	})
 	info.Set(1)
 	all := append(m.http.collectors(), m.answers.requests, m.answers.streams, m.keys, m.panics, info,
+		m.reloads.successful, m.reloads.at,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := registerAll(m.registry, all); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
@@ -75,6 +76,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.CountFinish("stop")
 	model.CountDisconnect()
 	m.ObserveHTTP("/v1/completions", "POST", 200, 1.25)
+	m.ObserveReload(true, time.UnixMilli(1_700_000_000_500))
 	m.CountRefusal(413, "request_too_large")
 	m.CountAcceptError()
 	m.CountTurnedAway()

@@ -24,6 +24,7 @@ type Config struct {
 	Journal *Journal                        // GET /admin/requests; nil: 404
 	States  StatesFunc                      // what the engines say of running requests; nil: nothing
 	Reset   ResetFunc                       // POST /reset_prefix_cache; nil: 404
+	Reload  ReloadFunc                      // POST /admin/reload; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
 	Version string
 }
@@ -59,6 +60,9 @@ func New(c Config) http.Handler {
 	if c.Journal != nil {
 		mux.HandleFunc("GET /admin/requests", c.requests)
 		mux.HandleFunc("GET /admin/requests/{id}", c.request)
+	}
+	if c.Reload != nil {
+		mux.HandleFunc("POST "+reloadPath, c.reload)
 	}
 	if c.Reset != nil {
 		mux.HandleFunc("POST "+resetPath, c.reset)
@@ -119,6 +123,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Journal != nil {
 		paths = append(paths, "/admin/requests")
+	}
+	if c.Reload != nil {
+		paths = append(paths, "POST "+reloadPath)
 	}
 	if c.Reset != nil {
 		paths = append(paths, "POST "+resetPath)

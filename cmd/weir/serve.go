@@ -38,8 +38,8 @@ func newServe() *cobra.Command {
 		Long: "Serve a GGUF model with an OpenAI-compatible API; without an argument, the small built-in\n" +
 			"model. Every flag is also a key of the YAML file (--config) and an environment variable:\n" +
 			"--max-num-seqs is WEIR_MAX_NUM_SEQS. A flag overrides the environment, the environment\n" +
-			"overrides the file. SIGINT and SIGTERM let running requests end; a second signal ends the\n" +
-			"process at once.",
+			"overrides the file. SIGHUP reads the configuration anew; what needs a restart is named in the\n" +
+			"log. SIGINT and SIGTERM let running requests end; a second signal ends the process at once.",
 		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n" +
 			"  WEIR_API_KEY=long-secret weir serve model.gguf --host 0.0.0.0",
 		Args: atMost(1),
@@ -47,23 +47,23 @@ func newServe() *cobra.Command {
 	opts := addOptions(cmd, everySection)
 	takeLenient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, warnings, err := opts.config()
-		if err != nil {
-			return err
+		read := func() (configs.Config, []string, error) {
+			c, warnings, err := opts.config()
+			if err != nil {
+				return c, nil, err
+			}
+			if cmd.Flags().Changed(lenient) {
+				warnings = append(warnings, "--lenient changes nothing: fields that weir does not know are ignored unless --strict is given")
+			}
+			if err := c.CheckExposure(); err != nil {
+				return c, nil, configError(err)
+			}
+			if len(c.Tenants)+len(c.Issuers) > 0 {
+				return c, nil, configError(errors.New("tenants, issuers: serve does not know them yet; remove them from the file"))
+			}
+			return c, warnings, choosePath(&c, args)
 		}
-		if cmd.Flags().Changed(lenient) {
-			warnings = append(warnings, "--lenient changes nothing: fields that weir does not know are ignored unless --strict is given")
-		}
-		if err := c.CheckExposure(); err != nil {
-			return configError(err)
-		}
-		if len(c.Tenants)+len(c.Issuers) > 0 {
-			return configError(errors.New("tenants, issuers: serve does not know them yet; remove them from the file"))
-		}
-		if err := choosePath(&c, args); err != nil {
-			return err
-		}
-		return serve(cmd.Context(), c, warnings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return serve(cmd.Context(), read, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	return cmd
 }
@@ -90,6 +90,7 @@ type server struct {
 	out     io.Writer // for people
 	errs    io.Writer // logs and progress
 	log     *zap.Logger
+	level   zap.AtomicLevel // of the log
 	metrics *telemetry.Metrics
 
 	edge     *openai.Server
@@ -102,18 +103,23 @@ type server struct {
 	refusals *refusals
 	journal  *admin.Journal
 	traces   *traces
+	reloader *reloader
 	engine   atomic.Pointer[llm.Engine]
 	failed   chan error // why a listener ended without a shutdown
 }
 
 // serve runs until a signal, or until loading or a listener fails.
-func serve(ctx context.Context, c configs.Config, warnings []string, out, errs io.Writer) error {
+func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
+	c, warnings, err := read()
+	if err != nil {
+		return err
+	}
 	f, err := openRunnable(c) // what cannot run should fail before a port is bound
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	s, err := newServer(c, out, errs)
+	s, err := newServer(c, read, out, errs)
 	if err != nil {
 		return err
 	}
@@ -125,6 +131,7 @@ func serve(ctx context.Context, c configs.Config, warnings []string, out, errs i
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	s.reloader.onHangup(ctx)
 	s.listen()
 	loaded := make(chan error, 1)
 	go func() { loaded <- s.load(f) }()
@@ -145,16 +152,17 @@ func serve(ctx context.Context, c configs.Config, warnings []string, out, errs i
 }
 
 // newServer builds everything but the model and binds the ports.
-func newServer(c configs.Config, out, errs io.Writer) (*server, error) {
+func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server, error) {
 	s := &server{config: c, out: out, errs: errs, failed: make(chan error, 2)}
 	var err error
-	if s.log, err = telemetry.NewLogger(errs, isTerminal(errs), c.Log); err != nil {
+	if s.log, s.level, err = telemetry.NewLogger(errs, isTerminal(errs), c.Log); err != nil {
 		return nil, err
 	}
 	b := build()
 	if s.metrics, err = telemetry.NewMetrics(b); err != nil {
 		return nil, err
 	}
+	s.reloader = newReloader(s, read, s.logLevel)
 	if err := s.bind(); err != nil {
 		return nil, err
 	}
@@ -194,7 +202,7 @@ func (s *server) build(b telemetry.Build) error {
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
-			Journal: s.journal, States: s.states,
+			Journal: s.journal, States: s.states, Reload: s.reloader.reload,
 		})
 	}
 	return s.metrics.AddConnections(func() telemetry.Connections {

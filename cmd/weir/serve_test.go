@@ -50,18 +50,29 @@ type started struct {
 	api, metrics string
 }
 
+// fixed is a configuration that does not change.
+func fixed(c configs.Config) readConfig {
+	return func() (configs.Config, []string, error) { return c, nil, nil }
+}
+
 func start(t *testing.T, change func(*configs.Config)) *started {
 	t.Helper()
-	c := configs.Default()
-	c.Server.Port, c.Server.AdminAddress = 0, "127.0.0.1:0"
-	c.Log.Format = "json"
-	c.Engine.KVMemoryBytes = 16 << 20
+	return startFrom(t, &source{}, change)
+}
+
+// startFrom starts a server whose configuration can change: from gets the first one.
+func startFrom(t *testing.T, from *source, change func(*configs.Config)) *started {
+	t.Helper()
+	from.c = configs.Default()
+	from.c.Server.Port, from.c.Server.AdminAddress = 0, "127.0.0.1:0"
+	from.c.Log.Format = "json"
+	from.c.Engine.KVMemoryBytes = 16 << 20
 	if change != nil {
-		change(&c)
+		change(&from.c)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	s := &started{t: t, stop: stop, done: make(chan error, 1)}
-	go func() { s.done <- serve(ctx, c, nil, &s.out, &s.errs) }()
+	go func() { s.done <- serve(ctx, from.read, &s.out, &s.errs) }()
 	t.Cleanup(func() { s.end() })
 	s.api = s.find(`weir serves .* on (http://\S+)`, &s.out)
 	s.metrics = s.find(`metrics +(http://\S+)/metrics`, &s.out)

@@ -38,7 +38,7 @@ func startServer(t *testing.T, edit func(c *configs.Config)) *server {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	s, err := newServer(c, io.Discard, os.Stderr)
+	s, err := newServer(c, fixed(c), io.Discard, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/configs"
+	"weir/telemetry"
+)
+
+// readConfig reads the configuration anew from the sources that the process was
+// started with. Flags and environment are as they were; the file may have changed.
+type readConfig func() (c configs.Config, warnings []string, err error)
+
+// reloader changes what can be changed of a running server's configuration. What is
+// not valid changes nothing: the last good configuration stays.
+type reloader struct {
+	s     *server
+	read  readConfig
+	parts []livePart
+
+	mu      sync.Mutex
+	running configs.Config // the settings that are in force
+}
+
+// livePart prepares a part of the server for a new configuration. Once every part
+// is prepared, commit puts the new values into force; commit cannot fail.
+type livePart func(c configs.Config) (commit func(), err error)
+
+func newReloader(s *server, read readConfig, parts ...livePart) *reloader {
+	return &reloader{s: s, read: read, parts: parts, running: s.config}
+}
+
+// reload reads the configuration, applies it and reports what changed, to the log
+// and metrics too. why says who asked. The error is that of the configuration.
+func (r *reloader) reload(_ context.Context, why string) (admin.Reloaded, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	report, err := r.apply()
+	r.s.metrics.ObserveReload(err == nil, time.Now())
+	if err != nil {
+		r.s.log.Error("the configuration was not reloaded; the last good one stays in force", zap.String("by", why), zap.Error(err))
+		return admin.Reloaded{}, err
+	}
+	r.s.log.Info("configuration reloaded", zap.String("by", why),
+		zap.Strings("applied", report.Applied), zap.Strings("needs_restart", report.NeedsRestart))
+	for _, w := range report.Warnings {
+		r.s.log.Warn(w)
+	}
+	return report, nil
+}
+
+func (r *reloader) apply() (report admin.Reloaded, err error) {
+	next, warnings, err := r.read()
+	if err != nil {
+		return report, err
+	}
+	commits := make([]func(), len(r.parts))
+	var errs []error
+	for i, part := range r.parts {
+		commits[i], err = part(next)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return report, err
+	}
+	report = admin.Reloaded{Applied: []string{}, NeedsRestart: []string{}, Warnings: warnings}
+	for _, c := range configs.Changes(r.running, next) {
+		if c.Live {
+			report.Applied = append(report.Applied, c.Key)
+		} else {
+			report.NeedsRestart = append(report.NeedsRestart, c.Key)
+		}
+	}
+	for _, commit := range commits {
+		commit()
+	}
+	r.running.TakeLive(next)
+	if len(report.NeedsRestart) > 0 {
+		report.Warnings = append(report.Warnings, "changed settings that need a restart: "+strings.Join(report.NeedsRestart, ", "))
+	}
+	return report, nil
+}
+
+// onHangup reloads at every SIGHUP until ctx ends.
+func (r *reloader) onHangup(ctx context.Context) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangup)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangup:
+				_, _ = r.reload(ctx, "SIGHUP") // the log has the error
+			}
+		}
+	}()
+}
+
+// logLevel is the live part of the log.
+func (s *server) logLevel(c configs.Config) (commit func(), err error) {
+	level, err := telemetry.ParseLogLevel(c.Log.Level)
+	return func() { s.level.SetLevel(level) }, err
+}

@@ -1,0 +1,41 @@
+package configs
+
+import "reflect"
+
+// Change is a setting, or a list of the file, whose value differs between two
+// configurations.
+type Change struct {
+	Key  string // "log.level", "tenants"
+	Live bool   // a running process takes the new value when it reloads
+}
+
+// liveKeys are the settings and lists that a running process can change. All others
+// need a restart, because memory, ports or threads were made from them.
+var liveKeys = map[string]bool{"log.level": true, "server.api_key": true, "tenants": true, "issuers": true}
+
+// Changes lists what differs between two configurations, in the order of help
+// texts, lists last. Values are not part of the result: some are secrets.
+func Changes(before, after Config) []Change {
+	var changes []Change
+	add := func(key string) { changes = append(changes, Change{key, liveKeys[key]}) }
+	old, now := settings(&before), settings(&after)
+	for i := range old {
+		if old[i].show() != now[i].show() {
+			add(old[i].Key)
+		}
+	}
+	if !reflect.DeepEqual(before.Tenants, after.Tenants) {
+		add("tenants")
+	}
+	if !reflect.DeepEqual(before.Issuers, after.Issuers) {
+		add("issuers")
+	}
+	return changes
+}
+
+// TakeLive takes over what a running process can change.
+func (c *Config) TakeLive(from Config) {
+	c.Log.Level = from.Log.Level
+	c.API.APIKeys = from.API.APIKeys
+	c.Tenants, c.Issuers = from.Tenants, from.Issuers
+}

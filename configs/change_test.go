@@ -1,0 +1,54 @@
+package configs
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"weir/api/tenant"
+)
+
+// Changes names every setting that differs, once, and says which of them a running
+// process takes; TakeLive takes exactly those.
+func TestChanges(t *testing.T) {
+	before := Default()
+	after := Default()
+	after.Log.Level = "debug"
+	after.Scheduler.MaxSeqs = 3
+	after.Server.ShutdownTimeout = time.Minute
+	after.API.APIKeys = []string{"12345678"}
+	after.Tenants = []tenant.Tenant{tenant.New("acme")}
+	got := Changes(before, after)
+	want := []Change{
+		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"scheduler.max_num_seqs", false}, {"log.level", true}, {"tenants", true},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("changes are %v, want %v", got, want)
+	}
+	before.TakeLive(after)
+	for _, c := range Changes(before, after) {
+		if c.Live {
+			t.Errorf("%s is live, and TakeLive did not take it", c.Key)
+		}
+	}
+	if left := Changes(before, after); len(left) != 2 {
+		t.Errorf("left are %v, want what needs a restart", left)
+	}
+	if same := Changes(after, after); len(same) != 0 {
+		t.Errorf("a configuration differs from itself in %v", same)
+	}
+}
+
+// Every live key is a setting or a list.
+func TestLiveKeysExist(t *testing.T) {
+	c := Default()
+	known := []string{"tenants", "issuers"}
+	for _, s := range settings(&c) {
+		known = append(known, s.Key)
+	}
+	for key := range liveKeys {
+		if !slices.Contains(known, key) {
+			t.Errorf("%s is no setting", key)
+		}
+	}
+}
