@@ -14,8 +14,8 @@ type Request struct {
 	Tenant      string
 	Key         string   // as the client sent it
 	Fingerprint [32]byte // of the body: one key stands for one body
-	// TTL is how long the key stands, counted from the beginning of its execution.
-	// It must exceed the longest execution.
+	// TTL is how long the key stands, counted from the beginning of its execution. An
+	// execution that takes longer keeps its key until it ends.
 	TTL time.Duration
 }
 

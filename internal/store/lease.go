@@ -74,12 +74,14 @@ func (s *Store) endLease(ctx context.Context) error {
 	return err
 }
 
-// sweep deletes idempotency keys whose time is over, the leases of processes that are
+// sweep deletes idempotency keys whose time is over and that nobody executes, the leases of processes that are
 // gone, and the batch numbers of ledgers that wrote nothing for a month.
 func (s *Store) sweep(ctx context.Context) error {
 	for {
 		result, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_replay WHERE (tenant, key) IN
-			(SELECT tenant, key FROM weir_replay WHERE expires <= NOW ORDER BY expires LIMIT $1)`), sweepRows)
+			(SELECT tenant, key FROM weir_replay WHERE expires <= NOW AND (answer IS NOT NULL OR
+				NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND o.expires > NOW))
+			ORDER BY expires LIMIT $1)`), sweepRows)
 		if err != nil {
 			return err
 		}

@@ -32,16 +32,18 @@ func (s *Store) Begin(ctx context.Context, r replay.Request) (replay.Outcome, er
 }
 
 // tryBegin takes the key, or says who has it. One statement decides, so of several at
-// once one wins: a key that is new, whose time is over, or whose execution for the
-// same body was cut off by the death of its process.
+// once one wins: a key that is new, whose answer's time is over, or whose execution was
+// cut off by the death of its process, for the same body while its time lasts. An
+// execution that outlives the key's time still is the only one.
 func (s *Store) tryBegin(ctx context.Context, claim replay.Claim, r *replay.Request) (replay.Outcome, error) {
 	var won string
 	err := s.write.QueryRowContext(ctx, s.dialect.query(`INSERT INTO weir_replay
 		(tenant, key, fingerprint, owner, claim, expires, answer) VALUES ($1, $2, $3, $4, $5, NOW + $6, NULL)
 		ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint, owner = excluded.owner,
 			claim = excluded.claim, expires = excluded.expires, answer = NULL
-		WHERE weir_replay.expires <= NOW OR (
-			weir_replay.answer IS NULL AND weir_replay.fingerprint = excluded.fingerprint AND
+		WHERE (weir_replay.expires <= NOW AND weir_replay.answer IS NOT NULL) OR (
+			weir_replay.answer IS NULL AND
+			(weir_replay.expires <= NOW OR weir_replay.fingerprint = excluded.fingerprint) AND
 			NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND o.expires > NOW))
 		RETURNING claim`),
 		claim.Tenant, claim.Key[:], r.Fingerprint[:], s.owner, claim.ID, r.TTL.Microseconds()).Scan(&won)
@@ -76,7 +78,51 @@ func (s *Store) Finish(ctx context.Context, c replay.Claim, answer []byte) error
 	}
 	result, err := s.write.ExecContext(ctx, `UPDATE weir_replay SET answer = $4 WHERE tenant = $1 AND key = $2 AND claim = $3`,
 		c.Tenant, c.Key[:], c.ID, answer)
-	return oneRow(result, err, replay.ErrClaimLost)
+	if err := oneRow(result, err, replay.ErrClaimLost); err != nil {
+		return err
+	}
+	if s.grown.add(c.Tenant, int64(len(answer))+answerRowBytes, s.options.AnswerBytes/16) {
+		if err := s.trim(ctx, c.Tenant); err != nil {
+			s.options.Failed(err) // the answer is stored; the next one that is due trims again
+		}
+	}
+	return nil
+}
+
+// answerRowBytes is what a stored answer costs beside itself.
+const answerRowBytes = 256
+
+// trim deletes the oldest answers of a tenant that has more than it may.
+func (s *Store) trim(ctx context.Context, tenant string) error {
+	if s.options.AnswerBytes <= 0 {
+		return nil
+	}
+	_, err := s.write.ExecContext(ctx, `DELETE FROM weir_replay WHERE tenant = $1 AND answer IS NOT NULL AND key IN (
+		SELECT key FROM (SELECT key, sum(length(answer) + CAST($2 AS bigint)) OVER (ORDER BY expires DESC, key) AS bytes
+			FROM weir_replay WHERE tenant = $1 AND answer IS NOT NULL) AS sums WHERE bytes > $3)`,
+		tenant, answerRowBytes, s.options.AnswerBytes)
+	return err
+}
+
+// grown is how much tenants have stored since their answers were trimmed last: adding
+// up what a tenant has reads all of its rows, so it is not done for each of them.
+type grown struct {
+	mu    sync.Mutex
+	bytes map[string]int64
+}
+
+// add reports whether a tenant has stored more than so many bytes.
+func (g *grown) add(tenant string, bytes, most int64) (due bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bytes == nil {
+		g.bytes = map[string]int64{}
+	}
+	if g.bytes[tenant] += bytes; g.bytes[tenant] <= most {
+		return false
+	}
+	delete(g.bytes, tenant)
+	return true
 }
 
 // Abandon gives a claim up. Where the database does not answer, the store goes on

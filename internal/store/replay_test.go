@@ -92,7 +92,7 @@ func TestKeysAreForgottenAfterTheirTime(t *testing.T) {
 			if i == 0 { // its time is over: it stands for anything again
 				time.Sleep(5 * time.Millisecond)
 				short.Fingerprint = [32]byte{2}
-				begin(t, s, short, replay.Begun)
+				finish(t, s, begin(t, s, short, replay.Begun).Claim, nil)
 			}
 		}
 		finish(t, s, begin(t, s, request("long", 1), replay.Begun).Claim, []byte("new"))
@@ -133,6 +133,63 @@ func TestTracesOfTheDeadAreSwept(t *testing.T) {
 				t.Errorf("%s: %v, want %v", query, got, want)
 			}
 		}
+	})
+}
+
+// An execution that outlives its key's time is not joined by another one; that of a dead
+// process is forgotten then.
+func TestExecutionsOutliveTheTimeOfTheirKeys(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		const lease = 300 * time.Millisecond
+		s, dying := openStore(t, url, Options{Lease: lease}), openStore(t, url, Options{Lease: lease})
+		brief := func(key string, body byte) replay.Request {
+			r := request(key, body)
+			r.TTL = time.Millisecond
+			return r
+		}
+		claim := begin(t, s, brief("long", 1), replay.Begun).Claim
+		begin(t, dying, brief("dead", 1), replay.Begun)
+		time.Sleep(5 * time.Millisecond)
+		if err := s.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, s, brief("long", 1), replay.InFlight)
+		begin(t, s, brief("long", 2), replay.Differs)
+		begin(t, s, brief("dead", 1), replay.InFlight)
+		finish(t, s, claim, []byte("late"))
+		finish(t, s, begin(t, s, brief("long", 2), replay.Begun).Claim, nil)
+
+		dying.stop()
+		dying.background.Wait()
+		time.Sleep(2 * lease)
+		begin(t, s, brief("dead", 2), replay.Begun) // another body: what died is over
+	})
+}
+
+func TestOldestAnswersOfATenantGo(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		const each = 1000
+		s := openStore(t, url, Options{AnswerBytes: 20 * (each + answerRowBytes)})
+		elsewhere := request("k", 1)
+		elsewhere.Tenant = "zeta"
+		finish(t, s, begin(t, s, elsewhere, replay.Begun).Claim, make([]byte, each))
+		running := begin(t, s, request("running", 1), replay.Begun).Claim
+		const keys = 100
+		for i := range keys {
+			finish(t, s, begin(t, s, request(fmt.Sprint(i), 1), replay.Begun).Claim, make([]byte, each))
+			time.Sleep(time.Millisecond) // their times tell which is oldest
+		}
+		for i := range keys {
+			got, err := s.Begin(t.Context(), request(fmt.Sprint(i), 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if newest := i >= keys-20; newest && got.State != replay.Answered || i < keys-22 && got.State == replay.Answered {
+				t.Errorf("key %d of %d is %v", i, keys, got.State)
+			}
+		}
+		finish(t, s, running, nil)
+		begin(t, s, elsewhere, replay.Answered)
 	})
 }
 

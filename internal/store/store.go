@@ -39,6 +39,9 @@ var (
 type Options struct {
 	Lease      time.Duration // 15 s: after the death of a process its idempotency keys wait this long
 	FlushEvery time.Duration // 500 ms: usage that kill -9 may lose
+	// AnswerBytes bounds the answers of one tenant's idempotency keys; the oldest go first.
+	// Each process lets them grow by a sixteenth before it looks. 0: no bound.
+	AnswerBytes int64
 	// Failed hears of failures in the background, which is where usage is written and
 	// the lease renewed. It is called on the store's goroutines.
 	Failed func(error)
@@ -66,6 +69,7 @@ type Store struct {
 
 	ledger ledger
 	doubts doubts
+	grown  grown
 
 	stop       context.CancelFunc // of what runs in the background
 	background sync.WaitGroup
