@@ -11,10 +11,6 @@ import (
 	"weir/scheduler/quota"
 )
 
-// ErrUnreachable is the error of a shared meter that cannot be asked, and is set to
-// refuse requests then.
-var ErrUnreachable = errors.New("the shared meter of quotas cannot be reached")
-
 // longestWait is what a client should wait for: Go's official client waits no
 // longer, and comes back too early otherwise.
 const longestWait = 8 * time.Second

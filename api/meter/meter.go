@@ -14,7 +14,8 @@ import (
 // that several processes share. All methods may be called from any goroutine.
 type Meter interface {
 	// Reserve takes what a request asks for, from all of the holder's limits or from
-	// none. Errors are *quota.Refusal, or wrap quota.ErrFull or ErrUnreachable.
+	// none. Errors are *quota.Refusal; any other error says that the meter cannot
+	// decide now.
 	Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error)
 	// TopUp reserves up to cover output tokens for a request that has generated so
 	// many. A *quota.Refusal says that the answer is to be cut off.

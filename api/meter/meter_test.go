@@ -78,8 +78,8 @@ func TestFaultsAndHeaders(t *testing.T) {
 			t.Errorf("%v is told as %s, want %s", c.refusal.Kind, got, c.want)
 		}
 	}
-	if e := Fault(ErrUnreachable); e.Status != 503 || e.RetryAfter == 0 {
-		t.Errorf("an unreachable meter is told as %+v", e)
+	if e := Fault(quota.ErrFull); e.Status != 503 || e.RetryAfter == 0 {
+		t.Errorf("a full meter is told as %+v", e)
 	}
 	var h fasthttp.ResponseHeader
 	WriteRemaining(&h, quota.Remaining{Tokens: quota.Window{Limit: 100, Left: 7, Reset: 6*time.Minute + 300*time.Microsecond}})

@@ -1,0 +1,372 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"weir/scheduler/quota"
+)
+
+//go:embed quota.lua
+var quotaScript string
+
+// LocalMeter is what a Meter falls back on: the meter of this process alone.
+type LocalMeter interface {
+	Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error)
+	TopUp(g *quota.Grant, generated, cover int64) error
+	Settle(g *quota.Grant, use quota.Use)
+	Remaining(who quota.Holder) (quota.Remaining, error)
+}
+
+// MeterOptions are those of OpenMeter. Zero values take what stands beside each.
+type MeterOptions struct {
+	Prefix  string        // "weir:quota:"; begins the names of all keys
+	Lease   time.Duration // 30 s: after the death of a process its reservations are given back
+	Timeout time.Duration // 250 ms: for one decision
+	Retry   time.Duration // 1 s: how soon Redis is asked again after it could not be reached
+
+	// Local decides while Redis cannot be reached: each weir by itself. nil refuses
+	// requests with ErrMeterUnreachable.
+	Local LocalMeter
+	// Changed hears that Redis cannot be reached (err says why) or is back (nil). It
+	// must not block.
+	Changed func(err error)
+}
+
+// ErrMeterUnreachable refuses requests while Redis cannot be reached.
+var ErrMeterUnreachable = errors.New("the shared meter of quotas cannot be reached")
+
+// Meter is the meter of quotas that several weirs share, in Redis 7 or later. Every
+// decision is one script, atomic and by the server's time; settling happens in the
+// background, several requests at once.
+type Meter struct {
+	o      MeterOptions
+	client *redis.Client
+	script *redis.Script
+	down   atomic.Int64 // Unix nanoseconds from which on Redis is asked again; 0: it can be reached
+	stats  meterCounts
+
+	mu    sync.Mutex
+	open  map[uint64]string // grants that run, and their tenants
+	ended chan ended
+	stop  chan struct{}
+	wg    sync.WaitGroup
+}
+
+// ended is a grant on its way to being settled.
+type ended struct {
+	grant quota.Grant
+	use   quota.Use
+	until time.Time // beyond it the lease has given everything back
+}
+
+type meterCounts struct{ failures, local, lost atomic.Int64 }
+
+// MeterStats counts since the meter was opened.
+type MeterStats struct {
+	Up       bool
+	Failures int64 // calls that Redis did not answer
+	Local    int64 // reservations that this process decided by itself
+	Lost     int64 // requests whose use was not counted
+	Open     int   // grants that run
+}
+
+const (
+	endedRoom  = 1 << 14 // requests that wait to be settled
+	endedBatch = 128     // settled in one round trip
+)
+
+// OpenMeter connects to a Redis of a URL such as redis://:PASSWORD@HOST:6379/0. A
+// server that cannot be reached now is no error: the meter then begins as MeterOptions
+// say.
+func OpenMeter(url string, o MeterOptions) (*Meter, error) {
+	if o.Prefix == "" {
+		o.Prefix = "weir:quota:"
+	}
+	for _, d := range []struct {
+		value     *time.Duration
+		otherwise time.Duration
+	}{{&o.Lease, 30 * time.Second}, {&o.Timeout, 250 * time.Millisecond}, {&o.Retry, time.Second}} {
+		if *d.value <= 0 {
+			*d.value = d.otherwise
+		}
+	}
+	if o.Changed == nil {
+		o.Changed = func(error) {}
+	}
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("the URL of Redis: %w", err)
+	}
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = o.Timeout, o.Timeout, o.Timeout, o.Timeout
+	options.MaxRetries = -1 // a decision that may have been made must not be made twice
+	options.ContextTimeoutEnabled = true
+	options.DialerRetries = 1
+	silenceRedis()
+	m := &Meter{
+		o: o, client: redis.NewClient(options), script: redis.NewScript(quotaScript),
+		open: map[uint64]string{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
+	}
+	m.wg.Go(m.settleAll)
+	m.wg.Go(m.renewAll)
+	return m, nil
+}
+
+// silenceRedis keeps the library from writing to standard error: what it would say
+// there, Changed hears.
+var silenceRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// Close settles what has ended, as far as Redis answers, and closes the connections.
+// No other call may follow.
+func (m *Meter) Close() error {
+	close(m.stop)
+	m.wg.Wait()
+	return m.client.Close()
+}
+
+// Stats may be called at any time.
+func (m *Meter) Stats() MeterStats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return MeterStats{
+		Up: m.down.Load() == 0, Failures: m.stats.failures.Load(), Local: m.stats.local.Load(), Lost: m.stats.lost.Load(), Open: len(m.open),
+	}
+}
+
+// Reserve takes what a request asks for, from all limits or none, as quota.Meter does.
+func (m *Meter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
+	ask = ask.Clamped()
+	g := quota.Grant{Holder: who, Ask: ask}
+	parts := who.Parts()
+	if len(parts) == 0 {
+		return g, nil
+	}
+	if !m.reachable() {
+		return m.reserveLocally(who, ask)
+	}
+	money, least := ask.Money()
+	id := newGrantID()
+	args := []any{"reserve", m.lease(), id, ask.Input, ask.Output, int64(money), int64(least)}
+	reply, err := m.run(who.Tenant, appendParts(args, parts))
+	if err != nil {
+		// The script may have run all the same: then this gives back what it took.
+		g.ID = id
+		m.settleLater(g, quota.Use{})
+		return m.reserveLocally(who, ask)
+	}
+	states, err := reply.states(len(parts))
+	if err != nil {
+		return quota.Grant{}, err
+	}
+	if reply[0] == 0 {
+		if r := quota.Explain(parts, states, ask); r != nil {
+			return quota.Grant{}, r
+		}
+		return quota.Grant{}, errors.New("store: the script refuses what the meter of package quota admits")
+	}
+	g.ID, g.Ask.Output, g.Money, g.Remaining = id, reply[1], quota.Money(reply[2]), quota.RemainingOf(parts, states)
+	m.mu.Lock()
+	m.open[id] = who.Tenant
+	m.mu.Unlock()
+	return g, nil
+}
+
+func (m *Meter) reserveLocally(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
+	if m.o.Local == nil {
+		return quota.Grant{}, ErrMeterUnreachable
+	}
+	m.stats.local.Add(1)
+	g, err := m.o.Local.Reserve(who, ask)
+	g.Degraded = true
+	return g, err
+}
+
+// TopUp reserves up to cover output tokens for a request that has generated so many.
+// While Redis cannot be reached a running answer goes on.
+func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
+	if g.Degraded && m.o.Local != nil {
+		return m.o.Local.TopUp(g, generated, cover)
+	}
+	if g.ID == 0 || !m.reachable() {
+		return nil
+	}
+	price := g.Ask.Price
+	reply, err := m.run(g.Holder.Tenant, []any{"topup", m.lease(), g.ID, generated, cover,
+		int64(price.Cost(g.Ask.Input, 0, cover)), int64(price.Cost(g.Ask.Input, 0, generated))})
+	if err != nil {
+		return err
+	}
+	if reply[0] == 0 {
+		parts := g.Holder.Parts()
+		states, err := reply.states(len(parts))
+		if err != nil {
+			return err
+		}
+		if r := quota.ExplainCut(parts, states, g, generated); r != nil {
+			return r
+		}
+		return errors.New("store: the script cuts what the meter of package quota lets go on")
+	}
+	if reply[0] > 0 {
+		g.Ask.Output, g.Money = reply[1], quota.Money(reply[2])
+	}
+	return nil
+}
+
+// Settle ends a grant. It does not wait for Redis.
+func (m *Meter) Settle(g *quota.Grant, use quota.Use) {
+	if g.ID == 0 {
+		return
+	}
+	if g.Degraded && m.o.Local != nil {
+		m.o.Local.Settle(g, use)
+		return
+	}
+	m.mu.Lock()
+	_, running := m.open[g.ID]
+	delete(m.open, g.ID)
+	m.mu.Unlock()
+	if running { // else it was settled before
+		m.settleLater(*g, use.Clamped())
+	}
+}
+
+// Remaining is what a holder has left.
+func (m *Meter) Remaining(who quota.Holder) (quota.Remaining, error) {
+	parts := who.Parts()
+	if len(parts) == 0 {
+		return quota.Remaining{}, nil
+	}
+	if m.reachable() {
+		if reply, err := m.run(who.Tenant, appendParts([]any{"remaining", m.lease()}, parts)); err == nil {
+			states, err := reply.states(len(parts))
+			return quota.RemainingOf(parts, states), err
+		}
+	}
+	if m.o.Local == nil {
+		return quota.Remaining{}, ErrMeterUnreachable
+	}
+	return m.o.Local.Remaining(who)
+}
+
+func (m *Meter) settleLater(g quota.Grant, use quota.Use) {
+	select {
+	case m.ended <- ended{g, use, time.Now().Add(m.o.Lease)}:
+	default:
+		m.stats.lost.Add(1)
+	}
+}
+
+func (m *Meter) lease() int64 { return m.o.Lease.Milliseconds() }
+
+func newGrantID() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint64(b[:]) | 1
+}
+
+func appendParts(args []any, parts []quota.Part) []any {
+	for _, p := range parts {
+		l, cut := p.Limits, 0
+		if l.CutAnswers {
+			cut = 1
+		}
+		args = append(args, p.Model, l.RequestsPerMinute, l.TokensPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute,
+			l.MaxStreams, l.DailyTokens, l.MonthlyTokens, int64(l.DailyCost), int64(l.MonthlyCost), cut)
+	}
+	return args
+}
+
+// keys are a tenant's; the braces put them into one slot of a cluster.
+func (m *Meter) keys(tenant string) []string {
+	name := m.o.Prefix + "{" + tenant + "}"
+	return []string{name, name + ":leases", name + ":grants"}
+}
+
+// reply is what the script returns: whether, output, money, then states.
+type reply []int64
+
+const stateNumbers = 15
+
+// states reads the states of so many parts.
+func (r reply) states(n int) ([]quota.State, error) {
+	if len(r) != 3+n*stateNumbers {
+		return nil, fmt.Errorf("store: the script returned %d numbers for %d states", len(r), n)
+	}
+	list := make([]quota.State, n)
+	for i := range list {
+		v := r[3+i*stateNumbers:]
+		list[i] = quota.State{
+			At: v[0], Level: [4]int64(v[1:5]), Streams: v[5], HeldOutput: v[6], HeldTokens: v[7], HeldMoney: quota.Money(v[8]),
+			Day: v[9], Month: v[10],
+			DaySpent:   quota.Spent{Tokens: v[11], Money: quota.Money(v[12])},
+			MonthSpent: quota.Spent{Tokens: v[13], Money: quota.Money(v[14])},
+		}
+	}
+	return list, nil
+}
+
+func readReply(cmd *redis.Cmd) (reply, error) {
+	words, err := cmd.StringSlice()
+	if err != nil {
+		return nil, err
+	}
+	if len(words) < 3 {
+		return nil, fmt.Errorf("store: the script returned %d numbers", len(words))
+	}
+	r := make(reply, len(words))
+	for i, w := range words {
+		if r[i], err = strconv.ParseInt(w, 10, 64); err != nil {
+			return nil, fmt.Errorf("store: the script returned %q: %w", w, err)
+		}
+	}
+	return r, nil
+}
+
+// run makes one decision.
+func (m *Meter) run(tenant string, args []any) (reply, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), m.o.Timeout)
+	defer cancel()
+	r, err := readReply(m.script.Run(ctx, m.client, m.keys(tenant), args...))
+	m.saw(err)
+	return r, err
+}
+
+// reachable reports whether to ask Redis now. While it is down one caller in each
+// Retry is told to try.
+func (m *Meter) reachable() bool {
+	at := m.down.Load()
+	if at == 0 {
+		return true
+	}
+	now := time.Now()
+	return now.UnixNano() >= at && m.down.CompareAndSwap(at, now.Add(m.o.Retry).UnixNano())
+}
+
+// saw notes how a call went.
+func (m *Meter) saw(err error) {
+	if err == nil {
+		if m.down.Swap(0) != 0 {
+			m.o.Changed(nil)
+		}
+		return
+	}
+	m.stats.failures.Add(1)
+	if m.down.Swap(time.Now().Add(m.o.Retry).UnixNano()) == 0 {
+		m.o.Changed(err)
+	}
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// settleAll settles what has ended, many in one round trip, until the meter closes.
+func (m *Meter) settleAll() {
+	var batch []ended
+	for {
+		if len(batch) == 0 {
+			select {
+			case e := <-m.ended:
+				batch = append(batch, e)
+			case <-m.stop:
+				m.settleRest()
+				return
+			}
+		}
+		for more := true; more && len(batch) < endedBatch; {
+			select {
+			case e := <-m.ended:
+				batch = append(batch, e)
+			default:
+				more = false
+			}
+		}
+		if batch = m.settle(batch); len(batch) == 0 {
+			continue
+		}
+		select {
+		case <-time.After(m.o.Retry):
+		case <-m.stop:
+			m.stats.lost.Add(int64(len(m.settle(batch))))
+			m.settleRest()
+			return
+		}
+	}
+}
+
+// settleRest settles what is left when the meter closes, once.
+func (m *Meter) settleRest() {
+	for {
+		var batch []ended
+		for more := true; more && len(batch) < endedBatch; {
+			select {
+			case e := <-m.ended:
+				batch = append(batch, e)
+			default:
+				more = false
+			}
+		}
+		if len(batch) == 0 {
+			return
+		}
+		m.stats.lost.Add(int64(len(m.settle(batch))))
+	}
+}
+
+// settle sends a batch and returns what is to be sent again. What is older than the
+// lease was given back already.
+func (m *Meter) settle(batch []ended) (again []ended) {
+	ctx, cancel := context.WithTimeout(context.Background(), m.o.Timeout)
+	defer cancel()
+	pipe := m.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(batch))
+	for i, e := range batch {
+		cmds[i] = m.script.EvalSha(ctx, pipe, m.keys(e.grant.Holder.Tenant), m.settleArgs(e)...)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, cmd := range cmds {
+		_, err := readReply(cmd)
+		if err == nil {
+			m.saw(nil)
+			continue
+		}
+		if isUnknownScript(err) { // Redis began anew
+			_ = m.script.Load(ctx, m.client).Err() // if not, the next round tells
+		} else {
+			m.saw(err)
+		}
+		if time.Now().Before(batch[i].until) {
+			again = append(again, batch[i])
+		} else {
+			m.stats.lost.Add(1)
+		}
+	}
+	return again
+}
+
+func (m *Meter) settleArgs(e ended) []any {
+	ran, u := 0, e.use
+	if u.Ran {
+		ran = 1
+	}
+	return []any{"settle", m.lease(), e.grant.ID, ran, u.Input, u.Output, int64(e.grant.Ask.Price.Cost(u.Input, u.Cached, u.Output))}
+}
+
+func isUnknownScript(err error) bool { return strings.HasPrefix(err.Error(), "NOSCRIPT") }
+
+// renewAll keeps the leases of what runs, until the meter closes.
+func (m *Meter) renewAll() {
+	tick := time.NewTicker(max(m.o.Lease/3, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.stop:
+			return
+		case <-tick.C:
+			m.renew()
+		}
+	}
+}
+
+func (m *Meter) renew() {
+	m.mu.Lock()
+	byTenant := map[string][]any{}
+	for id, tenant := range m.open {
+		if byTenant[tenant] == nil {
+			byTenant[tenant] = []any{"renew", m.lease()}
+		}
+		byTenant[tenant] = append(byTenant[tenant], id)
+	}
+	m.mu.Unlock()
+	for tenant, args := range byTenant {
+		if !m.reachable() {
+			return
+		}
+		_, _ = m.run(tenant, args) // noted by run; the next tick tries again
+	}
+}

@@ -1,0 +1,442 @@
+package store
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/internal/reference"
+	"weir/scheduler/quota"
+)
+
+// testMeter is a meter of keys that only this test uses; others of the same prefix
+// share them.
+func testMeter(t testing.TB, url, prefix string, o MeterOptions) *Meter {
+	t.Helper()
+	o.Prefix = prefix
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Second // the machine may be busy
+	}
+	m, err := OpenMeter(url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func testPrefix() string { return "weir-test:" + rand.Text() + ":" }
+
+func asRefusal(err error) *quota.Refusal {
+	var r *quota.Refusal
+	errors.As(err, &r)
+	return r
+}
+
+// twins runs the same operations on Redis and on the meter of package quota, at the
+// times of the server.
+type twins struct {
+	t      *testing.T
+	rng    *mathrand.Rand
+	shared *Meter
+	pure   *quota.Meter
+	open   []twin
+	counts map[string]int
+}
+
+type twin struct {
+	shared, pure quota.Grant
+	output       int64
+}
+
+func (w *twins) check(what string, a, b any) {
+	w.t.Helper()
+	if as, bs := fmt.Sprintf("%+v", a), fmt.Sprintf("%+v", b); as != bs {
+		w.t.Fatalf("%s: Redis has %s, package quota %s", what, as, bs)
+	}
+}
+
+func (w *twins) decide(who quota.Holder, args []any) (reply, []quota.State, time.Time) {
+	w.t.Helper()
+	r, err := w.shared.run(who.Tenant, args)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if r[0] < 0 {
+		return r, nil, time.Time{}
+	}
+	states, err := r.states(len(who.Parts()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r, states, time.UnixMilli(states[0].At)
+}
+
+func (w *twins) reserve(who quota.Holder) {
+	ask := quota.Ask{Input: w.rng.Int64N(200), Output: w.rng.Int64N(300), Price: quota.Price{
+		Input: quota.Money(w.rng.Int64N(3e6)), Output: quota.Money(w.rng.Int64N(3e6))}}
+	money, least := ask.Money()
+	id := newGrantID()
+	parts := who.Parts()
+	r, states, now := w.decide(who, appendParts([]any{"reserve", w.shared.lease(), id, ask.Input, ask.Output, int64(money), int64(least)}, parts))
+	p, err := w.pure.Reserve(now, who, ask)
+	if (r[0] == 1) != (err == nil) {
+		w.t.Fatalf("reserve: Redis %v, package quota %v", r, err)
+	}
+	if err != nil {
+		w.check("refusal", *quota.Explain(parts, states, ask), *asRefusal(err))
+		w.counts[asRefusal(err).Kind.String()]++
+		return
+	}
+	w.counts["granted"]++
+	w.check("reservation", []int64{r[1], r[2]}, []int64{p.Ask.Output, int64(p.Money)})
+	w.check("what is left", quota.RemainingOf(parts, states), p.Remaining)
+	shared := quota.Grant{ID: id, Holder: who, Ask: quota.Ask{Input: ask.Input, Output: r[1], Price: ask.Price}, Money: quota.Money(r[2])}
+	w.open = append(w.open, twin{shared: shared, pure: p})
+}
+
+func (w *twins) topUp(o *twin) {
+	generated := o.output + w.rng.Int64N(60)
+	cover := generated + w.rng.Int64N(60)
+	price := o.shared.Ask.Price
+	r, states, now := w.decide(o.shared.Holder, []any{"topup", w.shared.lease(), o.shared.ID, generated, cover,
+		int64(price.Cost(o.shared.Ask.Input, 0, cover)), int64(price.Cost(o.shared.Ask.Input, 0, generated))})
+	if r[0] < 0 {
+		w.counts["expired"]++
+		return
+	}
+	err := w.pure.TopUp(now, &o.pure, generated, cover)
+	if (r[0] == 1) != (err == nil) {
+		w.t.Fatalf("top-up: Redis %v, package quota %v", r, err)
+	}
+	if err != nil {
+		w.counts["cut"]++
+		w.check("cut", *quota.ExplainCut(o.shared.Holder.Parts(), states, &o.shared, generated), *asRefusal(err))
+		return
+	}
+	o.output = generated
+	o.shared.Ask.Output, o.shared.Money = r[1], quota.Money(r[2])
+	w.check("top-up", []any{o.shared.Ask.Output, o.shared.Money}, []any{o.pure.Ask.Output, o.pure.Money})
+}
+
+func (w *twins) settle(i int) {
+	o := w.open[i]
+	w.open = append(w.open[:i], w.open[i+1:]...)
+	use := quota.Use{Ran: o.output > 0 || w.rng.IntN(5) > 0, Input: w.rng.Int64N(o.shared.Ask.Input + 1), Output: o.output + w.rng.Int64N(40)}.Clamped()
+	for range 2 { // the second time nothing happens
+		r, _, now := w.decide(o.shared.Holder, w.shared.settleArgs(ended{grant: o.shared, use: use}))
+		if r[0] >= 0 && !w.pure.Settle(now, &o.pure, use) {
+			w.t.Fatal("settled in Redis only")
+		}
+	}
+}
+
+// Random operations have the same result in Redis as in package quota: what is
+// admitted, reserved, left, and the wait that a refusal tells.
+func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
+	url := reference.Redis.Get(t)
+	seen := map[string]int{}
+	for seed := range uint64(8) {
+		rng := mathrand.New(mathrand.NewPCG(seed, 26))
+		lease := 100 * time.Millisecond
+		w := &twins{t: t, rng: rng, counts: seen, shared: testMeter(t, url, testPrefix(), MeterOptions{Lease: lease}),
+			pure: quota.NewMeter(quota.Config{Lease: lease})}
+		limits := func() *quota.Limits {
+			pick := func(most int64) int64 { return rng.Int64N(2) * (1 + rng.Int64N(most)) }
+			return &quota.Limits{RequestsPerMinute: pick(3000), TokensPerMinute: pick(100_000), InputTokensPerMinute: pick(50_000),
+				OutputTokensPerMinute: pick(50_000), MaxStreams: pick(20), DailyTokens: pick(60_000), MonthlyTokens: pick(100_000),
+				DailyCost: quota.Money(pick(200_000)), MonthlyCost: quota.Money(pick(300_000)), CutAnswers: rng.IntN(2) == 0}
+		}
+		var holders []quota.Holder
+		for tenant := range 2 {
+			l := limits()
+			for model := range 2 {
+				h := quota.Holder{Tenant: fmt.Sprint("t", tenant), Model: fmt.Sprint("m", model), Limits: l, ModelLimits: limits()}
+				if !h.Unlimited() {
+					holders = append(holders, h)
+				}
+			}
+		}
+		for range 500 {
+			switch k := rng.IntN(8); {
+			case k < 4:
+				w.reserve(holders[rng.IntN(len(holders))])
+			case k < 6 && len(w.open) > 0:
+				w.topUp(&w.open[rng.IntN(len(w.open))])
+			case k < 7 && len(w.open) > 0:
+				w.settle(rng.IntN(len(w.open)))
+			case rng.IntN(40) == 0:
+				time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
+			}
+		}
+	}
+	for _, what := range []string{"granted", "cut", "expired", "requests_per_minute", "tokens_per_minute", "max_streams", "daily_tokens", "daily_cost"} {
+		if seen[what] == 0 {
+			t.Errorf("nothing was %s: %v", what, seen)
+		}
+	}
+}
+
+// The script knows the calendar of UTC: all days from 1970 to 2100.
+func TestMonthsInRedis(t *testing.T) {
+	m := testMeter(t, reference.Redis.Get(t), testPrefix(), MeterOptions{})
+	begin, end := strings.Index(quotaScript, "local function floordiv"), strings.Index(quotaScript, "-- A state:")
+	months, err := m.client.Eval(t.Context(), quotaScript[begin:end]+`
+		local list = {}
+		for day = 0, 47481 do list[day + 1] = month(day) end
+		return list`, nil).Int64Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for day, got := range months {
+		date := time.Unix(int64(day)*24*60*60, 0).UTC()
+		if want := int64(date.Year())*12 + int64(date.Month()) - 1; got != want {
+			t.Fatalf("%v is month %d, want %d", date, got, want)
+		}
+	}
+}
+
+// Two weirs with 32 callers each share one bucket and one number of streams: neither
+// is exceeded.
+func TestTwoWeirsShareOneBucket(t *testing.T) {
+	url, prefix := reference.Redis.Get(t), testPrefix()
+	weirs := []*Meter{testMeter(t, url, prefix, MeterOptions{}), testMeter(t, url, prefix, MeterOptions{})}
+	const limit, streams = 6000, 20
+	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{TokensPerMinute: limit, MaxStreams: streams, CutAnswers: true}}
+	var used, running, refused, full atomic.Int64
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			m := weirs[i%2]
+			for j := range 40 {
+				g, err := m.Reserve(who, quota.Ask{Input: int64(1 + (i+j)%9), Output: 10})
+				if r := asRefusal(err); r != nil {
+					if refused.Add(1); r.Kind == quota.Streams {
+						full.Add(1)
+					}
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := running.Add(1); n > streams {
+					t.Errorf("%d streams at once", n)
+				}
+				output := int64(5 + (i*j)%20)
+				if output > g.Covered() && m.TopUp(&g, output, output) != nil {
+					output = g.Covered()
+				}
+				used.Add(g.Ask.Input + output)
+				running.Add(-1)
+				m.Settle(&g, quota.Use{Ran: true, Input: g.Ask.Input, Output: output})
+			}
+		})
+	}
+	wg.Wait()
+	most := limit + int64(time.Since(began).Milliseconds())*limit/60_000 + 1
+	if used.Load() > most || refused.Load() == 0 {
+		t.Errorf("%d tokens of %d were used, %d requests refused", used.Load(), most, refused.Load())
+	}
+	t.Logf("%d of %d tokens used in %v; %d of 2560 requests refused, %d for their streams",
+		used.Load(), most, time.Since(began).Round(time.Millisecond), refused.Load(), full.Load())
+	for _, m := range weirs {
+		if s := m.Stats(); s.Failures != 0 || s.Lost != 0 || s.Open != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// What a dead weir has reserved is back after its lease; what a living one holds is
+// not, however long it runs.
+func TestLeasesOfDeadWeirsEnd(t *testing.T) {
+	url, prefix := reference.Redis.Get(t), testPrefix()
+	o := MeterOptions{Lease: 300 * time.Millisecond}
+	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 2, DailyTokens: 100}}
+	living, dead := testMeter(t, url, prefix, o), testMeter(t, url, prefix, o)
+	for _, m := range []*Meter{living, dead} {
+		if _, err := m.Reserve(who, quota.Ask{Input: 10, Output: 40}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead.mu.Lock()
+	clear(dead.open) // renews nothing from now on
+	dead.mu.Unlock()
+	if _, err := living.Reserve(who, quota.Ask{}); asRefusal(err) == nil {
+		t.Fatalf("a third stream: %v", err)
+	}
+	time.Sleep(900 * time.Millisecond)
+	g, err := living.Reserve(who, quota.Ask{Input: 50})
+	if err != nil {
+		t.Fatalf("after the lease: %v", err)
+	}
+	if _, err := living.Reserve(who, quota.Ask{}); asRefusal(err) == nil {
+		t.Error("a lease that was renewed ended")
+	}
+	living.Settle(&g, quota.Use{Ran: true, Input: 50})
+}
+
+// redisServer is a server of the test's own, to be killed.
+type redisServer struct {
+	t    *testing.T
+	path string
+	port string
+	cmd  *exec.Cmd
+}
+
+func startRedis(t *testing.T) *redisServer {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		reference.Missing(t, "redis", "no redis-server on the PATH, to be killed")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	s := &redisServer{t: t, path: path, port: port}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *redisServer) start() {
+	s.cmd = exec.Command(s.path, "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for range 500 {
+		if c, err := net.Dial("tcp", "127.0.0.1:"+s.port); err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.t.Fatal("redis-server did not start")
+}
+
+// kill is SIGKILL.
+func (s *redisServer) kill() {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait() // it was killed
+		s.cmd = nil
+	}
+}
+
+// localMeter is a meter of this process for falling back on.
+type localMeter struct {
+	mu    sync.Mutex
+	meter *quota.Meter
+}
+
+func (l *localMeter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.meter.Reserve(time.Now(), who, ask)
+}
+
+func (l *localMeter) TopUp(g *quota.Grant, generated, cover int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.meter.TopUp(time.Now(), g, generated, cover)
+}
+
+func (l *localMeter) Settle(g *quota.Grant, use quota.Use) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.meter.Settle(time.Now(), g, use)
+}
+
+func (l *localMeter) Remaining(who quota.Holder) (quota.Remaining, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.meter.Remaining(time.Now(), who), nil
+}
+
+// Redis is killed under load and comes back empty: requests go on or are refused, as
+// configured, each within its timeout, and afterwards nothing is stuck.
+func TestRedisIsKilledAndComesBack(t *testing.T) {
+	for _, open := range []bool{true, false} {
+		t.Run(fmt.Sprintf("open=%v", open), func(t *testing.T) {
+			server := startRedis(t)
+			var heard atomic.Int64
+			o := MeterOptions{Lease: time.Second, Timeout: 500 * time.Millisecond, Retry: 100 * time.Millisecond, Changed: func(error) { heard.Add(1) }}
+			local := &localMeter{meter: quota.NewMeter(quota.Config{})}
+			if open {
+				o.Local = local
+			}
+			m := testMeter(t, "redis://127.0.0.1:"+server.port, testPrefix(), o)
+			who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 1}}
+			first, err := m.Reserve(who, quota.Ask{Input: 1})
+			if err != nil || first.Degraded {
+				t.Fatalf("with Redis: %v, degraded %v", err, first.Degraded)
+			}
+			server.kill()
+			for i := range 50 {
+				began := time.Now()
+				g, err := m.Reserve(who, quota.Ask{Input: 1})
+				if took := time.Since(began); took > 2*time.Second {
+					t.Fatalf("a decision took %v", took)
+				}
+				if open && (err != nil || !g.Degraded) || !open && !errors.Is(err, ErrMeterUnreachable) {
+					t.Fatalf("without Redis, call %d: %v, degraded %v", i, err, g.Degraded)
+				}
+				if err := m.TopUp(&g, 5, 9); err != nil {
+					t.Fatal(err)
+				}
+				m.Settle(&g, quota.Use{Ran: true, Input: 1})
+			}
+			_ = m.TopUp(&first, 10, 20) // may fail, and must not block
+			m.Settle(&first, quota.Use{Ran: true, Input: 1})
+			if m.Stats().Up || heard.Load() != 1 {
+				t.Errorf("%+v; %d changes heard", m.Stats(), heard.Load())
+			}
+			server.start()
+			deadline := time.Now().Add(10 * time.Second)
+			for {
+				g, err := m.Reserve(who, quota.Ask{Input: 1})
+				m.Settle(&g, quota.Use{Ran: true, Input: 1})
+				if err == nil && !g.Degraded {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("Redis is back, and a request gets %v, degraded %v", err, g.Degraded)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			if !m.Stats().Up || m.Stats().Open != 0 || heard.Load() != 2 || local.meter.Stats().Grants != 0 {
+				t.Errorf("afterwards: %+v; %d changes heard; %+v", m.Stats(), heard.Load(), local.meter.Stats())
+			}
+		})
+	}
+}
+
+func BenchmarkMeterInRedis(b *testing.B) {
+	m := testMeter(b, reference.Redis.Get(b), testPrefix(), MeterOptions{})
+	who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{TokensPerMinute: quota.MaxPerMinute},
+		ModelLimits: &quota.Limits{RequestsPerMinute: quota.MaxPerMinute}}
+	b.ReportAllocs()
+	for b.Loop() {
+		g, err := m.Reserve(who, quota.Ask{Input: 10, Output: 10})
+		if err != nil {
+			b.Fatal(err)
+		}
+		m.Settle(&g, quota.Use{Ran: true, Input: 10, Output: 10})
+	}
+}

@@ -1,0 +1,304 @@
+-- The meter of package quota, in Redis: what State's methods do there is done here,
+-- in whole numbers below 2^53, by the server's time. One tenant's state is three keys:
+--   KEYS[1] hash of states: field "" is the tenant's of all models, field m its of model m
+--   KEYS[2] sorted set of open grants by the end of their lease
+--   KEYS[3] hash of open grants
+-- ARGV[1] is the operation, ARGV[2] the lease in milliseconds.
+local UNIT, MOST = 60000, 9e15
+local DAY = 86400000
+
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+
+local function floordiv(a, b)
+	local r = math.fmod(a, b)
+	if r < 0 then r = r + b end
+	return (a - r) / b
+end
+
+-- months since year 0, by the civil calendar: days are counted from 1 March of year 0
+-- in eras of 400 years.
+local function month(day)
+	local z = day + 719468
+	local era = floordiv(z, 146097)
+	local doe = z - era * 146097
+	local yoe = floordiv(doe - floordiv(doe, 1460) + floordiv(doe, 36524) - floordiv(doe, 146096), 365)
+	local doy = doe - (365 * yoe + floordiv(yoe, 4) - floordiv(yoe, 100))
+	local mp = floordiv(5 * doy + 2, 153)
+	local m = mp < 10 and mp + 3 or mp - 9
+	local y = yoe + era * 400 + (m <= 2 and 1 or 0)
+	return y * 12 + m - 1
+end
+
+-- A state: at, level[1..4], streams, out (held output), tokens and money held, day,
+-- month, what was spent in them, and the limits of the last request: bucket[1..4],
+-- streams, daily and monthly tokens, daily and monthly cost, cut.
+local states = {}
+
+local function refresh(s)
+	local elapsed = math.max(now - s.at, 0)
+	s.at = math.max(s.at, now)
+	for k = 1, 4 do
+		local leak = elapsed * s.lim[k]
+		if s.lim[k] <= 0 or leak >= s.level[k] then s.level[k] = 0 else s.level[k] = s.level[k] - leak end
+	end
+	local day = floordiv(s.at, DAY)
+	if day > s.day then
+		s.day, s.daytok, s.daymoney = day, 0, 0
+		local mon = month(day)
+		if mon > s.mon then s.mon, s.montok, s.monmoney = mon, 0, 0 end
+	end
+end
+
+local function load(name, lim)
+	local s = states[name]
+	if not s then
+		local packed = redis.call('HGET', KEYS[1], name)
+		if packed then
+			s = cmsgpack.unpack(packed)
+		else
+			s = {at = 0, level = {0, 0, 0, 0}, streams = 0, out = 0, tokens = 0, money = 0,
+				day = 0, mon = 0, daytok = 0, daymoney = 0, montok = 0, monmoney = 0, lim = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
+		end
+		states[name] = s
+		if lim then s.lim = lim end
+		refresh(s)
+	end
+	return s
+end
+
+local function extend(ttl)
+	ttl = string.format('%.0f', ttl + UNIT)
+	for k = 1, 3 do
+		redis.call('PEXPIRE', KEYS[k], ttl, 'GT')
+		redis.call('PEXPIRE', KEYS[k], ttl, 'NX')
+	end
+end
+
+-- save keeps what was changed. All keys live as long as anything in them matters.
+local function save(lease)
+	local ttl = 2 * lease
+	for name, s in pairs(states) do
+		redis.call('HSET', KEYS[1], name, cmsgpack.pack(s))
+		if s.lim[6] > 0 or s.lim[7] > 0 or s.lim[8] > 0 or s.lim[9] > 0 then ttl = math.max(ttl, 40 * DAY) end
+		for k = 1, 4 do
+			if s.lim[k] > 0 then ttl = math.max(ttl, math.min(math.floor(s.level[k] / s.lim[k]), 400 * DAY)) end
+		end
+	end
+	extend(ttl)
+end
+
+local function heldin(s, k) if k == 2 or k == 4 then return s.out end return 0 end
+local function room(s, k) return floordiv(s.lim[k] * UNIT - s.level[k], UNIT) - heldin(s, k) end
+local function charge(s, k, n) if s.lim[k] > 0 then s.level[k] = math.min(s.level[k] + n * UNIT, MOST) end end
+
+local function refund(s, k, n, elapsed)
+	local back = n * UNIT
+	if s.lim[k] > 0 and elapsed * s.lim[k] <= back then
+		s.level[k] = math.max(s.level[k] - (back - elapsed * s.lim[k]), 0)
+	end
+end
+
+-- what budgets have left, or nil where there is none
+local function tokensleft(s)
+	local a = s.lim[6] > 0 and s.lim[6] - s.daytok - s.tokens or nil
+	local b = s.lim[7] > 0 and s.lim[7] - s.montok - s.tokens or nil
+	if a and b then return math.min(a, b) end
+	return a or b
+end
+
+local function moneyleft(s)
+	local a = s.lim[8] > 0 and s.lim[8] - s.daymoney - s.money or nil
+	local b = s.lim[9] > 0 and s.lim[9] - s.monmoney - s.money or nil
+	if a and b then return math.min(a, b) end
+	return a or b
+end
+
+local function release(s, g)
+	s.streams = s.streams - 1
+	s.out = s.out - (g.output - g.charged)
+	s.tokens = s.tokens - (g.input + g.output)
+	s.money = s.money - g.money
+end
+
+local function drop(id)
+	redis.call('ZREM', KEYS[2], id)
+	redis.call('HDEL', KEYS[3], id)
+end
+
+-- expire gives back the grants that nobody renewed.
+local function expire()
+	for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))) do
+		local packed = redis.call('HGET', KEYS[3], id)
+		if packed then
+			local g = cmsgpack.unpack(packed)
+			for _, name in ipairs(g.parts) do release(load(name), g) end
+		end
+		drop(id)
+	end
+end
+
+local function keep(id, g, lease)
+	redis.call('HSET', KEYS[3], id, cmsgpack.pack(g))
+	redis.call('ZADD', KEYS[2], string.format('%.0f', now + lease), id)
+end
+
+-- answer returns numbers, then the states of the parts, as strings.
+local function answer(numbers, parts)
+	local list = {}
+	local function add(n) list[#list + 1] = string.format('%.0f', n) end
+	for _, n in ipairs(numbers) do add(n) end
+	for _, name in ipairs(parts) do
+		local s = states[name]
+		add(s.at)
+		for k = 1, 4 do add(s.level[k]) end
+		for _, n in ipairs({s.streams, s.out, s.tokens, s.money, s.day, s.mon, s.daytok, s.daymoney, s.montok, s.monmoney}) do add(n) end
+	end
+	return list
+end
+
+local op, lease = ARGV[1], tonumber(ARGV[2])
+
+-- parts reads names and limits from ARGV[i] on.
+local function parts(i)
+	local names = {}
+	while ARGV[i] do
+		local lim = {}
+		for k = 1, 10 do lim[k] = tonumber(ARGV[i + k]) end
+		load(ARGV[i], lim)
+		names[#names + 1] = ARGV[i]
+		i = i + 11
+	end
+	return names
+end
+
+if op == 'reserve' then -- id, input, output, money, least money, then parts
+	local id = ARGV[3]
+	local input, output, money, leastmoney = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+	local names = parts(8)
+	expire()
+	for _, name in ipairs(names) do
+		local s, least = states[name], math.min(output, 1)
+		if s.lim[2] > 0 then output = math.min(output, math.max(s.lim[2] - input, 0)) end
+		if s.lim[4] > 0 then output = math.min(output, s.lim[4]) end
+		local left = tokensleft(s)
+		if left then output = math.min(output, math.max(left - input, least)) end
+		left = moneyleft(s)
+		if left then money = math.min(money, math.max(left, leastmoney)) end
+	end
+	local ok = true
+	for _, name in ipairs(names) do
+		local s = states[name]
+		for k, n in ipairs({1, input + output, input, output}) do
+			if s.lim[k] > 0 and n > room(s, k) then ok = false end
+		end
+		if s.lim[5] > 0 and s.streams >= s.lim[5] then ok = false end
+		local left = tokensleft(s)
+		if left and input + output > left then ok = false end
+		left = moneyleft(s)
+		if left and money > 0 and money > left then ok = false end
+	end
+	if ok then
+		for _, name in ipairs(names) do
+			local s = states[name]
+			charge(s, 1, 1) charge(s, 2, input) charge(s, 3, input)
+			s.streams = s.streams + 1
+			s.out = s.out + output
+			s.tokens = s.tokens + input + output
+			s.money = s.money + money
+		end
+		keep(id, {at = now, input = input, output = output, charged = 0, money = money, parts = names}, lease)
+	end
+	save(lease)
+	return answer({ok and 1 or 0, output, money}, names)
+end
+
+if op == 'remaining' then -- parts
+	local names = parts(3)
+	expire()
+	save(lease)
+	return answer({1, 0, 0}, names)
+end
+
+if op == 'renew' then -- ids
+	for i = 3, #ARGV do
+		redis.call('ZADD', KEYS[2], 'XX', string.format('%.0f', now + lease), ARGV[i])
+	end
+	extend(2 * lease)
+	return answer({1, 0, 0}, {})
+end
+
+-- topup and settle: of an open grant
+expire()
+local id = ARGV[3]
+local packed = redis.call('HGET', KEYS[3], id)
+if not packed then
+	if next(states) then save(lease) end
+	return answer({-1, 0, 0}, {})
+end
+local g = cmsgpack.unpack(packed)
+for _, name in ipairs(g.parts) do load(name) end
+
+if op == 'topup' then -- id, generated, cover, cost of cover, cost of generated
+	local generated, cover = tonumber(ARGV[4]), tonumber(ARGV[5])
+	local money, leastmoney = math.max(tonumber(ARGV[6]) - g.money, 0), math.max(tonumber(ARGV[7]) - g.money, 0)
+	local tokens, least = math.max(cover - g.output, 0), math.max(generated - g.output, 0)
+	local ok = true
+	for _, name in ipairs(g.parts) do
+		local s = states[name]
+		if s.lim[10] > 0 then
+			local left = 1e10
+			for _, k in ipairs({2, 4}) do if s.lim[k] > 0 then left = math.min(left, room(s, k)) end end
+			left = math.min(left, tokensleft(s) or left)
+			if left < tokens then
+				if left < least then ok = false end
+				tokens = math.max(left, 0)
+			end
+			left = moneyleft(s) or MOST
+			if left < money then
+				if left < leastmoney then ok = false end
+				money = math.max(left, 0)
+			end
+		end
+	end
+	if ok then
+		g.output, g.money = g.output + tokens, g.money + money
+		local more = math.max(math.min(generated, g.output) - g.charged, 0)
+		g.charged = g.charged + more
+		for _, name in ipairs(g.parts) do
+			local s = states[name]
+			s.out = s.out + tokens - more
+			s.tokens = s.tokens + tokens
+			s.money = s.money + money
+			charge(s, 2, more) charge(s, 4, more)
+		end
+	end
+	keep(id, g, lease)
+	save(lease)
+	return answer({ok and 1 or 0, g.output, g.money}, g.parts)
+end
+
+-- settle: id, ran, input, output, cost
+local ran, input, output, cost = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+for _, name in ipairs(g.parts) do
+	local s = states[name]
+	release(s, g)
+	local elapsed = math.max(s.at - g.at, 0)
+	if not ran then refund(s, 1, 1, elapsed) end
+	if input >= g.input then
+		charge(s, 2, input - g.input) charge(s, 3, input - g.input)
+	else
+		refund(s, 2, g.input - input, elapsed) refund(s, 3, g.input - input, elapsed)
+	end
+	local more = math.max(output - g.charged, 0)
+	charge(s, 2, more) charge(s, 4, more)
+	if s.lim[6] > 0 or s.lim[8] > 0 then
+		s.daytok, s.daymoney = math.min(s.daytok + input + output, MOST), math.min(s.daymoney + cost, MOST)
+	end
+	if s.lim[7] > 0 or s.lim[9] > 0 then
+		s.montok, s.monmoney = math.min(s.montok + input + output, MOST), math.min(s.monmoney + cost, MOST)
+	end
+end
+drop(id)
+save(lease)
+return answer({1, 0, 0}, g.parts)
