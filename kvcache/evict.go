@@ -38,14 +38,50 @@ func (p *Pool) unpublishLeaf(b BlockID) {
 	}
 }
 
-// evict frees the least recently used cached block of the lowest class.
+// evict frees the least recently used cached block of the lowest class, if
+// possible of a domain above its floor.
 func (p *Pool) evict() {
+	if p.config.FloorPercent > 0 && len(p.slots) > 1 && p.evictAboveFloor() {
+		return
+	}
 	for c := range Class(numClasses) {
 		if list := p.classRing(c); !p.lru.empty(list) {
 			p.unpublish(BlockID(p.lru.front(list)))
 			return
 		}
 	}
+}
+
+// floorScan is how many blocks at the front of a class's list are looked at for
+// one of a domain above its floor. Where none is, the domains are searched.
+const floorScan = 16
+
+// evictAboveFloor frees a cached block of a domain above its floor, near the least
+// recently used one of the lowest class; false when there is none.
+func (p *Pool) evictAboveFloor() bool {
+	for c := range Class(numClasses) {
+		list := p.classRing(c)
+		for n, b := 0, p.lru.front(list); n < floorScan && b != list; n, b = n+1, p.lru.front(b) {
+			if p.aboveFloor(p.blocks[b].domain) {
+				p.unpublish(BlockID(b)) // what follows it is of its domain: nothing ahead of it in the list
+				return true
+			}
+		}
+	}
+	for range p.domains {
+		if p.hand++; int(p.hand) >= len(p.domains) {
+			p.hand = 0
+		}
+		if p.domains[p.hand].cached > 0 && p.aboveFloor(p.hand) {
+			return p.evictOwn(p.hand)
+		}
+	}
+	return false
+}
+
+// aboveFloor reports whether a domain has more blocks than others leave it.
+func (p *Pool) aboveFloor(slot int32) bool {
+	return p.domains[slot].resident*len(p.slots)*100 > p.Usable()*p.config.FloorPercent
 }
 
 // evictOwn is evict among the cached blocks of one domain; false when it has

@@ -19,6 +19,11 @@ type Config struct {
 	// that exceed it. Only blocks in use may go beyond it.
 	TenantBlocks int
 
+	// FloorPercent is the part of an equal share of the pool, in percent, that each
+	// domain keeps: cached blocks of a domain that has no more are evicted for other
+	// domains only when nobody has cached blocks above the floor. 0 is no floor.
+	FloorPercent int
+
 	// HashBits cuts block hashes to force collisions in tests; 0 means 128.
 	HashBits int
 
@@ -51,6 +56,9 @@ func (c Config) validate() error {
 	if c.TenantBlocks < 0 {
 		return fmt.Errorf("kvcache: tenant blocks is %d, want 0 (no bound) or more", c.TenantBlocks)
 	}
+	if c.FloorPercent < 0 || c.FloorPercent > 100 {
+		return fmt.Errorf("kvcache: floor percent is %d, want 0 (no floor) to 100", c.FloorPercent)
+	}
 	if c.HashBits < 0 || c.HashBits > 128 {
 		return fmt.Errorf("kvcache: hash bits is %d, want 0 to 128", c.HashBits)
 	}
@@ -80,6 +88,7 @@ type Pool struct {
 	slots     map[Domain]int32 // into domains; looked up, never iterated
 	domains   []domain
 	slotsFree []int32
+	hand      int32 // domain at which the search for one above its floor goes on
 
 	tables []*Table // live; Table.place points back
 
@@ -227,7 +236,7 @@ func (p *Pool) drop(b BlockID) {
 
 // alloc takes an idle block for a table of domain slot: the domain's own
 // oldest when it is at its bound, else a free one, else the oldest of the
-// lowest class. The caller has made sure that one is idle.
+// lowest class, of domains above their floor if there are any. The caller has made sure that one is idle.
 func (p *Pool) alloc(slot int32, c Class) BlockID {
 	if d := &p.domains[slot]; p.config.TenantBlocks > 0 && d.resident >= p.config.TenantBlocks {
 		p.evictOwn(slot)

@@ -110,7 +110,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	}
 	e.cache = kvcache.Config{
 		Blocks: b.shape.Blocks, BlockTokens: b.shape.BlockTokens,
-		ModelDigest: e.info.Digest, KVType: e.info.KVType, Secret: e.opts.Secret,
+		ModelDigest: e.info.Digest, KVType: e.info.KVType, Secret: e.opts.Secret, FloorPercent: cacheFloor,
 	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
@@ -129,6 +129,10 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	e.publish()
 	return nil
 }
+
+// cacheFloor is the part of an equal share of the cache, in percent, that each
+// tenant keeps whatever others cache.
+const cacheFloor = 50
 
 // openScheduler makes an empty block pool and the scheduler over it.
 func (e *Engine) openScheduler() error {
