@@ -30,13 +30,11 @@ const anyName = "*"
 // send both.
 func (a *Access) Check(method, host, origin string) *Error {
 	if host != "" && !a.answersTo(host) {
-		return &Error{Status: http.StatusForbidden, Type: TypeInvalidRequest, Code: "host_not_allowed",
-			Message: fmt.Sprintf("this server does not answer to the name %.80q; call it as localhost or by its address, "+
-				"or start it with --allowed-hosts NAME", hostName(host))}
+		return Refuse("host_not_allowed", fmt.Sprintf("this server does not answer to the name %.80q; call it as localhost or by its address, "+
+			"or start it with --allowed-hosts NAME", hostName(host)))
 	}
 	if origin != "" && changesState(method) && !a.takesOrigin(origin, host) {
-		return &Error{Status: http.StatusForbidden, Type: TypeInvalidRequest, Code: "origin_not_allowed",
-			Message: fmt.Sprintf("pages from %.80q may not call this server; start it with --allowed-origins ORIGIN to let them", origin)}
+		return Refuse("origin_not_allowed", fmt.Sprintf("pages from %.80q may not call this server; start it with --allowed-origins ORIGIN to let them", origin))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
-	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -79,10 +78,8 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 func (s *Server) grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, *Error) {
 	c := connOf(ctx)
 	if !c.charge(int64(size)) {
-		return nil, &Error{Status: fasthttp.StatusServiceUnavailable, Type: TypeUnavailable, Code: "server_is_overloaded",
-			Message: "the request bodies of all connections use all of their memory (--http-body-memory-bytes); " +
-				"retry, or send less at once",
-			RetryAfter: time.Second}
+		return nil, Refuse("server_is_overloaded",
+			"the request bodies of all connections use all of their memory (--http-body-memory-bytes); retry, or send less at once")
 	}
 	grown := make([]byte, len(body), size)
 	copy(grown, body)
@@ -100,18 +97,14 @@ func ReleaseBody(ctx *fasthttp.RequestCtx) {
 
 // unreadable is the refusal of a request that broke off or is no HTTP.
 func unreadable(err error) *Error {
-	e := &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
-		Message: "the bytes on this connection are not a valid HTTP/1.1 request"}
 	var small *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.As(err, &small):
-		e.Status, e.Code = fasthttp.StatusRequestHeaderFieldsTooLarge, "header_too_large"
-		e.Message = "request line and header fields are larger than this server takes (--http-max-header-bytes)"
+		return Refuse("header_too_large", "request line and header fields are larger than this server takes (--http-max-header-bytes)")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		e.Message = "the request body ended before its length"
+		return Refuse("malformed_request", "the request body ended before its length")
 	case isTimeout(err):
-		e.Status, e.Code = fasthttp.StatusRequestTimeout, "request_timeout"
-		e.Message = "the request did not arrive in time (--http-read-timeout)"
+		return Refuse("request_timeout", "the request did not arrive in time (--http-read-timeout)")
 	}
-	return e
+	return Refuse("malformed_request", "the bytes on this connection are not a valid HTTP/1.1 request")
 }

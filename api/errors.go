@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -19,8 +18,8 @@ type Error struct {
 	Param   string // the field at fault; "" is null
 	Message string // for people: what, which value, the way out
 
-	RetryAfter time.Duration // > 0: sent as retry-after-ms and Retry-After
-	NoRetry    bool          // sent as x-should-retry: false
+	RetryAfter time.Duration // > 0: in place of the code's own, see Refusals
+	NoRetry    bool          // the client should not try again by itself, whatever its code says
 }
 
 // The values of Error.Type.
@@ -29,6 +28,7 @@ const (
 	TypeServer         = "server_error"
 	TypeUnavailable    = "service_unavailable_error"
 	TypeRateLimit      = "rate_limit_error"
+	TypeQuota          = "insufficient_quota"
 )
 
 func (e *Error) Error() string { return e.Message }
@@ -51,14 +51,7 @@ func (e *Error) Write(ctx *fasthttp.RequestCtx) {
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
 	ctx.SetContentType("application/json")
-	if e.RetryAfter > 0 {
-		ms := e.RetryAfter.Milliseconds()
-		ctx.Response.Header.Set("Retry-After", strconv.FormatInt(max(1, (ms+999)/1000), 10))
-		ctx.Response.Header.Set("Retry-After-Ms", strconv.FormatInt(ms, 10))
-	}
-	if e.NoRetry {
-		ctx.Response.Header.Set("X-Should-Retry", "false")
-	}
+	e.Headers(ctx.Response.Header.Set)
 	ctx.SetBody(e.AppendJSON(nil))
 }
 
@@ -121,8 +114,7 @@ func WriteJSON(ctx *fasthttp.RequestCtx, status int, v any) {
 	e := json.NewEncoder(&body)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		(&Error{Status: fasthttp.StatusInternalServerError, Type: TypeServer, Code: "internal_error",
-			Message: "encode response: " + err.Error()}).Write(ctx)
+		Refuse("internal_error", "encode response: "+err.Error()).Write(ctx)
 		return
 	}
 	ctx.SetStatusCode(status)

@@ -61,23 +61,19 @@ func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 	version := string(h.Protocol())
 	switch {
 	case version != "HTTP/1.1" && version != "HTTP/1.0":
-		return &Error{Status: fasthttp.StatusHTTPVersionNotSupported, Type: TypeInvalidRequest, Code: "http_version_not_supported",
-			Message: fmt.Sprintf("this server does not speak %.16q; use HTTP/1.1", version)}
+		return Refuse("http_version_not_supported", fmt.Sprintf("this server does not speak %.16q; use HTTP/1.1", version))
 	case ambiguous(h):
-		return &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
-			Message: "the request's length can be read in two ways; send one Content-Length or one Transfer-Encoding, " +
-				"and no folded header lines"}
+		return Refuse("malformed_request", "the request's length can be read in two ways; "+
+			"send one Content-Length or one Transfer-Encoding, and no folded header lines")
 	case version == "HTTP/1.1" && len(h.Host()) == 0:
-		return &Error{Status: fasthttp.StatusBadRequest, Type: TypeInvalidRequest, Code: "malformed_request",
-			Message: "the request has no Host header, which HTTP/1.1 asks for"}
+		return Refuse("malformed_request", "the request has no Host header, which HTTP/1.1 asks for")
 	}
 	return s.config.Access.checkHead(h)
 }
 
 func (s *Server) tooLarge() *Error {
-	return &Error{Status: fasthttp.StatusRequestEntityTooLarge, Type: TypeInvalidRequest, Code: "request_too_large",
-		Message: fmt.Sprintf("the request body is larger than the %d bytes that this server takes (--http-max-request-bytes)",
-			s.config.MaxRequestBytes)}
+	return Refuse("request_too_large", fmt.Sprintf("the request body is larger than the %d bytes that this server takes (--http-max-request-bytes)",
+		s.config.MaxRequestBytes))
 }
 
 // ambiguous tells requests whose end a proxy in front may see elsewhere than

@@ -197,10 +197,11 @@ func (l *listener) remove(c *conn) {
 
 // surplus is the whole response to a connection beyond the bound.
 var surplus = func() []byte {
-	e := Error{Status: 503, Type: TypeUnavailable, Code: "too_many_connections",
-		Message: "the server has as many connections as it may; retry, or raise --http-max-connections and the limit on open files"}
-	return e.AppendJSON([]byte("HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nContent-Type: application/json\r\n" +
-		"Retry-After: 1\r\nConnection: close\r\n\r\n"))
+	e := Refuse("too_many_connections",
+		"the server has as many connections as it may; retry, or raise --http-max-connections and the limit on open files")
+	head := "HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nContent-Type: application/json\r\nConnection: close\r\n"
+	e.Headers(func(name, value string) { head += name + ": " + value + "\r\n" })
+	return e.AppendJSON([]byte(head + "\r\n"))
 }()
 
 // turnAway says 503 to a connection without holding up Accept.

@@ -125,7 +125,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 		c := dial(t, addr)
 		_, _ = io.WriteString(c, get("/surplus"))
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err == nil && res.StatusCode == 503 && res.Header.Get("Retry-After") == "1" && res.Close {
+		if err == nil && res.StatusCode == 503 && res.Header.Get("Retry-After") == "1" && res.Header.Get("X-Should-Retry") == "true" && res.Close {
 			told++
 		}
 		_ = c.Close()

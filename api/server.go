@@ -218,10 +218,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 			ctx.Response.Reset()
 			s.config.Access.share(ctx)
 			linger(ctx)
-			(&Error{
-				Status: fasthttp.StatusInternalServerError, Type: TypeServer, Code: "internal_error",
-				Message: "the server hit a bug while it handled this request; the process goes on",
-			}).Write(ctx)
+			Refuse("internal_error", "the server hit a bug while it handled this request; the process goes on").Write(ctx)
 		}
 	}()
 	defer ReleaseBody(ctx)

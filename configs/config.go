@@ -152,6 +152,11 @@ func settings(c *Config) []Setting {
 			Usage:   "time that running requests get to end after SIGTERM",
 			binding: bindDuration(&c.Server.ShutdownTimeout, 0, 24*time.Hour)},
 
+		{Key: "server.retry_while_draining", Flag: "retry-while-draining",
+			Usage: "tell clients that are refused while the server drains to try again: another server takes their requests, " +
+				"or this one is back soon",
+			binding: bindBool(&c.API.DrainRetries)},
+
 		{Key: "http.read_timeout", Flag: "http-read-timeout", Usage: "time for a whole request to arrive",
 			binding: bindDuration(&c.HTTP.ReadTimeout, time.Millisecond, time.Hour)},
 		{Key: "http.idle_timeout", Flag: "http-idle-timeout", Usage: "time that a connection may stay open without a request",

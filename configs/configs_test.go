@@ -198,9 +198,10 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"server.host": "localhost", "server.admin_address": "off",
 		"engine.block_size": "32", "engine.kv_cache_dtype": "q8_0", "engine.cpu_level": "portable",
 		"log.level": "debug", "api.heartbeat": "off", "log.format": "json", "model.path": "x.gguf",
-		"trace.sample_ratio":      "0.25",
-		"server.allowed_origins":  "https://chat.example",
-		"engine.prefix_cache_key": "sixteen bytes or more",
+		"trace.sample_ratio":          "0.25",
+		"server.allowed_origins":      "https://chat.example",
+		"engine.prefix_cache_key":     "sixteen bytes or more",
+		"server.retry_while_draining": "false",
 	}
 	s := New()
 	for i := range s.table {

@@ -101,15 +101,15 @@ const resetPath = "/reset_prefix_cache"
 func (c Config) reset(w http.ResponseWriter, r *http.Request) {
 	const running = "reset_running_requests"
 	if v := r.URL.Query().Get(running); v != "" && !strings.EqualFold(v, "false") {
-		refuse(w, &api.Error{Status: http.StatusBadRequest, Type: api.TypeInvalidRequest, Code: "unsupported_parameter", Param: running,
-			Message: fmt.Sprintf("%s is %.16q: blocks of running requests stay; "+
-				"leave the parameter out, or wait until no request is running", running, v)})
+		e := api.Refuse("unsupported_parameter", fmt.Sprintf("%s is %.16q: blocks of running requests stay; "+
+			"leave the parameter out, or wait until no request is running", running, v))
+		e.Param = running
+		refuse(w, e)
 		return
 	}
 	freed, err := c.Reset(r.Context())
 	if err != nil {
-		refuse(w, &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "prefix_cache_not_reset",
-			Message: "reset the prefix cache: " + err.Error()})
+		refuse(w, api.Refuse("prefix_cache_not_reset", "reset the prefix cache: "+err.Error()))
 		return
 	}
 	write(w, http.StatusOK, map[string]int{"freed_blocks": freed})
@@ -141,6 +141,7 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 
 func refuse(w http.ResponseWriter, e *api.Error) {
 	w.Header().Set("Content-Type", "application/json")
+	e.Headers(w.Header().Set)
 	w.WriteHeader(e.Status)
 	_, _ = w.Write(e.AppendJSON(nil)) // a broken peer is no news
 }

@@ -24,8 +24,7 @@ const reloadPath = "/admin/reload"
 func (c Config) reload(w http.ResponseWriter, r *http.Request) {
 	report, err := c.Reload(r.Context(), "POST "+reloadPath+" from "+r.RemoteAddr)
 	if err != nil {
-		refuse(w, &api.Error{Status: http.StatusUnprocessableEntity, Type: api.TypeInvalidRequest, Code: "invalid_configuration",
-			Message: "the last good configuration stays in force: " + err.Error()})
+		refuse(w, api.Refuse("invalid_configuration", "the last good configuration stays in force: "+err.Error()))
 		return
 	}
 	write(w, http.StatusOK, report)

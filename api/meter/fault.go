@@ -2,7 +2,6 @@ package meter
 
 import (
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -10,10 +9,6 @@ import (
 	"weir/api"
 	"weir/scheduler/quota"
 )
-
-// longestWait is what a client should wait for: Go's official client waits no
-// longer, and comes back too early otherwise.
-const longestWait = 8 * time.Second
 
 // Fault is what a client is told of an error of a Meter. Refusals are 429: limits
 // per minute with the code rate_limit_exceeded, budgets as OpenAI tells an empty
@@ -23,18 +18,15 @@ func Fault(err error) *api.Error {
 	var r *quota.Refusal
 	switch {
 	case !errors.As(err, &r):
-		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "quota_unavailable",
-			Message: err.Error() + "; try again", RetryAfter: time.Second}
+		return api.Refuse("quota_unavailable", err.Error()+"; try again")
 	case r.Kind == quota.ContextTokens, r.Kind == quota.AnswerTokens:
-		return &api.Error{Status: http.StatusBadRequest, Type: api.TypeInvalidRequest, Code: "context_length_exceeded", Message: r.Error()}
+		return api.Refuse("context_length_exceeded", r.Error())
 	}
-	e := &api.Error{
-		Status: http.StatusTooManyRequests, Type: api.TypeRateLimit, Code: "rate_limit_exceeded", Message: r.Error(),
-		RetryAfter: r.RetryAfter, NoRetry: r.RetryAfter == 0 || r.RetryAfter > longestWait,
-	}
+	e := api.Refuse("rate_limit_exceeded", r.Error())
 	if r.Kind.Budget() {
-		e.Type, e.Code, e.NoRetry = "insufficient_quota", "insufficient_quota", true
+		e = api.Refuse("insufficient_quota", r.Error())
 	}
+	e.RetryAfter, e.NoRetry = r.RetryAfter, r.RetryAfter == 0
 	return e
 }
 

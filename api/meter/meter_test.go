@@ -67,18 +67,20 @@ func TestFaultsAndHeaders(t *testing.T) {
 		refusal quota.Refusal
 		want    string
 	}{
-		{quota.Refusal{Kind: quota.Tokens, RetryAfter: 2 * time.Second}, "429 rate_limit_error rate_limit_exceeded 2s false"},
-		{quota.Refusal{Kind: quota.Requests, RetryAfter: 9 * time.Second}, "429 rate_limit_error rate_limit_exceeded 9s true"},
-		{quota.Refusal{Kind: quota.Tokens}, "429 rate_limit_error rate_limit_exceeded 0s true"},
-		{quota.Refusal{Kind: quota.DailyCost, RetryAfter: time.Second}, "429 insufficient_quota insufficient_quota 1s true"},
-		{quota.Refusal{Kind: quota.ContextTokens}, "400 invalid_request_error context_length_exceeded 0s false"},
+		{quota.Refusal{Kind: quota.Tokens, RetryAfter: 2 * time.Second}, "429 rate_limit_error rate_limit_exceeded 2000 true"},
+		{quota.Refusal{Kind: quota.Requests, RetryAfter: 9 * time.Second}, "429 rate_limit_error rate_limit_exceeded 9000 false"},
+		{quota.Refusal{Kind: quota.Tokens}, "429 rate_limit_error rate_limit_exceeded  false"},
+		{quota.Refusal{Kind: quota.DailyCost, RetryAfter: time.Second}, "429 insufficient_quota insufficient_quota 1000 false"},
+		{quota.Refusal{Kind: quota.ContextTokens}, "400 invalid_request_error context_length_exceeded  false"},
 	} {
 		e := Fault(fmt.Errorf("wrapped: %w", &c.refusal))
-		if got := fmt.Sprint(e.Status, " ", e.Type, " ", e.Code, " ", e.RetryAfter, " ", e.NoRetry); got != c.want {
+		h := make(map[string]string)
+		e.Headers(func(name, value string) { h[name] = value })
+		if got := fmt.Sprint(e.Status, " ", e.Type, " ", e.Code, " ", h["Retry-After-Ms"], " ", h["X-Should-Retry"]); got != c.want {
 			t.Errorf("%v is told as %s, want %s", c.refusal.Kind, got, c.want)
 		}
 	}
-	if e := Fault(quota.ErrFull); e.Status != 503 || e.RetryAfter == 0 {
+	if e := Fault(quota.ErrFull); e.Status != 503 {
 		t.Errorf("a full meter is told as %+v", e)
 	}
 	var h fasthttp.ResponseHeader

@@ -24,6 +24,7 @@ type Config struct {
 	MaxStopTokens    int           // stop_token_ids of one request
 	MaxTokenizeBytes int           // body of /tokenize and /apply-template
 	ParseSpecial     bool          // default of parse_special: control tokens in the text of completions are parsed
+	DrainRetries     bool          // clients refused while the server drains should try again
 	CompressMinBytes int           // smaller responses go as they are
 	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to say goodbye
 
@@ -64,6 +65,7 @@ func DefaultConfig() Config {
 		MaxMessages:      4096,
 		MaxStopTokens:    256,
 		MaxTokenizeBytes: 1 << 20,
+		DrainRetries:     true,
 		CompressMinBytes: 1 << 10,
 		AbortTimeout:     2 * time.Second,
 		Idempotency:      Idempotency{TTL: 24 * time.Hour, MaxAnswerBytes: 4 << 20, TenantBytes: 64 << 20},

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"mime"
-	"net/http"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -24,7 +23,7 @@ func checkContent(h *fasthttp.RequestHeader) *api.Error {
 }
 
 func unsupportedMedia(message string) *api.Error {
-	return &api.Error{Status: http.StatusUnsupportedMediaType, Type: api.TypeInvalidRequest, Code: "unsupported_media_type", Message: message}
+	return api.Refuse("unsupported_media_type", message)
 }
 
 // warn names in a header what was ignored or changed.

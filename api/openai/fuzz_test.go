@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -178,3 +181,24 @@ func FuzzIntegers(f *testing.F) {
 func FuzzChatRequest(f *testing.F) { fuzzBodies(f, routeChat) }
 
 func FuzzCompletionRequest(f *testing.F) { fuzzBodies(f, routeCompletions) }
+
+// Whatever an upstream asks for, the advice that is passed on is one that clients can
+// follow.
+func FuzzUpstreamWait(f *testing.F) {
+	for _, s := range []string{"7", "0.25", "-1", "NaN", "1e300", "Wed, 21 Oct 2026 07:28:00 GMT", " 3 ", ""} {
+		f.Add(s, s)
+	}
+	now := time.Date(2026, 10, 21, 7, 27, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, ms, after string) {
+		said := http.Header{"Retry-After-Ms": {ms}, "Retry-After": {after}}
+		if w := upstreamWait(said, now); w < 0 || w > longestUpstreamWait {
+			t.Errorf("%q, %q: wait %v", ms, after, w)
+		}
+		h := map[string]string{}
+		advise(func(name, value string) { h[name] = value }, 429, "slow_down", said)
+		seconds, err := strconv.Atoi(h["Retry-After"])
+		if err != nil || seconds < 1 || h["X-Should-Retry"] == "" || h["X-Weir-Reason"] != "slow_down" {
+			t.Errorf("%q, %q: %v", ms, after, h)
+		}
+	})
+}

@@ -70,7 +70,7 @@ func (c *call) once(e *endpoint) *api.Error {
 	case c.ctx.Response.IsBodyStream(): // the recording ends the execution
 		x.handedOver = true
 	case fault != nil:
-		x.settle(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)}, fault.RetryAfter > 0)
+		x.settle(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)}, passes(fault))
 	default:
 		h := &c.ctx.Response.Header
 		x.settle(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()},
@@ -140,21 +140,18 @@ func (x *execution) begin(key, route string) *api.Error {
 	switch {
 	case err != nil:
 		x.server.keyEnded(KeyFailed, err)
-		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "idempotency_unavailable",
-			Message: "the store of idempotency keys does not answer, and without it this request might run twice; retry, or leave out " +
-				keyHeader, RetryAfter: 2 * time.Second}
+		return api.Refuse("idempotency_unavailable",
+			"the store of idempotency keys does not answer, and without it this request might run twice; retry, or leave out "+keyHeader)
 	case outcome.State == replay.Begun:
 		x.claim, x.claimed = outcome.Claim, true
 		return nil
 	case outcome.State == replay.InFlight:
 		x.server.keyEnded(KeyInFlight, nil)
-		return &api.Error{Status: http.StatusConflict, Type: api.TypeInvalidRequest, Code: "idempotency_in_flight",
-			Message: "the request with this " + keyHeader + " is still running; retry later to get its answer", RetryAfter: time.Second}
+		return api.Refuse("idempotency_in_flight", "the request with this "+keyHeader+" is still running; retry later to get its answer")
 	case outcome.State == replay.Differs:
 		x.server.keyEnded(KeyReused, nil)
-		return &api.Error{Status: http.StatusUnprocessableEntity, Type: api.TypeInvalidRequest, Code: "idempotency_key_reused",
-			Message: "this " + keyHeader + " came with another body or to another endpoint before; send a new key with a new request",
-			NoRetry: true}
+		return api.Refuse("idempotency_key_reused",
+			"this "+keyHeader+" came with another body or to another endpoint before; send a new key with a new request")
 	}
 	x.over = true
 	return c.replay(outcome.Answer)
@@ -185,6 +182,10 @@ func (c *call) replay(stored []byte) *api.Error {
 	c.ctx.SetBody(a.Body)
 	return nil
 }
+
+// passes tells errors after which the next request with the key executes. Of a bug it
+// gets the same answer.
+func passes(fault *api.Error) bool { return fault.Status != statusInternal && fault.Retries() }
 
 // settle ends the execution with its answer, which is stored or not.
 func (x *execution) settle(a *replay.Answer, retry bool) {

@@ -214,7 +214,7 @@ func TestWhatIsKept(t *testing.T) {
 func TestReplayedErrorsAreNotRetried(t *testing.T) {
 	k := newKeyRig(t, DefaultConfig(), &fakeBackend{script: func(r *fakeRun) { r.stream.Close(inference.ErrInternal) }})
 	defer k.close()
-	for i, want := range []string{"", "false"} {
+	for i, want := range []string{"true", "false"} {
 		res, _ := k.do("POST", routeChat, keyed("k"), chatWith(`"n":1`))
 		if res.StatusCode != statusInternal || res.Header.Get("X-Should-Retry") != want {
 			t.Errorf("%d: %d %v", i, res.StatusCode, res.Header)

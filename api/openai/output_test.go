@@ -365,19 +365,20 @@ func TestRefusalsOfTheQueueSayWhenToRetry(t *testing.T) {
 		status                 int
 		code, after, ms, retry string
 	}{
-		{inference.ErrQueueTimeout, 503, "queue_timeout", "1", "1000", ""},
-		{inference.ErrShed, 503, "request_shed", "1", "1000", ""},
+		{inference.ErrQueueTimeout, 503, "queue_timeout", "1", "1000", "true"},
+		{inference.ErrShed, 503, "request_shed", "1", "1000", "true"},
 		{inference.ErrDeadline, 408, "deadline_exceeded", "", "", "false"},
-		{&inference.LimitError{Err: inference.ErrDeadlineUnreachable, RetryAfter: 2500 * time.Millisecond}, 429, "deadline_unreachable", "3", "2500", ""},
-		{&inference.LimitError{Err: inference.ErrQueueFull, RetryAfter: 70 * time.Millisecond}, 503, "server_is_overloaded", "1", "70", ""},
-		{&inference.LimitError{Err: inference.ErrQueueFull}, 503, "server_is_overloaded", "1", "1000", ""},
+		{&inference.LimitError{Err: inference.ErrDeadlineUnreachable, RetryAfter: 2500 * time.Millisecond}, 429, "deadline_unreachable", "3", "2500", "false"},
+		{&inference.LimitError{Err: inference.ErrQueueFull, RetryAfter: 70 * time.Millisecond}, 503, "server_is_overloaded", "1", "70", "true"},
+		{&inference.LimitError{Err: inference.ErrQueueFull, RetryAfter: 9 * time.Second}, 503, "server_is_overloaded", "9", "9000", "false"},
+		{&inference.LimitError{Err: inference.ErrQueueFull}, 503, "server_is_overloaded", "1", "1000", "true"},
 	} {
 		refusal = fmt.Errorf("submit: %w", tc.err)
 		res, body := r.do("POST", routeCompletions, "", `{"prompt":"a"}`)
 		_, code, _ := parseError(t, body)
 		h := res.Header
 		if res.StatusCode != tc.status || code != tc.code || h.Get("Retry-After") != tc.after ||
-			h.Get("Retry-After-Ms") != tc.ms || h.Get("X-Should-Retry") != tc.retry {
+			h.Get("Retry-After-Ms") != tc.ms || h.Get("X-Should-Retry") != tc.retry || h.Get("X-Weir-Reason") != code {
 			t.Errorf("%v: %d %s, headers %v", tc.err, res.StatusCode, code, h)
 		}
 	}

@@ -89,7 +89,7 @@ func TestRefusalsByQuota(t *testing.T) {
 		{"tokens", quota.Limits{TokensPerMinute: 120}, ""},
 		{"budget", quota.Limits{DailyTokens: 4}, "429 insufficient_quota insufficient_quota 86400000 86400 false"},
 		{"money", quota.Limits{MonthlyCost: 4}, "429 insufficient_quota insufficient_quota 2678400000 2678400 false"},
-		{"prompt", quota.Limits{MaxContextTokens: 1}, "400 context_length_exceeded invalid_request_error   "},
+		{"prompt", quota.Limits{MaxContextTokens: 1}, "400 context_length_exceeded invalid_request_error   false"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, m := limited(tc.limits)

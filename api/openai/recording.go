@@ -57,7 +57,7 @@ func (r *recording) Read(p []byte) (int, error) {
 func (r *recording) settle() {
 	r.over = true
 	a := &replay.Answer{Status: http.StatusOK, ContentType: eventStreamType, Stream: true, Body: r.kept}
-	if fault := r.body.failure(); fault != nil && (fault.Status < statusInternal || fault.RetryAfter > 0) {
+	if fault := r.body.failure(); fault != nil && (fault.Status < statusInternal || passes(fault)) {
 		r.x.free()
 		return
 	}

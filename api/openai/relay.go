@@ -139,8 +139,7 @@ func (p *passage) watch(gone, over <-chan struct{}) {
 
 // broken notes why there is no answer, or no more of it.
 func (p *passage) broken(err error) *api.Error {
-	fault := &api.Error{Status: http.StatusBadGateway, Type: api.TypeUnavailable, Code: "upstream_unavailable",
-		Message: "the server behind this model did not answer, or not to the end; retry", RetryAfter: time.Second}
+	fault := api.Refuse("upstream_unavailable", "the server behind this model did not answer, or not to the end; retry")
 	switch cause := p.cause(); {
 	case errors.Is(cause, errHungUp):
 		if h := p.server.config.Hooks.OnDisconnect; h != nil {
@@ -154,36 +153,6 @@ func (p *passage) broken(err error) *api.Error {
 	}
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
-}
-
-// refused passes an upstream's refusal on. What says that this server is not
-// welcome there, or asks wrongly, is no fault of the client's.
-func (p *passage) refused(c *call) *api.Error {
-	status := p.answer.StatusCode
-	whole, err := readAnswer(p.answer.Body)
-	switch {
-	case err != nil:
-		return p.broken(err)
-	case status < 400, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		return p.broken(fmt.Errorf("status %d: %.200q", status, whole))
-	}
-	var said struct {
-		Error struct{ Code any }
-	}
-	_ = json.Unmarshal(whole, &said) // a body of another kind has no code
-	p.result.Status, p.result.Code = status, "upstream_error"
-	if code, ok := said.Error.Code.(string); ok {
-		p.result.Code = code
-	}
-	for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Should-Retry"} {
-		if v := p.answer.Header.Get(name); v != "" {
-			c.ctx.Response.Header.Set(name, v)
-		}
-	}
-	c.ctx.SetStatusCode(status)
-	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
-	c.ctx.SetBody(whole)
-	return nil
 }
 
 // relayedAnswer is what is read of an answer or of a chunk.

@@ -222,8 +222,9 @@ func TestRelayFaults(t *testing.T) {
 				t.Errorf("%d %s", res.StatusCode, text)
 			}
 			if tc.status == 429 || tc.status == 503 {
-				if got := res.Header.Get("Retry-After"); got != "7" {
-					t.Errorf("retry after %q", got)
+				h := res.Header
+				if h.Get("Retry-After") != "7" || h.Get("Retry-After-Ms") != "7000" || h.Get("X-Should-Retry") != "true" || h.Get("X-Weir-Reason") == "" {
+					t.Errorf("advice %v", h)
 				}
 			}
 			f := <-finished

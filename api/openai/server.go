@@ -68,6 +68,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 		hd.explain(&ctx.Response.Header)
 	}
 	if fault != nil {
+		fault.NoRetry = fault.NoRetry || s.running.isDraining() && !s.config.DrainRetries
 		fault.Write(ctx)
 		c.refused(&hd.route, fault)
 	}

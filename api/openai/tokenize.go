@@ -1,9 +1,6 @@
 package openai
 
 import (
-	"fmt"
-	"net/http"
-
 	"weir/api"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -63,9 +60,8 @@ func (c *call) checkTokenizeBytes() *api.Error {
 	if n <= limit {
 		return nil
 	}
-	return &api.Error{Status: http.StatusRequestEntityTooLarge, Type: api.TypeInvalidRequest, Code: "request_too_large",
-		Message: fmt.Sprintf("the body has %d bytes; %s takes %d. Send it in parts, or run the server with a larger --max-tokenize-bytes",
-			n, c.ctx.Path(), limit)}
+	return badRequest("request_too_large", "", "the body has %d bytes; %s takes %d. Send it in parts, or run the server with a larger "+
+		"--max-tokenize-bytes", n, c.ctx.Path(), limit)
 }
 
 // noteControl warns of a control token whose text is in a prompt and is not
@@ -167,7 +163,7 @@ func (c *call) tokenizeForeign(o *object, e *tokenizer.Encoding) *api.Error {
 		return fault
 	}
 	if err != nil {
-		return &api.Error{Status: http.StatusNotImplemented, Type: api.TypeServer, Code: "vocabulary_unavailable", Param: "model", Message: err.Error()}
+		return badRequest("vocabulary_unavailable", "model", "%v", err)
 	}
 	api.WriteJSON(c.ctx, statusOK, tokenizeJSON{Count: len(ids), Tokens: ids})
 	return nil

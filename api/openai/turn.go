@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"net/http"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -75,8 +74,7 @@ func (s *turnstile) take(gone <-chan struct{}) (*turn, *api.Error) {
 }
 
 func turnsBusy(message string) *api.Error {
-	return &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "server_is_overloaded",
-		Message: message, RetryAfter: time.Second}
+	return api.Refuse("server_is_overloaded", message)
 }
 
 // end gives the turn back.

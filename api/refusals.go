@@ -1,0 +1,129 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Refusal is what all error answers of one code have in common. Statuses follow one
+// rule: 400 to 499 but 429 is for what does not succeed as it is, 429 for a caller
+// beyond the caller's own share, 503 for what the server has no room for now.
+type Refusal struct {
+	Status int    // HTTP status
+	Type   string // one of the Type constants
+
+	// Wait is the time after which trying again is worth while, where the error
+	// itself does not know better. 0: the same request is refused again.
+	Wait time.Duration
+}
+
+// Refusals lists the codes of all errors that clients get. The README documents
+// them, and a test compares it, and the code of this tree, with this list.
+var Refusals = map[string]Refusal{
+	// the request itself
+	"context_length_exceeded":    {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"duplicate_parameter":        {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"invalid_configuration":      {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},
+	"invalid_idempotency_key":    {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"invalid_json":               {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"invalid_type":               {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"invalid_value":              {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"malformed_request":          {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"missing_required_parameter": {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"model_is_relayed":           {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"no_chat_template":           {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"request_never_fits":         {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"template_error":             {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"unknown_parameter":          {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"unsupported_header":         {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"unsupported_parameter":      {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"model_not_found":            {http.StatusNotFound, TypeInvalidRequest, 0},
+	"unknown_url":                {http.StatusNotFound, TypeInvalidRequest, 0},
+	"method_not_allowed":         {http.StatusMethodNotAllowed, TypeInvalidRequest, 0},
+	"request_timeout":            {http.StatusRequestTimeout, TypeInvalidRequest, time.Second},
+	"idempotency_in_flight":      {http.StatusConflict, TypeInvalidRequest, time.Second},
+	"idempotency_key_reused":     {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},
+	"request_too_large":          {http.StatusRequestEntityTooLarge, TypeInvalidRequest, 0},
+	"unsupported_media_type":     {http.StatusUnsupportedMediaType, TypeInvalidRequest, 0},
+	"header_too_large":           {http.StatusRequestHeaderFieldsTooLarge, TypeInvalidRequest, 0},
+	"vocabulary_unavailable":     {http.StatusNotImplemented, TypeServer, 0},
+	"http_version_not_supported": {http.StatusHTTPVersionNotSupported, TypeInvalidRequest, 0},
+
+	// who calls
+	"invalid_api_key":      {http.StatusUnauthorized, TypeInvalidRequest, 0},
+	"host_not_allowed":     {http.StatusForbidden, TypeInvalidRequest, 0},
+	"insufficient_scope":   {http.StatusForbidden, TypeInvalidRequest, 0},
+	"origin_not_allowed":   {http.StatusForbidden, TypeInvalidRequest, 0},
+	"identity_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+
+	// the caller's share, and the time that the caller has
+	"client_too_slow":       {http.StatusRequestTimeout, TypeInvalidRequest, 0},
+	"deadline_exceeded":     {http.StatusRequestTimeout, TypeInvalidRequest, 0},
+	"deadline_unreachable":  {http.StatusTooManyRequests, TypeRateLimit, 0},
+	"insufficient_quota":    {http.StatusTooManyRequests, TypeQuota, 0},
+	"rate_limit_exceeded":   {http.StatusTooManyRequests, TypeRateLimit, time.Second},
+	"client_closed_request": {statusHungUp, TypeInvalidRequest, 0}, // nobody receives it
+
+	// the server
+	"engine_unavailable":      {http.StatusServiceUnavailable, TypeUnavailable, 2 * time.Second},
+	"idempotency_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"internal_error":          {http.StatusInternalServerError, TypeServer, time.Second},
+	"kv_cache_exhausted":      {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"model_loading":           {http.StatusServiceUnavailable, TypeUnavailable, 2 * time.Second},
+	"prefix_cache_not_reset":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"queue_timeout":           {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"quota_unavailable":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"request_cancelled":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"request_shed":            {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"server_is_overloaded":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"server_shutting_down":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"too_many_connections":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"upstream_unavailable":    {http.StatusBadGateway, TypeUnavailable, time.Second},
+}
+
+// statusHungUp is the status of requests whose clients went away.
+const statusHungUp = 499
+
+// Refuse is the error of a code that Refusals lists.
+func Refuse(code, message string) *Error {
+	r := Refusals[code]
+	return &Error{Status: r.Status, Type: r.Type, Code: code, Message: message}
+}
+
+// LongestWait is the most that a client is asked to wait before it tries again by
+// itself. Go's official client waits no longer whatever it is told, so that it would
+// come back too early; Python's gives up above two minutes.
+const LongestWait = 8 * time.Second
+
+// wait is when trying again is worth while; 0 is never.
+func (e *Error) wait() time.Duration {
+	if e.RetryAfter > 0 || e.NoRetry {
+		return max(e.RetryAfter, 0)
+	}
+	return Refusals[e.Code].Wait
+}
+
+// Retries reports whether the client should try again by itself.
+func (e *Error) Retries() bool {
+	w := e.wait()
+	return !e.NoRetry && w > 0 && w <= LongestWait && !Refusals[e.Code].final()
+}
+
+// final tells codes after which the same request is refused again.
+func (r Refusal) final() bool { return r.Status != 0 && r.Wait == 0 }
+
+// Headers calls set with the header fields of the error: its code as x-weir-reason,
+// x-should-retry, which OpenAI's clients obey whatever the status, and where the end of
+// the trouble can be told, Retry-After in whole seconds and retry-after-ms.
+func (e *Error) Headers(set func(name, value string)) {
+	if e.Code != "" {
+		set("X-Weir-Reason", e.Code)
+	}
+	set("X-Should-Retry", strconv.FormatBool(e.Retries()))
+	if w := e.wait(); w > 0 {
+		ms := (w + time.Millisecond - 1).Milliseconds()
+		set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
+		set("Retry-After-Ms", strconv.FormatInt(ms, 10))
+	}
+}
