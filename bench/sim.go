@@ -10,6 +10,7 @@ import (
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler"
+	"weir/scheduler/admission"
 	"weir/scheduler/cost"
 )
 
@@ -77,6 +78,8 @@ type SimRequest struct {
 	MaxTokens int    // 0 is Output
 	N         int    // choices; 0 is 1
 	Group     string // the call that it is part of; "" is a call of its own
+	OverQuota bool
+	Retries   int // times that its client has tried before
 
 	// Times since it was sent; 0 is never.
 	CancelIn     time.Duration // its client goes away
@@ -93,6 +96,7 @@ type SimOptions struct {
 	Machine   Machine
 	Noise     Noise
 	Clients   int  // requests at a time, in their order (a closed loop); 0: all come at their times
+	Door      bool // requests pass an admission.Door, as they do before an engine
 	OneTenant bool // all requests are of one tenant, for contrast: nothing is fair between them
 	Requests  []SimRequest
 	Seed      uint64
@@ -119,6 +123,10 @@ type SimOutcome struct {
 	Err     error
 	Work    time.Duration // compute time of its rows
 
+	Admitted time.Duration // 0 is never
+	Expected time.Duration // what the door estimated of Admitted, since Sent; negative where it knew nothing yet
+
+	item admission.Item
 	id   scheduler.ID
 	last []time.Duration // per choice, of its last token
 	live bool
@@ -174,6 +182,7 @@ func Simulate(o SimOptions) (*SimResult, error) {
 type sim struct {
 	o     SimOptions
 	sched *scheduler.Scheduler
+	door  admission.Door
 	pool  *kvcache.Pool
 	noise *rand.Rand
 	now   time.Duration
@@ -224,6 +233,7 @@ func newSim(o SimOptions) (*sim, error) {
 	if s.sched, err = scheduler.New(o.Scheduler, pool); err != nil {
 		return nil, err
 	}
+	s.door = admission.NewDoor(s.sched.Bounds())
 	s.done.Outcomes = make([]SimOutcome, len(o.Requests))
 	for i := range o.Requests {
 		s.order = append(s.order, i)
@@ -274,13 +284,19 @@ func (s *sim) submit(i int, at time.Duration) {
 		}
 		return int64(at + d)
 	}
-	id, err := s.sched.Submit(int64(s.now), scheduler.Request{
+	q := scheduler.Request{
 		FirstTokenBy: after(r.FirstTokenIn), DoneBy: after(r.DoneIn), WaitUntil: after(r.WaitFor),
 		Prompt: prompt, MaxTokens: r.MaxTokens, N: r.N, Tenant: tenant, Weight: weight, Group: r.Group, Class: r.Class,
+		OverQuota: r.OverQuota, Retries: r.Retries,
 		Domain: domain, Chain: domain.Chain(nil, prompt, simBlock), User: out,
-	})
+	}
+	if out.Err = s.enter(out, &q); out.Err != nil {
+		return
+	}
+	id, err := s.sched.Submit(int64(s.now), q)
 	if err != nil {
 		out.Err = err
+		s.leaveDoor(out, false)
 		return
 	}
 	out.id, out.live = id, true
@@ -288,6 +304,36 @@ func (s *sim) submit(i int, at time.Duration) {
 	if r.CancelIn > 0 {
 		s.leaveAt(leaving{at + r.CancelIn, out})
 	}
+}
+
+// enter lets a request through the door, or says why not.
+func (s *sim) enter(out *SimOutcome, q *scheduler.Request) error {
+	if !s.o.Door {
+		return nil
+	}
+	t := s.sched.Tariff()
+	item := t.Item(q)
+	out.Expected = -1
+	if wait, known := s.door.Wait(int64(s.now), &item); known {
+		out.Expected = wait
+	}
+	if err := s.door.Enter(int64(s.now), []admission.Item{item}); err != nil {
+		return err
+	}
+	out.item = item
+	return nil
+}
+
+// leaveDoor notes that a request waits no more, once.
+func (s *sim) leaveDoor(out *SimOutcome, served bool) {
+	if out.Admitted == 0 && served {
+		out.Admitted = s.now
+	}
+	if out.item.Choices == 0 {
+		return
+	}
+	s.door.Leave(int64(s.now), &out.item, served)
+	out.item = admission.Item{}
 }
 
 // step plans a step, lets it take its time and commits it.
@@ -315,6 +361,9 @@ func (s *sim) step() bool {
 	s.results, s.tokens, s.stops = s.results[:0], s.tokens[:0], s.stops[:0]
 	for i := range s.plan.Chunks {
 		s.sample(&s.plan.Chunks[i])
+	}
+	for i := range s.plan.Chunks {
+		s.leaveDoor(s.plan.Chunks[i].User.(*SimOutcome), true)
 	}
 	for _, e := range s.sched.Commit(int64(s.now), s.results) {
 		s.end(&e)
@@ -371,6 +420,7 @@ func (s *sim) end(e *scheduler.End) {
 		out.Err = e.Err
 	}
 	if e.Done {
+		s.leaveDoor(out, false)
 		out.live = false
 		s.live--
 	}

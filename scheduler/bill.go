@@ -27,6 +27,7 @@ func (s *Scheduler) bill(took time.Duration) {
 		scale = float64(took) / max(p.Step+p.Of(s.step.load), 1)
 	}
 	each := p.Step / float64(len(s.step.seqs))
+	outputs, rows := uint64(0), 0
 	for _, q := range s.step.seqs {
 		if q.ended {
 			continue // its flow may be another's by now
@@ -35,10 +36,12 @@ func (s *Scheduler) bill(took time.Duration) {
 		switch r := q.req; {
 		case q.decoding():
 			s.waiting.Charge(r.flow, spent)
+			outputs, rows = outputs+spent, rows+q.rows
 		case q.computed >= q.peak:
 			s.billPrompt(r, spent)
 		}
 	}
+	s.typical.learn(outputs, rows, took)
 }
 
 // billPrompt books what rows of a prompt took against what was charged for it.

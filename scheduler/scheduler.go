@@ -232,6 +232,7 @@ type Scheduler struct {
 
 	cost    *cost.Model
 	lengths *answer.Lengths
+	typical typical
 	step    step // the plan in the making, or out until Commit
 	trial   trial
 	ends    []End

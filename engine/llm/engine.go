@@ -17,6 +17,7 @@ import (
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler"
+	"weir/scheduler/admission"
 )
 
 // Engine is a loaded model that serves requests. Submit, Load, Info, Stats
@@ -34,7 +35,8 @@ type Engine struct {
 
 	mu      sync.Mutex
 	inbox   []command
-	waiting waiting
+	door    admission.Door   // of the waiting queue, see waiting.go
+	tariff  scheduler.Tariff // after the last step
 	closing bool
 	abort   bool  // cancel what still runs
 	dead    error // a fault that nothing mended
@@ -121,6 +123,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if err := e.openScheduler(); err != nil {
 		return err
 	}
+	e.door = admission.NewDoor(e.sched.Bounds())
 	e.end = make(map[inference.TokenID]bool, len(e.opts.EndTokens))
 	for _, id := range e.opts.EndTokens {
 		e.end[id] = true
@@ -173,7 +176,7 @@ func (e *Engine) Info() Info { return e.info }
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s, w := e.stats, e.waiting.all
+	s, w := e.stats, e.door.Waiting()
 	s.Scheduler.Waiting, s.Scheduler.WaitingChoices, s.Scheduler.WaitingTokens = w.Requests, w.Choices, w.Tokens
 	return s
 }
@@ -182,9 +185,9 @@ func (e *Engine) Stats() Stats {
 func (e *Engine) Load() inference.Load {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := &e.stats
+	s, w := &e.stats, e.door.Waiting()
 	return inference.Load{
-		Running: s.Scheduler.Running, Waiting: e.waiting.all.Requests, WaitingTokens: e.waiting.all.Tokens,
+		Running: s.Scheduler.Running, Waiting: w.Requests, WaitingTokens: w.Tokens,
 		KVBlocks: s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced,
 		Ready: !e.closing && e.dead == nil,
 	}
@@ -222,13 +225,14 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 			return nil, err
 		}
 	}
-	if err := e.reserve(rs); err != nil { // before anything is hashed for a call that is refused
+	items, err := e.reserve(rs)
+	if err != nil { // before anything is hashed for a call that is refused
 		return nil, err
 	}
 	taken := false
 	defer func() {
 		if !taken {
-			e.unreserve(rs)
+			e.unreserve(items)
 		}
 	}()
 	work := make([]command, len(rs))
@@ -236,7 +240,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 	group := e.group(len(rs))
 	for i, r := range rs {
 		j := newJob(r, e.cache.Domain(r.CacheDomain), e.opts.EndTokens)
-		j.group, j.waits = group, true
+		j.group, j.item, j.waits = group, items[i], true
 		j.hash(e.info.BlockTokens)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
 			e.post(command{job: j, choice: choice, at: time.Now()})

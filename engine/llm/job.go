@@ -8,6 +8,7 @@ import (
 	"weir/internal/inference"
 	"weir/kvcache"
 	"weir/scheduler"
+	"weir/scheduler/admission"
 )
 
 // command is a submit, a cancel or a question that another goroutine sends to the
@@ -31,10 +32,11 @@ type job struct {
 	samplers []*sample.Sampler // per choice
 	stop     []inference.TokenID
 
-	pooled     []float32 // sum of the wanted hidden states, or the only one
-	pooledRows int       // prompt rows [0,pooledRows) are pooled
-	ended      []bool    // per choice
-	waits      bool      // Engine.waiting counts it
+	pooled     []float32      // sum of the wanted hidden states, or the only one
+	pooledRows int            // prompt rows [0,pooledRows) are pooled
+	ended      []bool         // per choice
+	item       admission.Item // as Engine.door counts it
+	waits      bool           // Engine.door counts it
 	queued     time.Time
 	admitted   time.Time // zero while it waits for the first time
 	first      time.Time // token sampled

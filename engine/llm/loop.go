@@ -114,8 +114,9 @@ func (e *Engine) publish() {
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
 		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, Rebuilds: e.loop.rebuilds, LastFault: e.loop.lastFault,
 	}
+	tariff := e.sched.Tariff()
 	e.mu.Lock()
-	e.stats = s
+	e.stats, e.tariff = s, tariff
 	e.mu.Unlock()
 }
 
@@ -172,7 +173,7 @@ func (l *loop) submit(now time.Time, j *job) {
 		j.id, err = l.e.sched.Submit(now.UnixNano(), j.request(l.e.opts.Speculate))
 	}
 	if err != nil {
-		l.e.leaveWaiting(j)
+		l.e.leaveWaiting(j, false)
 		j.stream.Close(err)
 		return
 	}
@@ -243,7 +244,7 @@ func (l *loop) endChoices(end scheduler.End) {
 func (l *loop) forget(j *job) {
 	delete(l.live, j)
 	delete(l.waiting, j)
-	l.e.leaveWaiting(j)
+	l.e.leaveWaiting(j, false)
 }
 
 // step plans and runs one step; false means there was nothing to run.
@@ -362,7 +363,7 @@ func (l *loop) report(start, planned time.Time) {
 	l.steps++
 	l.checked, l.since = false, time.Time{}
 	for i := range l.plan.Chunks {
-		l.e.leaveWaiting(l.plan.Chunks[i].User.(*job))
+		l.e.leaveWaiting(l.plan.Chunks[i].User.(*job), true)
 	}
 	if len(l.plan.Admitted) > 0 {
 		for j := range l.waiting {

@@ -93,8 +93,8 @@ func TestSubmitRefusesWhatIsBeyondATenantsShare(t *testing.T) {
 			break
 		}
 	}
-	if e.waiting.all != (admission.Waiting{}) || len(e.waiting.flows) != 0 || len(e.loop.live) != 0 {
-		t.Errorf("after all have ended %+v wait, and %d live", e.waiting, len(e.loop.live))
+	if w := e.door.Waiting(); w != (admission.Waiting{}) || len(e.loop.live) != 0 {
+		t.Errorf("after all have ended %+v wait, and %d live", w, len(e.loop.live))
 	}
 	if n := e.Stats().Scheduler.Refused; n != 0 {
 		t.Errorf("the scheduler refused %d requests that Submit had taken", n)

@@ -17,6 +17,7 @@ type Waiting struct {
 	Requests int
 	Choices  int
 	Tokens   int // of their prompts
+	Work     uint64
 }
 
 // Add counts further requests.
@@ -24,6 +25,7 @@ func (w *Waiting) Add(more Waiting) {
 	w.Requests += more.Requests
 	w.Choices += more.Choices
 	w.Tokens += more.Tokens
+	w.Work += more.Work
 }
 
 // Sub counts requests that wait no more.
@@ -31,6 +33,7 @@ func (w *Waiting) Sub(less Waiting) {
 	w.Requests -= less.Requests
 	w.Choices -= less.Choices
 	w.Tokens -= less.Tokens
+	w.Work -= less.Work
 }
 
 // Room reports why requests of one tenant cannot join those that wait, of which
@@ -70,9 +73,9 @@ func (q *Queue) room(it *Item, gone Waiting) error {
 	own := Waiting{}
 	if i, known := q.byKey[flowKey{it.Tenant, it.Class}]; known {
 		f := q.flows.at(i)
-		own = Waiting{f.waiting, f.choices, f.tokens}
+		own = Waiting{Requests: f.waiting, Choices: f.choices, Tokens: f.tokens}
 	}
-	all := Waiting{q.Len(), q.choices, q.tokens}
+	all := Waiting{Requests: q.Len(), Choices: q.choices, Tokens: q.tokens}
 	all.Sub(gone)
 	return q.Bounds().Room(all, own, it.waiting())
 }

@@ -70,7 +70,7 @@ func (q *Queue) flowOf(it Item) int32 {
 	}
 	f.refs++
 	q.classes[it.Class].refs++
-	f.scale = unitScale / uint64(min(max(it.Weight, 1), MaxWeight))
+	f.scale = unitScale / it.share()
 	return i
 }
 

@@ -26,6 +26,7 @@ package admission
 
 import (
 	"fmt"
+	"time"
 
 	"weir/internal/inference"
 )
@@ -61,10 +62,20 @@ type Item struct {
 
 	OverQuota bool // it gives way like one of the lowest class
 	Retries   int  // times that the client has tried before; it gives way before first tries
+
+	// What only the Door reads: the expected compute time of prompt and answers in
+	// the unit of Cost, the deadlines, 0 for none, and how long after it is admitted
+	// its first and its last token are expected.
+	Work                 uint64
+	FirstTokenBy, DoneBy int64
+	FirstToken, Done     time.Duration
 }
 
+// share is the weight within its bounds.
+func (it *Item) share() uint64 { return uint64(min(max(it.Weight, 1), MaxWeight)) }
+
 // waiting is what the item counts as.
-func (it *Item) waiting() Waiting { return Waiting{1, it.Choices, it.Tokens} }
+func (it *Item) waiting() Waiting { return Waiting{1, it.Choices, it.Tokens, it.Work} }
 
 // MaxWeight is the largest weight that changes anything; larger ones are cut.
 const MaxWeight = 1 << 12

@@ -12,6 +12,7 @@ type Lengths struct {
 	tenants map[string]*History
 	names   []string // of the tenants, as a ring: the oldest leaves first
 	oldest  int
+	means   Means
 }
 
 // firstLength is the length in tokens that is expected before any answer ended.
@@ -123,6 +124,7 @@ func (l *Lengths) Learn(tenant string, limit, n int) {
 	c := limitClass(limit)
 	l.Of(tenant).byLimit[c].add(n)
 	l.all.byLimit[c].add(n)
+	l.means.learn(c, n, l.all.byLimit[c].seen)
 }
 
 // Expected is the whole length of an answer that has come so far, as answers of

@@ -1,0 +1,67 @@
+package scheduler
+
+import (
+	"time"
+
+	"weir/scheduler/admission"
+	"weir/scheduler/answer"
+	"weir/scheduler/cost"
+)
+
+// Tariff is what requests are expected to take, as a value that other goroutines
+// may keep while the scheduler goes on to learn.
+type Tariff struct {
+	prices  cost.Prices
+	typical typical
+	answers answer.Means
+	known   bool // a step was timed
+}
+
+// typical is what output tokens took of late, in nanoseconds.
+type typical struct {
+	token float64 // of the machine's time, per token
+	step  float64 // from one token of an answer to the next
+}
+
+// learn takes in a step with outputs: what was charged for all their rows.
+func (t *typical) learn(charged uint64, rows int, took time.Duration) {
+	const memory = 64 // steps
+	if rows == 0 || took <= 0 {
+		return
+	}
+	each := float64(charged) / float64(rows)
+	if t.step == 0 {
+		t.token, t.step = each, float64(took)
+	}
+	t.token += (each - t.token) / memory
+	t.step += (float64(took) - t.step) / memory
+}
+
+// tariffRows are the rows of a step by whose prices prompts are estimated.
+const tariffRows = 64
+
+// Tariff is what the scheduler expects now.
+func (s *Scheduler) Tariff() Tariff {
+	return Tariff{
+		prices: s.cost.Prices(cost.Load{Rows: tariffRows, Outputs: 1}), typical: s.typical,
+		answers: s.lengths.Means(), known: s.cost.Ready(),
+	}
+}
+
+// Item is a request as the door of the queue sees it.
+func (t *Tariff) Item(r *Request) admission.Item {
+	it := admission.Item{
+		Tenant: r.Tenant, Class: r.Class, Weight: r.Weight, OverQuota: r.OverQuota, Retries: r.Retries,
+		Choices: max(r.N, 1), Tokens: len(r.Prompt), FirstTokenBy: r.FirstTokenBy, DoneBy: r.DoneBy,
+	}
+	if !t.known {
+		return it
+	}
+	rows := len(r.Prompt)
+	prompt := t.prices.Step + t.prices.Of(cost.Load{Rows: rows, Outputs: 1, Prompt: cost.Attended(0, rows)})
+	output := t.answers.Of(r.MaxTokens)
+	it.Work = uint64(prompt + t.typical.token*output*float64(it.Choices))
+	it.FirstToken = time.Duration(prompt)
+	it.Done = time.Duration(prompt + t.typical.step*output)
+	return it
+}
