@@ -74,11 +74,3 @@ func sizeBuckets(limit int) []float64 {
 func queueWaitBuckets() []float64 {
 	return []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160}
 }
-
-// Native histograms stand beside the classic buckets of latencies: Prometheus
-// takes them from a scrape in its own format, if it is told to. Each bucket is
-// at most a tenth wider than the one below it.
-const (
-	nativeFactor  = 1.1
-	nativeBuckets = 160
-)

@@ -43,7 +43,7 @@ func newClassMetrics() classMetrics {
 	return classMetrics{
 		queueWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_queue_wait_seconds", Help: "Time from a request's submission to its admission, by class.",
-			Buckets: queueWaitBuckets(), NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets,
+			Buckets: queueWaitBuckets(),
 		}, []string{"class"}),
 		deadlineMisses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_deadline_misses_total",

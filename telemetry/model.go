@@ -76,20 +76,20 @@ func newModel(maxModelLen int) *Model {
 	sizes := sizeBuckets(maxModelLen)
 	m := &Model{
 		classes: newClassMetrics(),
-		firstToken: native("vllm:time_to_first_token_seconds", "Time from a request's arrival to its first output token.",
+		firstToken: histogram("vllm:time_to_first_token_seconds", "Time from a request's arrival to its first output token.",
 			FirstTokenBuckets()),
-		interToken: native("vllm:inter_token_latency_seconds", "Time between two successive output tokens of a choice.",
+		interToken: histogram("vllm:inter_token_latency_seconds", "Time between two successive output tokens of a choice.",
 			PerTokenBuckets()),
-		perToken: native("vllm:request_time_per_output_token_seconds",
+		perToken: histogram("vllm:request_time_per_output_token_seconds",
 			"Mean time per output token after the first, per request.", PerTokenBuckets()),
-		endToEnd: native("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
-		queue: native("vllm:request_queue_time_seconds", "Time from a request's submission to its admission.",
+		endToEnd: histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", requestBuckets()),
+		queue: histogram("vllm:request_queue_time_seconds", "Time from a request's submission to its admission.",
 			requestBuckets()),
-		inference: native("vllm:request_inference_time_seconds",
+		inference: histogram("vllm:request_inference_time_seconds",
 			"Time from a request's admission to its last output token.", requestBuckets()),
-		prefill: native("vllm:request_prefill_time_seconds", "Time from a request's admission to its first output token.",
+		prefill: histogram("vllm:request_prefill_time_seconds", "Time from a request's admission to its first output token.",
 			requestBuckets()),
-		decode: native("vllm:request_decode_time_seconds", "Time from a request's first output token to its last.",
+		decode: histogram("vllm:request_decode_time_seconds", "Time from a request's first output token to its last.",
 			requestBuckets()),
 		promptTokens: histogram("vllm:request_prompt_tokens", "Prompt tokens per request.", sizes),
 		outputTokens: histogram("vllm:request_generation_tokens", "Output tokens per request.", sizes),
@@ -135,15 +135,8 @@ func (m *Model) collectors() []prometheus.Collector {
 	}...)
 }
 
-// native is a histogram of latencies: beside the classic buckets it has native
-// ones, for 25 ns more per observation.
-func native(name, help string, bounds []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: bounds,
-		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets,
-	})
-}
-
+// histogram has classic buckets only: a Prometheus that takes native ones drops
+// the classic ones beside them, which vLLM's dashboards and our rules read.
 func histogram(name, help string, bounds []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds})
 }

@@ -15,7 +15,9 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"weir/api/openai"
 	"weir/configs"
+	"weir/telemetry/slo"
 )
 
 // collect starts a collector; the spans are there when the server has ended.
@@ -196,4 +198,15 @@ func TestWithoutACollectorTheCallersTraceIsAnsweredAndLogged(t *testing.T) {
 		t.Errorf("%d, traceresponse is %q", res.StatusCode, header)
 	}
 	s.find(`("request refused"[^\n]*"trace_id":"`+callersTrace+`)`, &s.errs)
+}
+
+func TestTracesCostNothingWhenOff(t *testing.T) {
+	off := &traces{slo: slo.Default()}
+	f := openai.RequestFinish{Status: 503, Code: "server_is_overloaded"}
+	if n := testing.AllocsPerRun(100, func() {
+		f.Trace = off.start("", "")
+		off.finish(&f)
+	}); n != 0 {
+		t.Errorf("%v allocations per request", n)
+	}
 }
