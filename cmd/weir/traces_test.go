@@ -18,6 +18,7 @@ import (
 	"weir/api/openai"
 	"weir/configs"
 	"weir/telemetry/slo"
+	"weir/telemetry/trace"
 )
 
 // collect starts a collector; the spans are there when the server has ended.
@@ -208,5 +209,32 @@ func TestTracesCostNothingWhenOff(t *testing.T) {
 		off.finish(&f)
 	}); n != 0 {
 		t.Errorf("%v allocations per request", n)
+	}
+}
+
+// A refusal that is ours is traced although nothing was submitted; one that is
+// the caller's only if it was sampled.
+func TestRefusalsAreTraced(t *testing.T) {
+	endpoint, spans := collect(t)
+	exporter, err := trace.NewExporter(trace.Config{Endpoint: endpoint}, trace.Resource{}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &traces{exporter: exporter, slo: slo.Default()}
+	for status, code := range map[int]string{503: "model_loading", 400: "invalid_json", 401: "invalid_api_key"} {
+		own.refused(&openai.Refusal{
+			Status: status, Code: code, Route: "/v1/chat/completions", Arrived: time.Now(), Trace: own.start("", ""),
+		})
+	}
+	sampled := own.start("00-"+callersTrace+"-"+callersSpan+"-01", "")
+	own.refused(&openai.Refusal{Status: 400, Code: "invalid_json", Route: "/v1/completions", Arrived: time.Now(), Trace: sampled})
+	exporter.Close(t.Context())
+	got := make(map[string]string)
+	for _, s := range spans() {
+		got[s.Name] = attribute(s, "error.type") + attribute(s, "http.response.status_code")
+	}
+	if len(spans()) != 2 || !strings.Contains(got["chat"], "model_loading") || !strings.Contains(got["text_completion"], "400") ||
+		strings.Contains(got["text_completion"], "invalid_json") {
+		t.Errorf("%v", got)
 	}
 }

@@ -64,10 +64,9 @@ type Exporter struct {
 	failed   func(error)
 
 	queue    chan *Request
-	stop     context.Context // ends uploads
-	abort    context.CancelFunc
-	done     chan struct{} // closed when the worker has ended
-	sending  sync.RWMutex  // held to offer; the queue is closed under it
+	abort    context.CancelFunc // ends uploads
+	done     chan struct{}      // closed when the worker has ended
+	sending  sync.RWMutex       // held to offer; the queue is closed under it
 	closed   bool
 	sent     atomic.Uint64
 	overflow atomic.Uint64
@@ -104,11 +103,13 @@ func NewExporter(c Config, r Resource, failed func(error)) (*Exporter, error) {
 		}},
 		failed: failed, queue: make(chan *Request, queueRequests), done: make(chan struct{}),
 	}
-	e.stop, e.abort = context.WithCancel(context.Background())
-	if err := e.client.Start(e.stop); err != nil {
+	ctx, abort := context.WithCancel(context.Background())
+	e.abort = abort
+	if err := e.client.Start(ctx); err != nil {
+		abort()
 		return nil, fmt.Errorf("start the export of traces: %w", err)
 	}
-	go e.run()
+	go e.run(ctx)
 	return e, nil
 }
 
@@ -149,12 +150,12 @@ func (e *Exporter) Close(ctx context.Context) {
 }
 
 // run sends batches until the queue is closed and empty.
-func (e *Exporter) run() {
+func (e *Exporter) run(ctx context.Context) {
 	defer close(e.done)
 	for {
 		batch, more := e.gather()
 		if len(batch) > 0 {
-			e.upload(batch)
+			e.upload(ctx, batch)
 		}
 		if !more {
 			return
@@ -185,12 +186,12 @@ func (e *Exporter) gather() (batch []*Request, more bool) {
 	return batch, true
 }
 
-func (e *Exporter) upload(batch []*Request) {
+func (e *Exporter) upload(ctx context.Context, batch []*Request) {
 	var spans []*otlp.Span
 	for _, r := range batch {
 		spans = r.appendSpans(spans)
 	}
-	err := e.client.UploadTraces(e.stop, []*otlp.ResourceSpans{{
+	err := e.client.UploadTraces(ctx, []*otlp.ResourceSpans{{
 		Resource:   e.resource,
 		ScopeSpans: []*otlp.ScopeSpans{{Scope: &common.InstrumentationScope{Name: "weir"}, Spans: spans}},
 	}})
