@@ -1,6 +1,9 @@
 package configs
 
-import "reflect"
+import (
+	"maps"
+	"reflect"
+)
 
 // Change is a setting, or a list of the file, whose value differs between two
 // configurations.
@@ -29,6 +32,9 @@ func Changes(before, after Config) []Change {
 	}
 	if !reflect.DeepEqual(before.Issuers, after.Issuers) {
 		add("issuers")
+	}
+	if !maps.Equal(before.Prices, after.Prices) {
+		add("prices")
 	}
 	return changes
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/scheduler"
+	"weir/scheduler/quota"
 	"weir/telemetry"
 	"weir/telemetry/slo"
 	"weir/telemetry/trace"
@@ -41,8 +43,11 @@ type Config struct {
 	Trace     trace.Config
 	Log       telemetry.LogConfig
 
-	Tenants []tenant.Tenant // empty: every caller's name is a tenant without limits
-	Issuers []tenant.Issuer // of tokens that stand for callers
+	Quota Quota
+
+	Prices  map[string]quota.Price // of models' tokens, by id; what is not listed costs nothing
+	Tenants []tenant.Tenant        // empty: every caller's name is a tenant without limits
+	Issuers []tenant.Issuer        // of tokens that stand for callers
 }
 
 // Server says who listens where and who may call.
@@ -101,6 +106,7 @@ func Default() Config {
 		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
 		SLO:       slo.Default(),
+		Quota:     Quota{Failure: QuotaOpen, Lease: 30 * time.Second, Timeout: 250 * time.Millisecond},
 		Log:       telemetry.DefaultLogConfig(),
 	}
 }
@@ -312,7 +318,7 @@ func settings(c *Config) []Setting {
 			Usage:   "length of the shortest n-gram that may propose draft tokens",
 			binding: bindInt(&c.Scheduler.LookupMin, 1, 1024, "")},
 	}
-	return append(list, telemetrySettings(c)...)
+	return slices.Concat(list, quotaSettings(c), telemetrySettings(c))
 }
 
 func anyText(string) bool { return true }

@@ -202,6 +202,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"server.allowed_origins":      "https://chat.example",
 		"engine.prefix_cache_key":     "sixteen bytes or more",
 		"server.retry_while_draining": "false",
+		"quota.redis":                 "redis://localhost:6379/0", "quota.failure": "closed",
 	}
 	s := New()
 	for i := range s.table {

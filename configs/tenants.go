@@ -13,7 +13,7 @@ import (
 
 // lists are those of the file. Each decode replaces what was there.
 func (s *Sources) lists() []recordList {
-	return []recordList{{"tenants", s.decodeTenants}, {"issuers", s.decodeIssuers}}
+	return []recordList{{"tenants", s.decodeTenants}, {"issuers", s.decodeIssuers}, {"prices", s.decodePrices}}
 }
 
 func (s *Sources) decodeTenants(d *fileDecoder, n *yaml.Node) error {
@@ -207,4 +207,11 @@ const sample = `
 #     tenant_claim: org # its value names the tenant, where no tenant's claims do
 #     scope_claim: scope # has weir:inference, weir:admin, weir:metrics; default inference only
 #     algorithms: [RS256, ES256] # signatures that are taken
+
+# Prices of models' tokens, per million: for tenants' budgets and the report of usage.
+# prices:
+#   - model: llama-3.2-1b
+#     input: "0.15"
+#     cached_input: "0.075" # prompt tokens from the prefix cache
+#     output: "0.60"
 `

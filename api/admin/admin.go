@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/usage"
 )
 
 // Config is what the handlers of the second listener are made of.
@@ -25,6 +26,7 @@ type Config struct {
 	States  StatesFunc                      // what the engines say of running requests; nil: nothing
 	Reset   ResetFunc                       // POST /reset_prefix_cache; nil: 404
 	Reload  ReloadFunc                      // POST /admin/reload; nil: 404
+	Usage   usage.Ledger                    // GET /admin/usage; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
 	Version string
 }
@@ -63,6 +65,9 @@ func New(c Config) http.Handler {
 	}
 	if c.Reload != nil {
 		mux.HandleFunc("POST "+reloadPath, c.reload)
+	}
+	if c.Usage != nil {
+		mux.HandleFunc("GET "+usagePath, c.usage)
 	}
 	if c.Reset != nil {
 		mux.HandleFunc("POST "+resetPath, c.reset)
@@ -126,6 +131,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Reload != nil {
 		paths = append(paths, "POST "+reloadPath)
+	}
+	if c.Usage != nil {
+		paths = append(paths, usagePath)
 	}
 	if c.Reset != nil {
 		paths = append(paths, "POST "+resetPath)

@@ -317,6 +317,7 @@ func (g *generation) end() {
 	g.result.Finished = time.Now()
 	g.result.CachedTokens = g.cachedTokens()
 	g.result.OutputTokens = g.outputTokens()
+	g.result.Cost = g.job.model.Price.Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(g.result.OutputTokens))
 	g.settle()
 	g.result.Admitted = g.admitted()
 	for _, c := range g.choices {

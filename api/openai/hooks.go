@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/scheduler/quota"
 )
 
 // Hooks are called as requests go by, from the connections' goroutines, so
@@ -83,6 +84,7 @@ type RequestFinish struct {
 	OutputTokens int                      // summed over choices
 	CachedTokens int                      // of PromptTokens
 	Admitted     time.Time                // by the engine: the first of the prompts
+	Cost         quota.Money              // at the model's prices
 	FirstToken   time.Time
 	LastToken    time.Time
 	Finished     time.Time

@@ -15,6 +15,7 @@ import (
 	"weir/api"
 	"weir/internal/inference"
 	"weir/router"
+	"weir/scheduler/quota"
 )
 
 // A relayed request is authenticated, counted and watched here and computed
@@ -28,6 +29,7 @@ const maxAnswerBytes = 64 << 20
 type passage struct {
 	server *Server
 	result RequestFinish
+	price  quota.Price
 	bill   *bill
 	cancel context.CancelCauseFunc // of the request to the upstream
 	cause  func() error            // why it was cancelled: errHungUp, errStopped; nil if it was not
@@ -51,7 +53,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 		return fault
 	}
 	c.started = true
-	p := &passage{server: s, bill: paid, result: RequestFinish{RequestStart: start, Status: statusOK}}
+	p := &passage{server: s, price: m.Price, bill: paid, result: RequestFinish{RequestStart: start, Status: statusOK}}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }
 	if h := s.config.Hooks.OnRequestStart; h != nil {
@@ -202,6 +204,7 @@ func (p *passage) end() {
 		_ = p.answer.Body.Close() // all that was wanted of it was read
 	}
 	p.result.Finished = time.Now()
+	p.result.Cost = p.price.Cost(int64(p.result.PromptTokens), int64(p.result.CachedTokens), int64(p.result.OutputTokens))
 	p.settle()
 	if len(p.result.Reasons) == 0 && !p.result.FirstToken.IsZero() {
 		reason := inference.FinishCancelled

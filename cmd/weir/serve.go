@@ -21,6 +21,7 @@ import (
 	"weir/api"
 	"weir/api/admin"
 	"weir/api/openai"
+	"weir/api/usage"
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/kernel/pool"
@@ -93,6 +94,8 @@ type server struct {
 	level   zap.AtomicLevel // of the log
 	metrics *telemetry.Metrics
 
+	endMeter func() error // of quotas; nil before there is one
+	ledger   usage.Ledger // nil: usage is not kept
 	edge     *openai.Server
 	http     *api.Server
 	listener net.Listener
@@ -185,6 +188,12 @@ func (s *server) build(b telemetry.Build) error {
 	}
 	edge := c.API
 	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals, s.traces))
+	if edge.Meter, s.endMeter, err = newMeter(c.Quota, s.log); err != nil {
+		return err
+	}
+	if s.ledger != nil {
+		edge.Hooks = accounted(s.ledger, edge.Hooks)
+	}
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics = s.metrics.Handler()
@@ -202,7 +211,7 @@ func (s *server) build(b telemetry.Build) error {
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
-			Journal: s.journal, States: s.states, Reload: s.reloader.reload,
+			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger,
 		})
 	}
 	return s.metrics.AddConnections(func() telemetry.Connections {
@@ -332,6 +341,7 @@ func (s *server) open(m *model) error {
 	served := &openai.Model{
 		ID: m.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
 		Tokenizer: m.tokenizer, Template: m.template.Template, MaxModelLen: info.MaxModelLen, Backend: m.engine,
+		Price: s.config.Prices[m.name],
 	}
 	if names := s.config.Model.ServedNames; len(names) > 1 {
 		served.Aliases = names[1:]
@@ -417,6 +427,9 @@ func (s *server) shutdown(timeout time.Duration) error {
 	}
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())
+	}
+	if s.endMeter != nil {
+		errs = append(errs, s.endMeter())
 	}
 	s.closeTraces()
 	s.refusals.flush()

@@ -131,8 +131,8 @@ func renderTraffic(before, now *look) string {
 		rate("weir_requests_total"), rate("weir_http_refusals_total"), rate("weir_client_disconnects_total"))
 }
 
-// usage is what one tenant has at the moment.
-type usage struct {
+// tenantNow is what one tenant has at the moment.
+type tenantNow struct {
 	tenant                    string
 	running, waiting, blocks  int
 	prompt, prefilled, output int
@@ -146,11 +146,11 @@ const (
 )
 
 func renderTenants(now *look) []string {
-	by := map[string]*usage{}
+	by := map[string]*tenantNow{}
 	for _, r := range now.requests {
 		u := by[r.Tenant]
 		if u == nil {
-			u = &usage{tenant: r.Tenant}
+			u = &tenantNow{tenant: r.Tenant}
 			by[r.Tenant] = u
 		}
 		for _, e := range r.Engine {
@@ -164,7 +164,7 @@ func renderTenants(now *look) []string {
 			u.debt = max(u.debt, e.Debt)
 		}
 	}
-	all := slices.SortedFunc(maps.Values(by), func(a, b *usage) int {
+	all := slices.SortedFunc(maps.Values(by), func(a, b *tenantNow) int {
 		return cmp.Or(b.running+b.waiting-a.running-a.waiting, strings.Compare(a.tenant, b.tenant))
 	})
 	lines := []string{fmt.Sprintf("%-24s %8s %8s %10s %10s %10s %10s", "tenant", "running", "waiting", "debt", "KV blocks", "prefilled", "output")}
