@@ -80,6 +80,7 @@ var Refusals = map[string]Refusal{
 	"server_shutting_down":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"too_many_connections":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"upstream_unavailable":    {http.StatusBadGateway, TypeUnavailable, time.Second},
+	"usage_unavailable":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 }
 
 // statusHungUp is the status of requests whose clients went away.

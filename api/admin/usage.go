@@ -27,8 +27,7 @@ func (c Config) usage(w http.ResponseWriter, r *http.Request) {
 	}
 	report, err := c.Usage.Report(r.Context(), q)
 	if err != nil {
-		refuse(w, &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "usage_unavailable",
-			Message: "read the usage: " + err.Error()})
+		refuse(w, api.Refuse("usage_unavailable", "read the usage: "+err.Error()))
 		return
 	}
 	write(w, http.StatusOK, report)
@@ -41,8 +40,9 @@ func readUsageQuery(v url.Values, now time.Time) (usage.Query, *api.Error) {
 		From: usage.DayOf(time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)), To: usage.DayOf(now),
 	}
 	wrong := func(param, format string, args ...any) *api.Error {
-		return &api.Error{Status: http.StatusBadRequest, Type: api.TypeInvalidRequest, Code: "invalid_value", Param: param,
-			Message: fmt.Sprintf(format, args...)}
+		e := api.Refuse("invalid_value", fmt.Sprintf(format, args...))
+		e.Param = param
+		return e
 	}
 	for name, values := range v {
 		if !slices.Contains([]string{"from", "to", "tenant", "model"}, name) {
