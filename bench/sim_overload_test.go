@@ -95,7 +95,7 @@ func TestWaitsAreForeseen(t *testing.T) {
 // time than where nothing is refused.
 func TestDeadlinesUnderOverload(t *testing.T) {
 	const due = 12 * time.Second
-	var false_, missed, missedWithout share
+	var wrong, missed, missedWithout share
 	inTime, inTimeWithout := 0, 0
 	for seed := range uint64(5) {
 		run := func(o SimOptions) *SimResult {
@@ -108,7 +108,7 @@ func TestDeadlinesUnderOverload(t *testing.T) {
 		// The verdict on each beside its fate, where nothing is refused for its deadline.
 		for _, out := range run(overload(seed)).Outcomes {
 			if refused := 0.85*float64(out.Expected) > float64(due); out.Err == nil && refused {
-				false_.add(out.TTFT() <= due)
+				wrong.add(out.TTFT() <= due)
 			}
 		}
 		dated := overload(seed)
@@ -134,8 +134,8 @@ func TestDeadlinesUnderOverload(t *testing.T) {
 		}
 	}
 	t.Logf("%d verdicts that 12 s cannot be met, %.1f %% of them false; of those let in %.1f %% missed (%.1f %% where nothing is refused); in time %d (%d)",
-		false_.all, false_.percent(), missed.percent(), missedWithout.percent(), inTime, inTimeWithout)
-	if false_.percent() > 10 || missed.percent() > missedWithout.percent() {
+		wrong.all, wrong.percent(), missed.percent(), missedWithout.percent(), inTime, inTimeWithout)
+	if wrong.percent() > 10 || missed.percent() > missedWithout.percent() {
 		t.Error("refusals of deadlines are false, or of no use")
 	}
 }

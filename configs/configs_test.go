@@ -195,6 +195,7 @@ func TestNamesAreUnique(t *testing.T) {
 // changing it through its own setting must change the tree.
 func TestEverySettingReachesTheTree(t *testing.T) {
 	other := map[string]string{
+		"scheduler.share_default_percent": "20", "scheduler.share_batch_percent": "20",
 		"server.host": "localhost", "server.admin_address": "off",
 		"engine.block_size": "32", "engine.kv_cache_dtype": "q8_0", "engine.cpu_level": "portable",
 		"log.level": "debug", "api.heartbeat": "off", "log.format": "json", "model.path": "x.gguf",

@@ -84,6 +84,8 @@ type Config struct {
 	// Otherwise such a request is refused.
 	CapOutput bool
 
+	MaxWait time.Duration // how long a request may wait, as Request.WaitUntil; 0 is without end
+
 	// SharePercent is each lower class's guaranteed share; all zero means 10 %
 	// for Default and 5 % for Batch.
 	SharePercent [inference.NumClasses]int
@@ -370,6 +372,9 @@ func (s *Scheduler) Bounds() admission.Bounds { return s.waiting.Bounds() }
 func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	if r.N == 0 {
 		r.N = 1
+	}
+	if end := now + int64(s.cfg.MaxWait); s.cfg.MaxWait > 0 && (r.WaitUntil == 0 || r.WaitUntil > end) {
+		r.WaitUntil = end
 	}
 	err := s.Check(&r)
 	if err == nil {

@@ -59,9 +59,12 @@ func (t *Tariff) Item(r *Request) admission.Item {
 	}
 	rows := len(r.Prompt)
 	prompt := t.prices.Step + t.prices.Of(cost.Load{Rows: rows, Outputs: 1, Prompt: cost.Attended(0, rows)})
-	output := t.answers.Of(r.MaxTokens)
+	output, learned := t.answers.Of(r.MaxTokens)
 	it.Work = uint64(prompt + t.typical.token*output*float64(it.Choices))
 	it.FirstToken = time.Duration(prompt)
-	it.Done = time.Duration(prompt + t.typical.step*output)
+	it.Done = it.FirstToken
+	if learned { // many answers are half as long as the mean, and a deadline is refused only where it is surely missed
+		it.Done += time.Duration(t.typical.step * output / 2)
+	}
 	return it
 }

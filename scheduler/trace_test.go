@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/inference"
 	"weir/kvcache"
@@ -156,7 +157,7 @@ func (tr *trace) config(a args) []string {
 		MaxSeqs: tr.number(a, "seqs", 4), MaxBatchTokens: tr.number(a, "batch", 16), MaxModelLen: tr.number(a, "model", 1024),
 		PrefillChunk: tr.number(a, "chunk", 0), MaxPrefills: tr.number(a, "prefills", 0),
 		MaxWaiting: tr.number(a, "waiting", 0), MaxWaitingTokens: tr.number(a, "waiting-tokens", 0),
-		OvertakeLimit: tr.number(a, "overtake", 0), PreemptLimit: tr.number(a, "preempt", 0), MinRunTokens: tr.number(a, "minrun", 0),
+		MaxWait: time.Duration(tr.number(a, "max-wait", 0)), OvertakeLimit: tr.number(a, "overtake", 0), PreemptLimit: tr.number(a, "preempt", 0), MinRunTokens: tr.number(a, "minrun", 0),
 		MaxDrafts: tr.number(a, "drafts", 0), LookupMax: tr.number(a, "lookup-max", 0), LookupMin: tr.number(a, "lookup-min", 0),
 		WatermarkBlocks: tr.number(a, "watermark", 0), OutputEstimate: tr.number(a, "estimate", 0), CapOutput: tr.number(a, "cap", 0) == 1,
 		SharePercent: [inference.NumClasses]int{0, tr.number(a, "share-default", 0), tr.number(a, "share-batch", 0)},

@@ -2,7 +2,9 @@ package llm
 
 import (
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"weir/internal/inference"
 	"weir/scheduler"
@@ -100,4 +102,76 @@ func TestSubmitRefusesWhatIsBeyondATenantsShare(t *testing.T) {
 		t.Errorf("the scheduler refused %d requests that Submit had taken", n)
 	}
 	e.release()
+}
+
+// In a full queue a batch request gives way to an interactive one: it ends with an
+// error of its own, and the other is served.
+func TestBatchGivesWayInAFullQueue(t *testing.T) {
+	s := newStepper(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1, MaxWaiting: 3}})
+	s.submit(t, greedy(prompt(1, 9), 30))
+	s.turn()
+	for i := range 3 {
+		r := greedy(prompt(uint64(2+i), 9), 2)
+		r.Tenant, r.Class = fmt.Sprint(i), inference.Batch
+		s.submit(t, r)
+	}
+	if _, err := s.Submit(greedy(prompt(8, 9), 2)); err != nil {
+		t.Fatalf("a request of a higher class: %v", err)
+	}
+	last := greedy(prompt(9, 9), 2)
+	last.Class = inference.Batch
+	if _, err := s.Submit(last); !errors.Is(err, inference.ErrQueueFull) {
+		t.Errorf("one more of the lowest class: %v", err)
+	}
+	for s.turn() {
+	}
+	for i, want := range []error{nil, nil, nil, inference.ErrShed} {
+		done, err := false, error(nil)
+		for !done {
+			var n int
+			if n, done, err = s.streams[i].Poll(s.events[:]); n == 0 && !done {
+				t.Fatalf("request %d has not ended", i)
+			}
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("request %d ended with %v, want %v", i, err, want)
+		}
+	}
+	if w := s.door.Waiting(); w != (admission.Waiting{}) {
+		t.Errorf("after all have ended %+v wait", w)
+	}
+	if got := s.Stats().Scheduler.Shed; got != 1 {
+		t.Errorf("%d were shed, want 1", got)
+	}
+}
+
+// Submit refuses a first token that is due long before the queue's turn comes, and
+// says when to try again.
+func TestSubmitRefusesADeadlineThatCannotBeMet(t *testing.T) {
+	e := start(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
+	var streams []*inference.Stream
+	for i := range 400 {
+		r := greedy(prompt(uint64(i), 9), 200)
+		r.IgnoreEOS = true
+		stream, err := e.Submit(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		r := greedy(prompt(1000, 9), 2)
+		r.FirstTokenBy = time.Now().Add(5 * time.Millisecond)
+		_, err := e.Submit(r)
+		var limit *inference.LimitError
+		if errors.As(err, &limit) && errors.Is(err, inference.ErrDeadlineUnreachable) && limit.RetryAfter > 0 {
+			break
+		}
+		if err != nil || time.Since(begin) > 20*time.Second {
+			t.Fatalf("a first token in 5 ms behind %d requests: %v", e.Load().Waiting, err)
+		}
+	}
+	for _, s := range streams {
+		s.Cancel(-1)
+	}
 }

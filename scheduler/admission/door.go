@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"maps"
 	"time"
 
@@ -86,7 +87,7 @@ func (d *Door) admit(now int64, call []Item) error {
 		more.Add(call[i].waiting())
 	}
 	if err := d.bounds.Room(all, own, more); err != nil {
-		if limit, ok := err.(*inference.LimitError); ok {
+		if limit, ok := errors.AsType[*inference.LimitError](err); ok {
 			limit.RetryAfter, _ = d.wait(now, it, own.Work)
 		}
 		return err

@@ -12,7 +12,7 @@ type Lengths struct {
 	tenants map[string]*History
 	names   []string // of the tenants, as a ring: the oldest leaves first
 	oldest  int
-	means   Means
+	means   Means // from the first answer on
 }
 
 // firstLength is the length in tokens that is expected before any answer ended.
