@@ -87,6 +87,9 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	if err := m.AddTraces(func() Traces { return Traces{Sent: 5, Overflow: 6, Lost: 7} }); err != nil {
 		t.Fatal(err)
 	}
+	if err := m.AddQuota(func() Quota { return Quota{Up: true, Failures: 8, Local: 9, Lost: 10} }); err != nil {
+		t.Fatal(err)
+	}
 	m.CountPanic("handler")
 	m.CountAnswer(Answer{Model: "tiny", Outcome: AnswerComplete, Stream: true})
 	m.CountAnswer(Answer{Outcome: AnswerRefused})

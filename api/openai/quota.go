@@ -65,8 +65,7 @@ func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*bill, *api
 	m, h := c.server.config.Meter, &c.ctx.Response.Header
 	g, err := m.Reserve(who, ask)
 	if err != nil {
-		var r *quota.Refusal
-		if errors.As(err, &r) {
+		if r, ok := errors.AsType[*quota.Refusal](err); ok {
 			meter.WriteRemaining(h, r.Remaining)
 		}
 		return nil, meter.Fault(err)
@@ -111,8 +110,7 @@ func (b *bill) token() error {
 	next := b.generated + 1
 	cover := max(min(next+max(topUpTokens, next/4), b.most), next)
 	err := b.meter.TopUp(&b.grant, next, cover)
-	var r *quota.Refusal
-	if errors.As(err, &r) {
+	if _, ok := errors.AsType[*quota.Refusal](err); ok {
 		return err
 	}
 	// Any other error is of a meter that cannot be reached now. A running answer

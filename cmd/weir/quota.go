@@ -8,30 +8,34 @@ import (
 	"weir/api/usage"
 	"weir/configs"
 	"weir/internal/store"
+	"weir/telemetry"
 )
 
-// newMeter is what counts the use of tenants: this process, or a Redis that several
-// weirs share. Closing it is the caller's.
-func newMeter(c configs.Quota, log *zap.Logger) (m meter.Meter, end func() error, err error) {
-	local := meter.NewLocal()
+// openMeter is what counts the use of tenants: this process, or a Redis that several
+// weirs share.
+func (s *server) openMeter() (meter.Meter, error) {
+	c, local := s.config.Quota, meter.NewLocal()
 	if c.Redis == "" {
-		return local, func() error { return nil }, nil
+		return local, nil
 	}
 	o := store.MeterOptions{Lease: c.Lease, Timeout: c.Timeout, Changed: func(err error) {
 		if err == nil {
-			log.Info("quotas: Redis is back")
+			s.log.Info("quotas: Redis is back")
 			return
 		}
-		log.Error("quotas: Redis cannot be reached", zap.String("failure", c.Failure), zap.Error(err))
+		s.log.Error("quotas: Redis cannot be reached", zap.String("failure", c.Failure), zap.Error(err))
 	}}
 	if c.Failure == configs.QuotaOpen {
 		o.Local = local
 	}
-	shared, err := store.OpenMeter(c.Redis, o)
-	if err != nil {
-		return nil, nil, err
+	var err error
+	if s.shared, err = store.OpenMeter(c.Redis, o); err != nil {
+		return nil, err
 	}
-	return shared, shared.Close, nil
+	return s.shared, s.metrics.AddQuota(func() telemetry.Quota {
+		st := s.shared.Stats()
+		return telemetry.Quota{Up: st.Up, Failures: uint64(st.Failures), Local: uint64(st.Local), Lost: uint64(st.Lost)}
+	})
 }
 
 // accounted lets a ledger keep what every finished request has used.

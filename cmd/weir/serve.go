@@ -27,6 +27,7 @@ import (
 	"weir/engine/kernel/pool"
 	"weir/engine/llm"
 	"weir/internal/cpu"
+	"weir/internal/store"
 	"weir/scheduler/admission"
 	"weir/telemetry"
 	"weir/tokenizer"
@@ -94,7 +95,7 @@ type server struct {
 	level   zap.AtomicLevel // of the log
 	metrics *telemetry.Metrics
 
-	endMeter func() error // of quotas; nil before there is one
+	shared   *store.Meter // of quotas, in Redis; nil: each process counts by itself
 	ledger   usage.Ledger // nil: usage is not kept
 	edge     *openai.Server
 	http     *api.Server
@@ -188,7 +189,7 @@ func (s *server) build(b telemetry.Build) error {
 	}
 	edge := c.API
 	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals, s.traces))
-	if edge.Meter, s.endMeter, err = newMeter(c.Quota, s.log); err != nil {
+	if edge.Meter, err = s.openMeter(); err != nil {
 		return err
 	}
 	if s.ledger != nil {
@@ -428,8 +429,8 @@ func (s *server) shutdown(timeout time.Duration) error {
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())
 	}
-	if s.endMeter != nil {
-		errs = append(errs, s.endMeter())
+	if s.shared != nil {
+		errs = append(errs, s.shared.Close())
 	}
 	s.closeTraces()
 	s.refusals.flush()

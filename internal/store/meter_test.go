@@ -247,7 +247,7 @@ func TestTwoWeirsShareOneBucket(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	most := limit + int64(time.Since(began).Milliseconds())*limit/60_000 + 1
+	most := limit + time.Since(began).Milliseconds()*limit/60_000 + 1
 	if used.Load() > most || refused.Load() == 0 {
 		t.Errorf("%d tokens of %d were used, %d requests refused", used.Load(), most, refused.Load())
 	}

@@ -111,8 +111,7 @@ func (c *checker) reserve() {
 	who := c.holders[c.rng.IntN(len(c.holders))]
 	ask := Ask{c.rng.Int64N(200), c.rng.Int64N(300), Price{Money(c.rng.Int64N(3e6)), 0, Money(c.rng.Int64N(3e6))}}
 	g, err := c.meter.Reserve(c.now, who, ask)
-	var r *Refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*Refusal](err); ok {
 		c.checkRefusal(who, ask, r)
 		return
 	}
