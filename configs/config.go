@@ -231,6 +231,13 @@ func settings(c *Config) []Setting {
 			Usage:   "memory or storage for the kept answers of one tenant, compressed; the oldest go first",
 			binding: bindBytes(&c.API.Idempotency.TenantBytes, "")},
 
+		{Key: "response_cache.bytes", Flag: "response-cache-bytes",
+			Usage:   "memory for answers to requests of temperature 0, or with a seed, that are asked again; 0 keeps none",
+			binding: bindBytes(&c.API.ResponseCache.Bytes, "")},
+		{Key: "response_cache.max_age", Flag: "response-cache-max-age",
+			Usage:   "time after which an answer leaves the response cache",
+			binding: bindDuration(&c.API.ResponseCache.MaxAge, time.Second, 366*24*time.Hour)},
+
 		{Key: "model.path", Flag: "model", Usage: "GGUF file, instead of the argument; empty is the built-in model",
 			binding: bindText(&c.Model.Path, "a path", anyText)},
 		{Key: "model.chat_template", Flag: "chat-template",

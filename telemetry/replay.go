@@ -17,3 +17,29 @@ func newKeyMetrics() *prometheus.CounterVec {
 
 // CountKey counts one.
 func (m *Metrics) CountKey(outcome string) { m.keys.WithLabelValues(outcome).Inc() }
+
+// ResponseCache is what became of requests that the response cache could answer, and
+// its state.
+type ResponseCache struct {
+	Hits, Misses, Evictions uint64
+	Bytes                   int64
+}
+
+// AddResponseCache publishes what read returns at each scrape.
+func (m *Metrics) AddResponseCache(read func() ResponseCache) error {
+	counter := func(name, help string, value func(ResponseCache) uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(value(read())) })
+	}
+	return registerAll(m.registry, []prometheus.Collector{
+		counter("weir_response_cache_hits_total", "Requests that were answered from the response cache.",
+			func(c ResponseCache) uint64 { return c.Hits }),
+		counter("weir_response_cache_misses_total", "Requests that the response cache could have answered and did not.",
+			func(c ResponseCache) uint64 { return c.Misses }),
+		counter("weir_response_cache_evictions_total", "Answers that left the response cache for want of room or by age.",
+			func(c ResponseCache) uint64 { return c.Evictions }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weir_response_cache_bytes", Help: "Memory of the answers in the response cache.",
+		}, func() float64 { return float64(read().Bytes) }),
+	})
+}

@@ -33,7 +33,8 @@ type Config struct {
 	Meter  meter.Meter
 	Limits func(tenant string, m *Model) (all, ofModel *quota.Limits)
 
-	Idempotency Idempotency
+	Idempotency   Idempotency
+	ResponseCache replay.CacheConfig // off without Bytes
 
 	Version string             // of the program, for /version
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
@@ -69,6 +70,7 @@ func DefaultConfig() Config {
 		CompressMinBytes: 1 << 10,
 		AbortTimeout:     2 * time.Second,
 		Idempotency:      Idempotency{TTL: 24 * time.Hour, MaxAnswerBytes: 4 << 20, TenantBytes: 64 << 20},
+		ResponseCache:    replay.CacheConfig{MaxAge: time.Hour},
 	}
 }
 
@@ -95,6 +97,7 @@ func (c Config) Validate() error {
 		{"idempotency.max_answer_bytes", c.Idempotency.MaxAnswerBytes < 0 || c.Idempotency.MaxAnswerBytes > replay.MaxAnswerBytes,
 			fmt.Sprintf("at most %d", replay.MaxAnswerBytes)},
 		{"idempotency.tenant_bytes", c.Idempotency.TenantBytes < 0, "at least 0"},
+		{"response_cache.max_age", c.ResponseCache.Bytes > 0 && c.ResponseCache.MaxAge <= 0, "above 0"},
 		{"abort_timeout", c.AbortTimeout <= 0, "above 0"},
 	} {
 		if f.wrong {

@@ -13,13 +13,14 @@ import (
 // generation is a job while its backend runs it: one stream per prompt, one
 // choice per answer. One goroutine at a time owns it: the connection's.
 type generation struct {
-	server  *Server
-	job     *job
-	streams []*stream
-	choices []*choice // prompt*n + number
-	open    int       // choices without a finish reason
-	gone    <-chan struct{}
-	bill    *bill
+	server   *Server
+	job      *job
+	streams  []*stream
+	choices  []*choice // prompt*n + number
+	open     int       // choices without a finish reason
+	gone     <-chan struct{}
+	bill     *bill
+	recalled *recollection
 
 	events [32]inference.Event // polled, not handled yet: of streams[from]
 	next   int
@@ -45,12 +46,13 @@ type stream struct {
 
 // start submits a job's prompts to its backend, all or none. The caller must call
 // end on the generation.
-func (s *Server) start(j *job, paid *bill, gone <-chan struct{}) (*generation, *api.Error) {
-	g := &generation{server: s, job: j, bill: paid, gone: gone, result: RequestFinish{RequestStart: j.start(), Status: statusOK}}
+func (s *Server) start(j *job, paid *bill, recalled *recollection, gone <-chan struct{}) (*generation, *api.Error) {
+	g := &generation{server: s, job: j, bill: paid, recalled: recalled, gone: gone,
+		result: RequestFinish{RequestStart: j.start(), Status: statusOK, FromCache: recalled.isHit()}}
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(g.result.RequestStart)
 	}
-	streams, err := j.model.Backend.SubmitAll(j.requests())
+	streams, err := g.submit()
 	if err != nil {
 		fault := fromBackend(err)
 		g.fail(fault)
@@ -65,6 +67,14 @@ func (s *Server) start(j *job, paid *bill, gone <-chan struct{}) (*generation, *
 	}
 	g.open = len(g.choices)
 	return g, nil
+}
+
+// submit starts the prompts' streams: the backend's, or those of a hit of the cache.
+func (g *generation) submit() ([]*inference.Stream, error) {
+	if g.recalled.isHit() {
+		return g.recalled.streams(g.job.prompts), nil
+	}
+	return g.job.model.Backend.SubmitAll(g.job.requests())
 }
 
 // step handles one event and returns the choice that it changed, if any. more is
@@ -136,10 +146,11 @@ func (g *generation) handle(st *stream, e inference.Event) (*choice, error) {
 	if c.finish != inference.FinishNone {
 		return nil, nil
 	}
+	g.recalled.take(g.from, e)
 	if e.Kind == inference.EventFinish {
 		st.finished(c, e.Finish)
 	} else {
-		if err := g.bill.token(); err != nil {
+		if err := g.pay(); err != nil {
 			return nil, err
 		}
 		g.timed(st, c)
@@ -174,6 +185,9 @@ func (g *generation) timed(st *stream, c *choice) {
 		g.result.FirstToken = now
 	}
 	g.result.LastToken = now
+	if g.recalled.isHit() {
+		return // hooks measure the engine
+	}
 	if !st.began {
 		st.began = true
 		if hooks.OnFirstToken != nil {
@@ -319,6 +333,9 @@ func (g *generation) end() {
 	g.result.OutputTokens = g.outputTokens()
 	g.result.Cost = g.job.model.Price.Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(g.result.OutputTokens))
 	g.settle()
+	if g.open == 0 && g.result.Status == statusOK {
+		g.recalled.keep()
+	}
 	g.result.Admitted = g.admitted()
 	for _, c := range g.choices {
 		reason := c.finish

@@ -83,6 +83,7 @@ type RequestFinish struct {
 	Reasons      []inference.FinishReason // per choice; owned by the hook
 	OutputTokens int                      // summed over choices
 	CachedTokens int                      // of PromptTokens
+	FromCache    bool                     // of the responses: nothing was computed
 	Admitted     time.Time                // by the engine: the first of the prompts
 	Cost         quota.Money              // at the model's prices
 	FirstToken   time.Time

@@ -43,13 +43,6 @@ func newKeyRig(t testing.TB, c Config, b *fakeBackend) *keyRig {
 	return k
 }
 
-// endBubble closes the rig at the end of a bubble of virtual time: fasthttp's worker pool
-// looks for its end every 10 s.
-func (k *keyRig) endBubble() {
-	k.close()
-	time.Sleep(time.Minute)
-}
-
 func (k *keyRig) count(how string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -230,7 +223,7 @@ func TestOneOfManyIsExecuted(t *testing.T) {
 			const callers = 200
 			b := &fakeBackend{script: say("Hello world", 100*time.Millisecond)}
 			k := newKeyRig(t, DefaultConfig(), b)
-			defer k.endBubble()
+			defer k.closeInBubble()
 			body := chatWith(fmt.Sprintf(`"stream":%v`, stream))
 			texts := make([]string, callers)
 			var conflicts atomic.Int32
@@ -454,7 +447,7 @@ func TestAnswersAreStoredBeforeTheyEnd(t *testing.T) {
 		c := DefaultConfig()
 		c.Idempotency.Claims = claims
 		k := newKeyRig(t, c, &fakeBackend{})
-		defer k.endBubble()
+		defer k.closeInBubble()
 		for i, body := range []string{chatWith(`"stream":true`), chatWith(`"n":1`)} {
 			start := time.Now()
 			if text := k.expect(fmt.Sprint(i), routeChat, body, statusOK, "", false); time.Since(start) < claims.takes {
@@ -503,7 +496,7 @@ func TestDrainOfAnExecution(t *testing.T) {
 				if k.count(tc.how) != 1 || len(k.ends) != 1 {
 					t.Errorf("%v, want %s", k.ends, tc.how)
 				}
-				k.endBubble()
+				k.closeInBubble()
 			})
 		})
 	}

@@ -35,6 +35,7 @@ type params struct {
 	logprobs       bool
 	endLogprob     bool // the token that ends a choice has one, too
 	sampling       inference.Sampling
+	seeded         bool // by the client
 	class          inference.Class
 	speculation    inference.Toggle
 	answerForm
@@ -57,7 +58,7 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.truncate = readTruncate(o, m, fault)
 	p.stops = readStops(o, fault)
 	p.stopTokens = readStopTokens(o, m, c, fault)
-	p.sampling = readSampling(o, m, fault)
+	p.sampling, p.seeded = readSampling(o, m, fault)
 	p.class = readPriority(o, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.answerForm = readAnswerForm(o, m, p.stream, fault)
@@ -225,12 +226,12 @@ func checkMetadata(raw []byte) *api.Error {
 	return nil
 }
 
-// seed draws one where the request has none.
-func seed(o *object, fault **api.Error) uint64 {
+// seed draws one where the request has none of its own.
+func seed(o *object, fault **api.Error) (n uint64, own bool) {
 	if n, ok := o.integer("seed", -1<<63, 1<<63-1, fault); ok {
-		return uint64(n) //nolint:gosec // any bit pattern is a seed
+		return uint64(n), true //nolint:gosec // any bit pattern is a seed
 	}
-	return rand.Uint64()
+	return rand.Uint64(), false
 }
 
 func unknown(name string) *api.Error {

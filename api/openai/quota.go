@@ -120,6 +120,14 @@ func (b *bill) token() error {
 	return nil
 }
 
+// pay pays for one more token of the generation. A hit of the response cache costs none.
+func (g *generation) pay() error {
+	if g.recalled.isHit() {
+		return nil
+	}
+	return g.bill.token()
+}
+
 // settle ends the bill with what was used. Further calls do nothing.
 func (b *bill) settle(use quota.Use) {
 	if b == nil || b.settled {
@@ -142,6 +150,11 @@ func (g *generation) settle() {
 		} else {
 			use.Input += int64(st.Progress().PrefillTokens)
 		}
+	}
+	if g.recalled.isHit() { // a request, and a prompt that was cached
+		use.Input, use.Output = use.Cached, 0
+		g.bill.settle(use)
+		return
 	}
 	g.bill.settle(use)
 	for i, c := range g.choices {

@@ -21,9 +21,9 @@ var (
 )
 
 // readSampling reads the sampler's parameters; names and ranges are those of
-// the OpenAI API and, for what it lacks, of vLLM.
-func readSampling(o *object, m *Model, fault **api.Error) inference.Sampling {
-	s := inference.DefaultSampling()
+// the OpenAI API and, for what it lacks, of vLLM. seeded: the client set the seed.
+func readSampling(o *object, m *Model, fault **api.Error) (s inference.Sampling, seeded bool) {
+	s = inference.DefaultSampling()
 	s.Temperature = o.number("temperature", temperatureRange, s.Temperature, fault)
 	s.TopP = o.number("top_p", topPRange, s.TopP, fault)
 	s.TopK = max(0, o.count("top_k", -1, maxInt32, 0, fault))
@@ -35,8 +35,8 @@ func readSampling(o *object, m *Model, fault **api.Error) inference.Sampling {
 	s.LogitBias = readLogitBias(o, m, fault)
 	s.AllowedTokens = readAllowed(o, m, fault)
 	s.BadWords = readBadWords(o, m, fault)
-	s.Seed = seed(o, fault)
-	return s
+	s.Seed, seeded = seed(o, fault)
+	return s, seeded
 }
 
 // readRepetition reads repetition_penalty under its own name and under

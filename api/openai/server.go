@@ -32,6 +32,7 @@ type Server struct {
 	loading   atomic.Pointer[LoadProgress]
 	turns     *turnstile
 	estimates *meter.Estimates // of the lengths of answers, for quotas
+	cache     *responseCache   // nil: off
 	ids       idSource
 }
 
@@ -43,7 +44,8 @@ func New(c Config) (*Server, error) {
 	if c.Idempotency.Claims == nil {
 		c.Idempotency.Claims = replay.NewMemory(c.Idempotency.TenantBytes)
 	}
-	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning(), estimates: meter.NewEstimates()}
+	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning(), estimates: meter.NewEstimates(),
+		cache: newResponseCache(c.ResponseCache)}
 	s.routes = s.routeTable()
 	s.turns = newTurnstile(s.running.aborted(), s.busy)
 	s.loading.Store(&LoadProgress{})
@@ -312,7 +314,11 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 			s.running.leave()
 		}
 	}()
+	recalled := c.recall(j)
 	ask, most := s.ask(j)
+	if recalled.isHit() {
+		ask.Output, most = 0, 0
+	}
 	paid, fault := c.reserve(who, ask, most)
 	if fault != nil {
 		return fault
@@ -324,7 +330,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		}
 	}()
 	c.started = true
-	g, fault := s.start(j, paid, c.watch())
+	g, fault := s.start(j, paid, recalled, c.watch())
 	if fault != nil {
 		return fault
 	}

@@ -215,9 +215,23 @@ func (s *server) build(b telemetry.Build) error {
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger,
 		})
 	}
+	if err := s.addResponseCache(); err != nil {
+		return err
+	}
 	return s.metrics.AddConnections(func() telemetry.Connections {
 		st := s.http.Stats()
 		return telemetry.Connections{Open: st.Connections, BodyBytes: st.BodyBytes}
+	})
+}
+
+// addResponseCache publishes the response cache, where there is one.
+func (s *server) addResponseCache() error {
+	if _, on := s.edge.CacheStats(); !on {
+		return nil
+	}
+	return s.metrics.AddResponseCache(func() telemetry.ResponseCache {
+		st, _ := s.edge.CacheStats()
+		return telemetry.ResponseCache{Hits: st.Hits, Misses: st.Misses, Evictions: st.Evictions, Bytes: st.Bytes}
 	})
 }
 

@@ -1,0 +1,219 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"math"
+	"strings"
+
+	"weir/api/replay"
+	"weir/internal/inference"
+)
+
+// The response cache keeps the tokens of answers that weir would compute again bit by
+// bit: the engine's bits do not depend on the batch, so that a greedy answer is the
+// same each time, and a sampled one for the same seed. A hit passes the tokens through
+// the same decoding, stop strings and encoder as the engine's, whole or as a stream, and
+// takes no place in a queue.
+//
+// Kept are answers with one choice per prompt, without log-probabilities, to requests
+// of temperature 0 or with a seed of their own.
+
+// recollection is a generation's part in the response cache; nil has none.
+type recollection struct {
+	cache   *responseCache
+	tenant  string
+	key     replay.Hash
+	hit     bool
+	answers []cachedAnswer // per prompt; of a miss those that are being generated
+}
+
+type responseCache = replay.Cache[[]cachedAnswer]
+
+// cachedAnswer is what a backend gave for a prompt.
+type cachedAnswer struct {
+	tokens []inference.TokenID
+	finish inference.FinishReason
+}
+
+const cachedAnswerBytes = 40 // beside its tokens
+
+func newResponseCache(c replay.CacheConfig) *responseCache {
+	if c.Bytes <= 0 {
+		return nil
+	}
+	return replay.NewCache[[]cachedAnswer](c)
+}
+
+// CacheStats counts what became of requests that the response cache could answer; ok
+// is false where there is none.
+func (s *Server) CacheStats() (st replay.CacheStats, ok bool) {
+	if s.cache == nil {
+		return st, false
+	}
+	return s.cache.Stats(), true
+}
+
+// recall looks a job up in the response cache, and tells the client.
+func (c *call) recall(j *job) *recollection {
+	cache := c.server.cache
+	if cache == nil || !j.repeatable() || declines(string(c.ctx.Request.Header.Peek("Cache-Control"))) {
+		return nil
+	}
+	r := &recollection{cache: cache, tenant: j.tenant, key: j.contentHash()}
+	if r.answers, r.hit = cache.Get(r.tenant, r.key); r.hit {
+		c.ctx.Response.Header.Set("X-Weir-Cache", "hit")
+		return r
+	}
+	c.ctx.Response.Header.Set("X-Weir-Cache", "miss")
+	r.answers = make([]cachedAnswer, len(j.prompts))
+	return r
+}
+
+// declines reports whether a Cache-Control field asks for an answer of its own.
+func declines(control string) bool {
+	for item := range strings.SplitSeq(control, ",") {
+		if item = strings.ToLower(strings.TrimSpace(item)); item == "no-cache" || item == "no-store" {
+			return true
+		}
+	}
+	return false
+}
+
+// repeatable reports whether the job would give the same tokens again, and nothing but
+// tokens.
+func (j *job) repeatable() bool {
+	p := j.params
+	return p.n == 1 && !p.logprobs && p.sampling.Logprobs < 0 && j.promptLogprobs < 0 && (p.sampling.Temperature == 0 || p.seeded)
+}
+
+// contentHash is over all that decides on a repeatable job's tokens: the model, the
+// prompts' token ids (and with them the template), the sampler's parameters and what ends
+// an answer.
+func (j *job) contentHash() replay.Hash {
+	d := newDigest()
+	d.text(j.model.ID)
+	d.text(j.model.Version)
+	d.number(uint64(len(j.prompts)))
+	for i := range j.prompts {
+		d.request(j.request(i))
+	}
+	d.flag(j.params.special) // stop strings are looked for in the text
+	d.flag(j.params.stops.include)
+	for i := range j.params.stops.patterns {
+		d.text(j.params.stops.patterns[i].text)
+	}
+	return replay.Hash(d.Sum(nil))
+}
+
+// digest hashes values, each with its length or in a fixed size.
+type digest struct{ hash.Hash }
+
+func newDigest() digest { return digest{sha256.New()} }
+
+func (d digest) number(n uint64) { _, _ = d.Write(binary.LittleEndian.AppendUint64(nil, n)) } // a hash takes all
+
+func (d digest) text(s string) {
+	d.number(uint64(len(s)))
+	_, _ = d.Write([]byte(s))
+}
+
+func (d digest) flag(b bool) {
+	if b {
+		d.number(1)
+		return
+	}
+	d.number(0)
+}
+
+func (d digest) ids(ids []inference.TokenID) {
+	d.number(uint64(len(ids)))
+	buf := make([]byte, 0, 4*len(ids))
+	for _, id := range ids {
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(id)) //nolint:gosec // any bits
+	}
+	_, _ = d.Write(buf)
+}
+
+func (d digest) integer(n int) { d.number(uint64(n)) } //nolint:gosec // any bits
+
+func (d digest) float(f float32) { d.number(uint64(math.Float32bits(f))) }
+
+// request hashes the fields that decide on the tokens. A test fails when a field of
+// inference.Request is neither here nor listed there as one that does not.
+func (d digest) request(r *inference.Request) {
+	d.ids(r.Prompt)
+	d.integer(r.MaxTokens)
+	d.integer(r.MinTokens)
+	d.ids(r.StopTokens)
+	d.flag(r.IgnoreEOS)
+	s := &r.Sampling
+	for _, f := range []float32{s.Temperature, s.TopP, s.MinP, s.TypicalP, s.RepetitionPenalty, s.PresencePenalty, s.FrequencyPenalty} {
+		d.float(f)
+	}
+	d.integer(s.TopK)
+	d.integer(len(s.LogitBias))
+	for _, b := range s.LogitBias {
+		d.integer(int(b.ID))
+		d.float(b.Bias)
+	}
+	d.ids(s.AllowedTokens)
+	d.integer(len(s.BadWords))
+	for _, w := range s.BadWords {
+		d.ids(w)
+	}
+	if s.Temperature > 0 { // a greedy answer draws nothing
+		d.number(s.Seed)
+	}
+}
+
+// streams are those of a hit: all events are in them. The whole prompt counts as cached.
+func (r *recollection) streams(prompts []prompt) []*inference.Stream {
+	list := make([]*inference.Stream, len(r.answers))
+	for i, a := range r.answers {
+		s := inference.NewStream(max(len(a.tokens), 1), func(int) {})
+		n := len(prompts[i].ids)
+		s.SetProgress(inference.Progress{PrefillTokens: n, CachedTokens: n})
+		for _, id := range a.tokens {
+			s.Push(inference.Event{Kind: inference.EventToken, Token: id})
+		}
+		s.Push(inference.Event{Kind: inference.EventFinish, Finish: a.finish})
+		s.Close(nil)
+		list[i] = s
+	}
+	return list
+}
+
+// isHit: nothing is computed.
+func (r *recollection) isHit() bool { return r != nil && r.hit }
+
+// take notes an event of a prompt's answer.
+func (r *recollection) take(prompt int, e inference.Event) {
+	if r == nil || r.hit {
+		return
+	}
+	if a := &r.answers[prompt]; e.Kind == inference.EventFinish {
+		a.finish = e.Finish
+	} else {
+		a.tokens = append(a.tokens, e.Token)
+	}
+}
+
+// keep puts the answers of a generation that is complete into the cache. One that a
+// stop string has ended has no finish of the backend's; the stop string will end it again.
+func (r *recollection) keep() {
+	if r == nil || r.hit {
+		return
+	}
+	bytes := int64(0)
+	for i := range r.answers {
+		a := &r.answers[i]
+		if a.finish == inference.FinishNone {
+			a.finish = inference.FinishStop
+		}
+		a.tokens = append([]inference.TokenID(nil), a.tokens...) // without spare capacity
+		bytes += cachedAnswerBytes + 4*int64(len(a.tokens))
+	}
+	r.cache.Put(r.tenant, r.key, r.answers, bytes)
+}
