@@ -20,9 +20,9 @@ import (
 //     the answer. The rest is generated, stored and paid for.
 //   - The answer is stored before its last byte is sent: who has read it to the end
 //     can read it again, whatever happens to the process.
-//   - What is kept: answers that are complete, and the errors of an execution that
-//     failed for good (a 5xx that does not ask to try again). The key is free again
-//     after a refusal (4xx, 429, 503), and after an answer above the limit of bytes.
+//   - What is kept: answers that are complete, and the 500 of an execution that hit a
+//     bug. The key is free again after a refusal (4xx, 429, 503), after an upstream that
+//     did not answer (502), and after an answer above the limit of bytes.
 
 // Idempotency says how keys are kept.
 type Idempotency struct {
@@ -70,11 +70,11 @@ func (c *call) once(e *endpoint) *api.Error {
 	case c.ctx.Response.IsBodyStream(): // the recording ends the execution
 		x.handedOver = true
 	case fault != nil:
-		x.settle(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)}, passes(fault))
+		kept := x.settle(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)})
+		fault.NoRetry = fault.NoRetry || kept // the same would come back
 	default:
 		h := &c.ctx.Response.Header
-		x.settle(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()},
-			len(h.Peek("Retry-After")) > 0)
+		x.settle(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()})
 	}
 	return fault
 }
@@ -183,27 +183,24 @@ func (c *call) replay(stored []byte) *api.Error {
 	return nil
 }
 
-// passes tells errors after which the next request with the key executes. Of a bug it
-// gets the same answer.
-func passes(fault *api.Error) bool { return fault.Status != statusInternal && fault.Retries() }
+// isFinal tells the statuses of answers that are kept.
+func isFinal(status int) bool { return status < http.StatusBadRequest || status == statusInternal }
 
-// settle ends the execution with its answer, which is stored or not.
-func (x *execution) settle(a *replay.Answer, retry bool) {
+// settle ends the execution with its answer, and reports whether it is kept.
+func (x *execution) settle(a *replay.Answer) (kept bool) {
 	if !x.claimed {
-		return
+		return false
 	}
-	kept := a.Status < http.StatusBadRequest || x.call.started && a.Status >= statusInternal &&
-		a.Status != http.StatusServiceUnavailable && !retry
-	if !kept || len(a.Body) > x.server.config.Idempotency.MaxAnswerBytes {
+	if !x.call.started || !isFinal(a.Status) || len(a.Body) > x.server.config.Idempotency.MaxAnswerBytes {
 		x.free()
-		return
+		return false
 	}
 	x.claimed = false
 	a.Warnings = x.warnings
 	if !a.Stream {
 		a.Warnings = string(x.call.ctx.Response.Header.Peek("X-Weir-Warnings"))
 	}
-	x.server.finish(x.claim, a)
+	return x.server.finish(x.claim, a)
 }
 
 // free lets the next request with the key execute.
@@ -234,18 +231,19 @@ func (s *Server) claim(r replay.Request) (replay.Outcome, error) {
 }
 
 // finish stores an answer. The client gets it even where the store fails.
-func (s *Server) finish(claim replay.Claim, a *replay.Answer) {
-	stored, err := a.Encode()
+func (s *Server) finish(claim replay.Claim, a *replay.Answer) (stored bool) {
+	form, err := a.Encode()
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
-		if err = s.config.Idempotency.Claims.Finish(ctx, claim, stored); err == nil {
+		if err = s.config.Idempotency.Claims.Finish(ctx, claim, form); err == nil {
 			s.keyEnded(KeyExecuted, nil)
-			return
+			return true
 		}
 	}
 	s.keyEnded(KeyFailed, err)
 	s.abandon(claim)
+	return false
 }
 
 func (s *Server) abandon(claim replay.Claim) {

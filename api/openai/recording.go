@@ -57,11 +57,11 @@ func (r *recording) Read(p []byte) (int, error) {
 func (r *recording) settle() {
 	r.over = true
 	a := &replay.Answer{Status: http.StatusOK, ContentType: eventStreamType, Stream: true, Body: r.kept}
-	if fault := r.body.failure(); fault != nil && (fault.Status < statusInternal || passes(fault)) {
+	if fault := r.body.failure(); fault != nil && !isFinal(fault.Status) {
 		r.x.free()
 		return
 	}
-	r.x.settle(a, false)
+	r.x.settle(a)
 	r.kept = nil
 }
 

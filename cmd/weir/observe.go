@@ -71,6 +71,9 @@ func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
 	for _, reason := range f.Reasons {
 		m.CountFinish(finishLabel(reason))
 	}
+	if f.FromCache {
+		return // the series are about the engine
+	}
 	m.ObserveRequest(telemetry.Request{
 		PromptTokens: f.PromptTokens, CachedTokens: f.CachedTokens, OutputTokens: f.OutputTokens, MaxTokens: f.MaxTokens,
 		Choices:         f.Prompts * f.N,
