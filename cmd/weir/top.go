@@ -124,13 +124,13 @@ func (t *top) run(ctx context.Context, interval time.Duration, once bool) error 
 		}
 		now, err := t.look(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && once:
+		case err != nil && ctx.Err() == nil && once:
 			return err
-		case err != nil:
+		case err != nil && ctx.Err() == nil:
 			screen.show([]string{fmt.Sprintf("weir top  %s", t.base), "", err.Error()})
 			continue
+		case err != nil:
+			continue // interrupted: the loop ends above
 		}
 		lines := render(t.base, before, now)
 		before = now
