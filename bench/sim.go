@@ -296,6 +296,9 @@ func (s *sim) submit(i int, at time.Duration) {
 	id, err := s.sched.Submit(int64(s.now), q)
 	if err != nil {
 		out.Err = err
+		if s.o.Door && (errors.Is(err, inference.ErrQueueFull) || errors.Is(err, inference.ErrTenantQueueFull)) {
+			s.broken = fmt.Errorf("what passed the door is refused by the queue: %w", err)
+		}
 		s.leaveDoor(out, false)
 		return
 	}

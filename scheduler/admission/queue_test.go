@@ -283,6 +283,50 @@ func TestGuaranteedShare(t *testing.T) {
 	}
 }
 
+// Whatever requests cost and however many come, a class that waits gets its share
+// of the work of higher classes but for one request, and no more than that beside
+// higher classes that wait too.
+func TestSharesHoldForRandomCosts(t *testing.T) {
+	const most = 500 // of one request
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		cfg := Config{MaxRequests: 1000, SharePercent: [inference.NumClasses]int{0, 1 + rng.IntN(50), 1 + rng.IntN(50)}}
+		q := mustQueue(t, cfg)
+		add := func(c inference.Class) {
+			it := Item{Ref: q.offers, Tenant: strconv.Itoa(rng.IntN(5)), Class: c, Cost: 1 + rng.Uint64N(most)}
+			if _, err := q.Offer(it); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for c := range inference.Class(inference.NumClasses) {
+			for range 10 {
+				add(c)
+			}
+		}
+		var used [inference.NumClasses]float64
+		for turn := range 3000 {
+			c := q.Order()[0]
+			q.Scan(c, false)
+			_, ticket, _ := q.Next()
+			e, _ := q.entries.index(uint64(ticket))
+			cost := q.entries.at(e).item.Cost
+			q.Done(q.Take(cost))
+			q.EndScan()
+			used[c] += float64(cost)
+			add(c)
+			higher := 0.0
+			for c := range used {
+				owed := higher * float64(cfg.SharePercent[c]) / 100
+				if c > 0 && (used[c] < owed-2*most || used[c] > owed+2*most) {
+					t.Fatalf("seed %d, turn %d: class %d had %.0f of %.0f of higher classes, want %d %%",
+						seed, turn, c, used[c], higher, cfg.SharePercent[c])
+				}
+				higher += used[c]
+			}
+		}
+	}
+}
+
 func TestScanSkipsAFewAndKeepsTurns(t *testing.T) {
 	q := mustQueue(t, Config{LookAhead: 4})
 	offer(t, q, 0, "a:1", "a:1", "a:1", "a:1", "b:1", "b:1", "b:1", "c:1")
