@@ -14,7 +14,7 @@ import (
 
 // sections of the configuration, as sets of flags.
 var (
-	everySection   = []string{"server", "http", "api", "model", "engine", "scheduler", "slo", "trace", "log"}
+	everySection   []string                                   // nil is all of them
 	engineSections = []string{"model", "engine", "scheduler"} // of what runs a model without serving it
 	rulesSections  = []string{"slo"}
 )
@@ -37,7 +37,7 @@ func addOptions(cmd *cobra.Command, sections []string) *options {
 	cmd.Flags().StringVar(&o.path, "config", os.Getenv("WEIR_CONFIG"), "YAML file with settings (WEIR_CONFIG)")
 	for setting := range configs.New().All() {
 		section, _, _ := strings.Cut(setting.Key, ".")
-		if !slices.Contains(sections, section) {
+		if sections != nil && !slices.Contains(sections, section) {
 			continue
 		}
 		usage := setting.Usage

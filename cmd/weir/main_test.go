@@ -97,3 +97,13 @@ func TestHelpListsChoicesAndUnits(t *testing.T) {
 		}
 	}
 }
+
+// No setting is without its flag: each section of the configuration is one of serve's.
+func TestServeHasAFlagForEverySetting(t *testing.T) {
+	serve := newServe()
+	for setting := range configs.New().All() {
+		if serve.Flags().Lookup(setting.Flag) == nil {
+			t.Errorf("serve has no flag --%s, of %s", setting.Flag, setting.Key)
+		}
+	}
+}
