@@ -66,6 +66,7 @@ func tenantFields(t *tenant.Tenant) []field {
 		{key: "model_limits", nested: func(d *fileDecoder, n *yaml.Node, path string) error { return d.modelLimits(n, path, t) }},
 		{key: "first_token_timeout", binding: bindDuration(&t.FirstTokenTimeout, 0, 24*time.Hour)},
 		{key: "total_timeout", binding: bindDuration(&t.TotalTimeout, 0, 24*time.Hour)},
+		{key: "queue_timeout", binding: bindDuration(&t.QueueTimeout, 0, 24*time.Hour)},
 		{key: "cache_group", binding: bindText(&t.CacheGroup, tenant.NameForm, tenant.IsName)},
 		{key: "log_prompts", binding: bindBool(&t.LogPrompts)},
 		{key: "certificates", binding: bindList(&t.Certificates, "a certificate's name as uri:…, dns:…, email:… or cn:…")},
@@ -189,6 +190,7 @@ const sample = `
 #         requests_per_minute: 300
 #     first_token_timeout: 10s # the most that requests may ask for, and the default
 #     total_timeout: 5m
+#     queue_timeout: 30s # how long requests may wait; at most --queue-timeout-ms
 #     cache_group: acme-family # tenants of one group share prefixes of prompts
 #     log_prompts: false # true: prompts and answers may be logged
 #     certificates: ["uri:spiffe://acme.example/chat"] # client certificates: uri:, dns:, email: or cn:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -68,11 +69,22 @@ func NewRelay(c RelayConfig) (*Relay, error) {
 // Model is the upstream's name of the model.
 func (r *Relay) Model() string { return r.model }
 
-// Head is what the upstream's own logs and traces need to name the request.
+// Head is what the upstream is told of a request beside its body: what its own logs and
+// traces need to name it, and the request's deadlines.
 type Head struct {
 	RequestID   string
 	Traceparent string // W3C Trace Context; empty: not sent
 	Tracestate  string // likewise
+
+	FirstTokenBy, DoneBy time.Time // the time that is left is sent; zero is none
+}
+
+func (h *Head) deadlines(to http.Header) {
+	for name, at := range map[string]time.Time{"X-Weir-Ttft-Ms": h.FirstTokenBy, "X-Weir-Deadline-Ms": h.DoneBy} {
+		if !at.IsZero() {
+			to.Set(name, strconv.FormatInt(max(time.Until(at).Milliseconds(), 1), 10))
+		}
+	}
 }
 
 // Send posts a JSON body to a path below the base URL, as
@@ -92,6 +104,7 @@ func (r *Relay) Send(ctx context.Context, path string, h Head, body []byte) (*ht
 	if h.Tracestate != "" {
 		req.Header.Set("Tracestate", h.Tracestate)
 	}
+	h.deadlines(req.Header)
 	req.Header.Set("User-Agent", "weir")
 	if r.key != "" {
 		req.Header.Set("Authorization", "Bearer "+r.key)

@@ -69,6 +69,9 @@ func (e *envelope) appendHead(dst []byte, object string) []byte {
 	} else {
 		dst = api.AppendString(dst, j.model.Fingerprint)
 	}
+	if j.terms.tier != "" {
+		dst = append(append(append(dst, `,"service_tier":"`...), j.terms.tier...), '"')
+	}
 	return append(dst, `,"choices":[`...)
 }
 

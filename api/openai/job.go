@@ -19,6 +19,7 @@ type job struct {
 	maxTokens      int // per choice, as far as its prompt leaves room
 	promptLogprobs int // alternatives per prompt token; -1 is none
 	tenant         string
+	terms          terms
 	retries        int
 	created        int64 // Unix seconds
 	arrived        time.Time
@@ -53,7 +54,10 @@ func (j *job) request(i int) *inference.Request {
 		ID:             id,
 		Tenant:         j.tenant,
 		CacheDomain:    j.tenant,
-		Class:          p.class,
+		Class:          j.terms.class,
+		FirstTokenBy:   j.terms.firstTokenBy,
+		DoneBy:         j.terms.doneBy,
+		WaitUntil:      j.terms.waitUntil,
 		Retries:        j.retries,
 		Prompt:         j.prompts[i].ids,
 		MaxTokens:      room,
@@ -70,7 +74,7 @@ func (j *job) request(i int) *inference.Request {
 
 func (j *job) start() RequestStart {
 	return RequestStart{
-		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant, Class: j.params.class, Stream: j.params.stream,
+		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant, Class: j.terms.class, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
 		Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
 	}

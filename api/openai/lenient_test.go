@@ -25,7 +25,7 @@ var ignored = []struct {
 	{routeChat, chatWith(`"function_call":"auto"`), `ignored "function_call"`, "function_call", "unsupported_parameter"},
 	{routeChat, chatWith(`"store":true`), `ignored "store"`, "store", "unsupported_parameter"},
 	{routeChat, chatWith(`"verbosity":"low"`), `ignored "verbosity"`, "verbosity", "unsupported_parameter"},
-	{routeChat, chatWith(`"service_tier":"flex"`), `ignored "service_tier"`, "service_tier", "unsupported_parameter"},
+	{routeChat, chatWith(`"service_tier":"gold"`), `ignored "service_tier"`, "service_tier", "invalid_value"},
 	{routeChat, chatWith(`"user":1`), `ignored "user"`, "user", "invalid_type"},
 	{routeChat, chatWith(`"metadata":{"a":1}`), `ignored "metadata"`, "metadata.a", "invalid_type"},
 	{routeChat, chatWith(`"metadata":"x"`), `ignored "metadata"`, "metadata", "invalid_type"},

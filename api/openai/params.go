@@ -36,7 +36,6 @@ type params struct {
 	endLogprob     bool // the token that ends a choice has one, too
 	sampling       inference.Sampling
 	seeded         bool // by the client
-	class          inference.Class
 	speculation    inference.Toggle
 	answerForm
 
@@ -59,7 +58,6 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.stops = readStops(o, fault)
 	p.stopTokens = readStopTokens(o, m, c, fault)
 	p.sampling, p.seeded = readSampling(o, m, fault)
-	p.class = readPriority(o, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.answerForm = readAnswerForm(o, m, p.stream, fault)
 	p.readStreamOptions(o, fault)
@@ -196,9 +194,6 @@ func readLabels(o *object, fault **api.Error) {
 			_, err := parseString(name, raw)
 			o.label(name, err, fault)
 		}
-	}
-	if raw, ok := o.take("service_tier"); ok && !isText("auto")(raw) && !isText("default")(raw) {
-		o.ignored("service_tier", unsupported("service_tier", "there is one tier: leave it out, or send auto or default"), fault)
 	}
 	if raw, ok := o.take("metadata"); ok {
 		o.label("metadata", checkMetadata(raw), fault)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,8 +33,10 @@ type passage struct {
 	price  quota.Price
 	bill   *bill
 	cancel context.CancelCauseFunc // of the request to the upstream
-	cause  func() error            // why it was cancelled: errHungUp, errStopped; nil if it was not
-	answer *http.Response          // nil until its header came
+	cause  func() error            // why it was cancelled: errHungUp, errStopped, a deadline; nil if it was not
+	timers []*time.Timer           // to the deadlines: of the first token, where it is dated, and of the end
+	dated  bool
+	answer *http.Response // nil until its header came
 	ended  bool
 }
 
@@ -47,6 +50,11 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 		return shuttingDown()
 	}
 	start := c.relayStart(e, m, o)
+	t, fault := c.relayTerms(o)
+	if fault != nil {
+		s.running.leave()
+		return fault
+	}
 	paid, fault := c.reserveRelay(m, o, start.N)
 	if fault != nil {
 		s.running.leave()
@@ -56,6 +64,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	p := &passage{server: s, price: m.Price, bill: paid, result: RequestFinish{RequestStart: start, Status: statusOK}}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }
+	p.watchDeadlines(t)
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(p.result.RequestStart)
 	}
@@ -68,7 +77,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	}()
 	body := o.renamed(m.Relay.Model())
 	name := c.name("")
-	head := router.Head{RequestID: name, Traceparent: c.trace.Header, Tracestate: c.trace.State}
+	head := router.Head{RequestID: name, FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy, Traceparent: c.trace.Header, Tracestate: c.trace.State}
 	api.ReleaseBody(c.ctx)
 	var err error
 	if p.answer, err = m.Relay.Send(ctx, strings.TrimPrefix(e.route, "/v1"), head, body); err != nil {
@@ -87,6 +96,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	if err != nil {
 		return p.broken(err)
 	}
+	p.inTime()
 	p.read(whole)
 	c.ctx.SetContentType(kind)
 	c.ctx.SetBody(whole)
@@ -106,13 +116,13 @@ func (c *call) relayStart(e *endpoint, m *Model, o *object) RequestStart {
 	}
 }
 
-// renamed is the object with another model. The other values are byte for
-// byte what they were.
+// renamed is the object with another model, and without this server's own fields. The
+// other values are byte for byte what they were.
 func (o *object) renamed(model string) []byte {
 	dst := []byte{'{'}
 	dst = appendField(dst, "model", api.AppendString(nil, model))
 	for _, f := range o.fields {
-		if f.name != "model" {
+		if f.name != "model" && !slices.Contains(ownFields, f.name) {
 			dst = append(api.AppendString(append(dst, ','), f.name), ':')
 			dst = append(dst, f.raw...)
 		}
@@ -148,6 +158,8 @@ func (p *passage) broken(err error) *api.Error {
 			h(p.result.Model)
 		}
 		fault = clientGone()
+	case errors.Is(cause, inference.ErrDeadline):
+		fault = fromBackend(cause)
 	case errors.Is(cause, errStopped):
 		fault = shuttingDown()
 	default:
@@ -200,6 +212,9 @@ func (p *passage) end() {
 	}
 	p.ended = true
 	p.cancel(nil)
+	for _, t := range p.timers {
+		t.Stop()
+	}
 	if p.answer != nil {
 		_ = p.answer.Body.Close() // all that was wanted of it was read
 	}
@@ -304,6 +319,7 @@ func (r *relayStream) event(line []byte) {
 	res.LastToken = time.Now()
 	if res.FirstToken.IsZero() {
 		res.FirstToken = res.LastToken
+		r.p.inTime()
 		if h := r.p.server.config.Hooks.OnFirstToken; h != nil {
 			h(&res.RequestStart, res.FirstToken.Sub(res.Arrived))
 		}

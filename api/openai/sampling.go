@@ -106,19 +106,6 @@ func readAllowed(o *object, m *Model, fault **api.Error) []inference.TokenID {
 	return ids
 }
 
-// readPriority reads vLLM's priority, of which lower values are served
-// earlier, as a class: below 0, 0, above 0.
-func readPriority(o *object, fault **api.Error) inference.Class {
-	n, _ := o.integer("priority", -1<<63, 1<<63-1, fault)
-	switch {
-	case n < 0:
-		return inference.Interactive
-	case n > 0:
-		return inference.Batch
-	}
-	return inference.Default
-}
-
 // readLogitBias reads a map of token ids, written as strings, to biases.
 func readLogitBias(o *object, m *Model, fault **api.Error) []inference.TokenBias {
 	raw, ok := o.take("logit_bias")

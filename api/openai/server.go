@@ -282,6 +282,10 @@ func (c *call) generate(e *endpoint) *api.Error {
 		c.endTurn() // nothing is tokenised here
 		return c.relay(e, m, o)
 	}
+	t, fault := c.readTerms(o, c.may())
+	if fault != nil {
+		return fault
+	}
 	j, fault := e.read(c.server, o, m)
 	c.endTurn()
 	who := c.holder(m)
@@ -294,6 +298,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created, j.trace = c.tenant, c.arrived, c.arrived.Unix(), c.trace
+	j.terms = t
 	api.ReleaseBody(c.ctx)
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
@@ -335,18 +340,25 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		return fault
 	}
 	submitted = true
-	if j.params.stream {
-		handedOver = true
-		c.stream(newEventStream(g, s.running.leave))
-		return nil
-	}
 	returned := false
 	defer func() {
+		if handedOver {
+			return
+		}
 		if !returned { // a panic is on its way to the boundary that answers it
 			g.fail(internalError("panic"))
 		}
 		g.end()
 	}()
+	if j.params.stream {
+		body := newEventStream(g, s.running.leave)
+		if fault = body.await(); fault == nil {
+			handedOver = true
+			c.stream(body)
+		}
+		returned = true
+		return fault
+	}
 	fault = g.run()
 	if fault == nil {
 		c.ctx.SetContentType("application/json")

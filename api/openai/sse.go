@@ -25,6 +25,9 @@ type eventStream struct {
 	buf   []byte // written, not read yet: buf[read:]
 	read  int
 
+	refusal *api.Error // ended the generation before a byte was written; only await sets it
+	waiting bool       // await is running
+
 	timer    *time.Timer
 	beat     time.Time // when the next heartbeat is due
 	progress inference.Progress
@@ -148,9 +151,39 @@ func (r *eventStream) news() {
 	}
 }
 
+// await waits until there is something to send: events of the backend, or a heartbeat
+// that is due. What ends the generation before is an error with a status of its own,
+// which clients handle better than an event in a stream: SDKs try again. The progress
+// that some requests ask for begins at once.
+func (r *eventStream) await() *api.Error {
+	r.waiting = true
+	defer func() { r.waiting = false }()
+	for !r.wantsProgress() && time.Now().Before(r.beat) {
+		if r.news(); len(r.buf) > 0 || r.over {
+			r.rest()
+			return r.refusal
+		}
+		r.timer.Reset(r.untilTimer())
+		switch r.g.wait(r.timer.C) {
+		case wokeGone:
+			r.g.hungUp()
+			return clientGone()
+		case wokeAbort:
+			r.fault(shuttingDown())
+			return r.refusal
+		case wokeTimer, wokeNews:
+		}
+	}
+	return nil
+}
+
 // fault ends the stream with an error event.
 func (r *eventStream) fault(e *api.Error) {
 	r.over, r.failed = true, e
 	r.g.fail(e)
+	if r.waiting && len(r.buf) == 0 {
+		r.refusal = e
+		return
+	}
 	r.buf = r.encoder.appendFault(r.buf, e)
 }

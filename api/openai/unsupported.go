@@ -58,7 +58,6 @@ var unsupportedFields = map[string]unserved{
 	"mm_processor_kwargs":   {"leave it out: models here read text", nil, isAny},
 	"mirostat":              {"use temperature, top_p or min_p", isWord("0"), nil},
 	"session_id":            {"leave it out: the prefix cache needs no session", nil, isAny},
-	"deadline_ms":           {"hang up: a closed connection ends the request", nil, nil},
 }
 
 // judge refuses a field that nobody read, or ignores it.

@@ -28,6 +28,7 @@ type Tenant struct {
 	// for none. 0 is no deadline.
 	FirstTokenTimeout time.Duration // from a request's arrival to its first token
 	TotalTimeout      time.Duration // to its last one
+	QueueTimeout      time.Duration // how long a request may wait; 0 is the server's setting, which bounds it
 
 	CacheGroup string // tenants of one group share prefixes of prompts; "": shared with nobody
 	LogPrompts bool   // prompts and answers may be logged
@@ -123,7 +124,7 @@ func (t *Tenant) Validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"first_token_timeout", t.FirstTokenTimeout}, {"total_timeout", t.TotalTimeout}} {
+	}{{"first_token_timeout", t.FirstTokenTimeout}, {"total_timeout", t.TotalTimeout}, {"queue_timeout", t.QueueTimeout}} {
 		if d.value < 0 {
 			wrong("%s is %v; it must be above 0, or 0 for none", d.name, d.value)
 		}

@@ -1,0 +1,179 @@
+package openai
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/api"
+	"weir/api/tenant"
+	"weir/internal/inference"
+)
+
+// terms are when a request is served: its class, and the times after which nobody
+// needs its answer. A tenant's caps bound both.
+type terms struct {
+	class inference.Class
+	tier  string // service_tier of the answer; "" where the request has none
+
+	firstTokenBy, doneBy time.Time // deadlines; zero is none
+	waitUntil            time.Time // the end of waiting; zero leaves it to the engine
+}
+
+// classHeader names a class and overrides the body's fields, so that a proxy in front
+// may decide.
+const classHeader = "X-Weir-Class"
+
+// readTerms reads the terms of a request whose fields are this server's to check.
+func (c *call) readTerms(o *object, t *tenant.Tenant) (terms, *api.Error) {
+	var fault *api.Error
+	got := c.readDeadlines(o, t, &fault)
+	asked, named := c.readClass(o, t, &got, &fault)
+	got.class = max(asked, t.HighestClass)
+	if named != "" && got.class != asked {
+		if o.notes.strict {
+			keep(&fault, badRequest("invalid_value", "", "%s asks for class %s; the tenant's highest is %s",
+				named, tenant.ClassName(asked), tenant.ClassName(got.class)))
+		}
+		o.notes.add("%s lowered to class %s, the highest of the tenant", named, tenant.ClassName(got.class))
+	}
+	if got.tier != "" {
+		got.tier = tierOf[got.class]
+	}
+	return got, fault
+}
+
+// readClass finds the class that a request asks for, and the field or header that
+// says so: x-weir-class before service_tier before priority. Where none does, it is
+// the tenant's default.
+func (c *call) readClass(o *object, t *tenant.Tenant, got *terms, fault **api.Error) (class inference.Class, named string) {
+	class = t.Class
+	if n, ok := o.integer("priority", -1<<63, 1<<63-1, fault); ok && n != 0 {
+		class, named = ofPriority(n), "priority"
+	}
+	if tier, ok := o.text("service_tier", fault); ok {
+		got.tier = tier
+		switch k, known := tiers[tier]; {
+		case known:
+			class, named = k, "service_tier"
+		case tier != autoTier:
+			o.ignored("service_tier", badRequest("invalid_value", "service_tier",
+				"service_tier is %s; it must be auto, default, flex, priority, fast, scale or batch", headerQuote(tier)), fault)
+		}
+	}
+	if word := c.header(classHeader); word != "" {
+		k, known := tenant.ParseClass(word)
+		if !known {
+			keep(fault, badRequest("invalid_value", "", "the header x-weir-class is %s; it must be %s",
+				headerQuote(word), strings.Join(tenant.ClassNames(), ", ")))
+		}
+		class, named = k, "x-weir-class"
+	}
+	return class, named
+}
+
+// ofPriority reads vLLM's priority, of which lower values are served earlier.
+func ofPriority(n int64) inference.Class {
+	switch {
+	case n < 0:
+		return inference.Interactive
+	case n > 0:
+		return inference.Batch
+	}
+	return inference.Default
+}
+
+// autoTier leaves the class to the tenant's settings.
+const autoTier = "auto"
+
+// tiers are OpenAI's words for a service tier that name a class, and batch.
+var tiers = map[string]inference.Class{
+	"priority": inference.Interactive, "fast": inference.Interactive, "scale": inference.Interactive,
+	"default": inference.Default,
+	"flex":    inference.Batch, "batch": inference.Batch,
+}
+
+// tierOf is the tier that an answer says it was served with.
+var tierOf = [inference.NumClasses]string{inference.Interactive: "priority", inference.Default: "default", inference.Batch: "flex"}
+
+// The headers that bring deadlines beside the fields ttft_deadline_ms and deadline_ms,
+// all in milliseconds from the request's arrival. The second one is llm-d's.
+var (
+	firstTokenHeaders = []string{"X-Weir-Ttft-Ms", "X-Llm-D-Slo-Ttft-Ms"}
+	doneHeaders       = []string{"X-Weir-Deadline-Ms"}
+)
+
+// ownFields are this server's alone: no upstream gets them.
+var ownFields = []string{"ttft_deadline_ms", "deadline_ms"}
+
+// readDeadlines reads what a request says about its deadlines. Of several that are
+// given the soonest counts, and so does the tenant's cap.
+func (c *call) readDeadlines(o *object, t *tenant.Tenant, fault **api.Error) terms {
+	most := maxDeadline.Milliseconds()
+	first, _ := o.integer("ttft_deadline_ms", 1, most, fault)
+	done, _ := o.integer("deadline_ms", 1, most, fault)
+	return terms{
+		firstTokenBy: c.deadline(first, firstTokenHeaders, t.FirstTokenTimeout, fault),
+		doneBy:       c.deadline(done, doneHeaders, t.TotalTimeout, fault),
+		waitUntil:    c.after(t.QueueTimeout),
+	}
+}
+
+// deadline is the soonest of a field's, 0 for none, those of headers and the cap.
+func (c *call) deadline(field int64, names []string, most time.Duration, fault **api.Error) time.Time {
+	most = sooner(most, time.Duration(field)*time.Millisecond)
+	for _, name := range names {
+		text := c.header(name)
+		if text == "" {
+			continue
+		}
+		d, ok := parseMilliseconds(text)
+		if !ok {
+			keep(fault, badRequest("invalid_value", "", "the header %s is %s; it must be a number of milliseconds above 0 and at most %d",
+				strings.ToLower(name), headerQuote(text), maxDeadline.Milliseconds()))
+		}
+		most = sooner(most, d)
+	}
+	return c.after(most)
+}
+
+func (c *call) header(name string) string {
+	return strings.TrimSpace(string(c.ctx.Request.Header.Peek(name)))
+}
+
+// after is so long after the request's arrival; of 0 it is the zero time.
+func (c *call) after(d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return c.arrived.Add(d)
+}
+
+// sooner is the smaller of two durations of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// maxDeadline bounds deadlines.
+const maxDeadline = 24 * time.Hour
+
+// parseMilliseconds reads a decimal number of milliseconds, with a fraction or without
+// one, of at least a microsecond and at most maxDeadline.
+func parseMilliseconds(text string) (time.Duration, bool) {
+	ms, err := strconv.ParseFloat(text, 64)
+	plain := strings.Trim(text, "0123456789.") == ""
+	if err != nil || !plain || ms < 0.001 || ms > float64(maxDeadline.Milliseconds()) {
+		return 0, false
+	}
+	return time.Duration(math.Round(ms * float64(time.Millisecond))), true
+}
+
+// may is the caller's tenant.
+func (c *call) may() *tenant.Tenant {
+	t := tenant.New(c.tenant)
+	return &t
+}
