@@ -77,8 +77,7 @@ func (s *Scheduler) expire(now int64) {
 			s.failRequest(r, inference.FinishCancelled, r.late(now), expired)
 		}
 	}
-	for i := len(s.dated) - 1; i >= 0; i-- {
-		r := s.dated[i]
+	for _, r := range slices.Backward(s.dated) {
 		if err := r.slow(now); err != nil {
 			s.failRequest(r, inference.FinishCancelled, err, expired) // takes r off the list
 		}

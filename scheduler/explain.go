@@ -44,10 +44,9 @@ func (s *Scheduler) explain(r *request) Explained {
 			e.Phase = min(e.Phase, s.phase(q))
 		}
 	}
-	switch e.Phase {
-	case inference.PhasePaused:
+	if e.Phase == inference.PhasePaused {
 		e.Cause = inference.CauseShare
-	case inference.PhasePreempted:
+	} else if e.Phase == inference.PhasePreempted {
 		e.Cause = inference.CauseBlocks
 	}
 	return e
