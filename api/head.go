@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"crypto/x509"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	asked := h.Peek(fasthttp.HeaderExpect)
 	switch {
-	case announcesBody(h) && !s.takes(h), h.IsHTTP11() && bytes.EqualFold(asked, []byte("100-continue")):
+	case announcesBody(h) && !s.takes(h, nil) && !s.asksPeer(h), h.IsHTTP11() && bytes.EqualFold(asked, []byte("100-continue")):
 		h.Set(fasthttp.HeaderExpect, "100-continue")
 	case len(asked) > 0:
 		h.Del(fasthttp.HeaderExpect) // HTTP/1.0 knows no 1xx responses, and other expectations do not exist
@@ -28,7 +29,7 @@ func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfi
 // expect answers requests that are refused by their head; for the others it
 // says that the body may come.
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
-	if s.takes(&ctx.Request.Header) {
+	if s.takes(&ctx.Request.Header, Peer(ctx)) {
 		return fasthttp.StatusContinue
 	}
 	s.handle(ctx)
@@ -36,8 +37,15 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	return ctx.Response.StatusCode()
 }
 
-func (s *Server) takes(h *fasthttp.RequestHeader) bool {
-	return s.refusal(h) == nil && s.handler.Takes(h) && !s.declaresTooMuch(h)
+func (s *Server) takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
+	return s.refusal(h) == nil && s.handler.Takes(h, peer) && !s.declaresTooMuch(h)
+}
+
+// asksPeer reports whether the client's certificate may let a request pass that its
+// head alone does not. fasthttp does not say whose header it has read, so handle
+// decides, once it has the connection.
+func (s *Server) asksPeer(h *fasthttp.RequestHeader) bool {
+	return s.config.ClientCertificates && s.refusal(h) == nil && !s.declaresTooMuch(h)
 }
 
 // declaresTooMuch reports whether the Content-Length of a request is above what

@@ -12,6 +12,7 @@ package api
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -32,6 +33,10 @@ type Config struct {
 	BodyMemoryBytes int64         // request bodies in memory, over all connections; further ones get 503
 	MaxConnections  int           // further ones take the place of a resting one, or get 503
 	CloseTimeout    time.Duration // what Shutdown adds to its context, to end what a drain left
+
+	// ClientCertificates: callers may show who they are by the certificate of
+	// their connection.
+	ClientCertificates bool
 
 	Access Access
 	Hooks  Hooks
@@ -96,9 +101,9 @@ func (c Config) Validate() error {
 // Handler answers requests and owns those that are running.
 type Handler interface {
 	// Takes reports whether the head of a request lets it pass: key, path,
-	// method. The body of one that does not pass is never read; Handle is
+	// method, and the client's verified certificate, nil for none. The body of one that does not pass is never read; Handle is
 	// called for it all the same, without a body, and must refuse it.
-	Takes(h *fasthttp.RequestHeader) bool
+	Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool
 	// Handle answers one request. A response body stream that it sets must
 	// recover its own panics.
 	Handle(ctx *fasthttp.RequestCtx)
@@ -230,8 +235,14 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if s.config.Access.preflight(ctx) {
 		return
 	}
-	if h := &ctx.Request.Header; s.declaresTooMuch(h) && s.handler.Takes(h) {
+	h, peer := &ctx.Request.Header, Peer(ctx)
+	if s.declaresTooMuch(h) && s.handler.Takes(h, peer) {
 		s.refuse(ctx, s.tooLarge())
+		return
+	}
+	if s.config.ClientCertificates && announcesBody(h) && !s.handler.Takes(h, peer) {
+		linger(ctx)
+		s.handler.Handle(ctx) // which refuses it; its body is not read
 		return
 	}
 	if e := s.readBody(ctx); e != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ type handlerFunc struct {
 	refused atomic.Int32
 }
 
-func (h *handlerFunc) Takes(head *fasthttp.RequestHeader) bool {
+func (h *handlerFunc) Takes(head *fasthttp.RequestHeader, _ *x509.Certificate) bool {
 	return h.takes == nil || h.takes(head)
 }
 func (h *handlerFunc) Refused(*fasthttp.RequestCtx, *Error) { h.refused.Add(1) }

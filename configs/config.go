@@ -43,6 +43,7 @@ type Config struct {
 	Trace     trace.Config
 	Log       telemetry.LogConfig
 
+	Store Store
 	Quota Quota
 
 	Prices  map[string]quota.Price // of models' tokens, by id; what is not listed costs nothing
@@ -274,7 +275,7 @@ func settings(c *Config) []Setting {
 			binding: bindText(&c.Engine.PrefixCacheKey,
 				"a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 	}
-	return slices.Concat(list, schedulerSettings(c), quotaSettings(c), telemetrySettings(c))
+	return slices.Concat(list, schedulerSettings(c), storeSettings(c), quotaSettings(c), telemetrySettings(c))
 }
 
 func anyText(string) bool { return true }
@@ -340,20 +341,28 @@ func (c Config) Validate() error {
 }
 
 // CheckExposure refuses listeners that other machines reach and that ask for
-// no key, unless that was asked for. It concerns a process that listens.
-func (c Config) CheckExposure() error {
+// no key, unless that was asked for. It concerns a process that listens. issued
+// says that the store has keys.
+func (c Config) CheckExposure(issued bool) error {
 	if c.Server.Insecure {
 		return nil
 	}
-	if len(c.API.APIKeys) == 0 && !isLoopback(c.Server.Host) {
+	if !issued && !c.asksCallers() && !isLoopback(c.Server.Host) {
 		return fmt.Errorf("server.host: %q is reachable from other machines and no API key is set; "+
-			"set --api-key (or WEIR_API_KEY), or --insecure if a proxy in front checks callers", c.Server.Host)
+			"set --api-key (or WEIR_API_KEY), make a key with weir keys create, or set --insecure if a proxy in front checks callers", c.Server.Host)
 	}
-	if host, _, err := net.SplitHostPort(c.Server.AdminAddress); err == nil && !isLoopback(host) {
-		return fmt.Errorf("server.admin_address: %q is reachable from other machines and that listener asks for no key; "+
-			"keep it on 127.0.0.1, switch it off, or set --insecure", c.Server.AdminAddress)
+	host, _, err := net.SplitHostPort(c.Server.AdminAddress)
+	if guarded := issued || len(c.Issuers) > 0; err == nil && !guarded && !isLoopback(host) {
+		return fmt.Errorf("server.admin_address: %q is reachable from other machines and that listener asks for no key "+
+			"before weir keys has made one; keep it on 127.0.0.1, switch it off, or set --insecure", c.Server.AdminAddress)
 	}
 	return nil
+}
+
+// asksCallers reports whether the configuration alone makes the API ask who calls.
+func (c Config) asksCallers() bool {
+	return len(c.API.APIKeys) > 0 || len(c.Issuers) > 0 ||
+		slices.ContainsFunc(c.Tenants, func(t tenant.Tenant) bool { return len(t.Certificates) > 0 })
 }
 
 func isLoopback(host string) bool {

@@ -68,7 +68,7 @@ func Load(path string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return c, c.CheckExposure()
+	return c, c.CheckExposure(false)
 }
 
 // Config checks the tree as a whole and returns it.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/tenant"
 	"weir/api/usage"
 )
 
@@ -28,6 +29,7 @@ type Config struct {
 	Reload  ReloadFunc                      // POST /admin/reload; nil: 404
 	Usage   usage.Ledger                    // GET /admin/usage; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
+	Callers *tenant.Authenticator           // says who calls; nil: nobody is asked
 	Version string
 }
 
@@ -80,6 +82,10 @@ func New(c Config) http.Handler {
 func (c Config) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e := c.Access.Check(r.Method, r.Host, r.Header.Get("Origin")); e != nil {
+			refuse(w, e)
+			return
+		}
+		if e := c.callerFault(r); e != nil {
 			refuse(w, e)
 			return
 		}
@@ -145,13 +151,6 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(strings.Join(paths, "\n") + "\n")) // a broken peer is no news
-}
-
-func refuse(w http.ResponseWriter, e *api.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	e.Headers(w.Header().Set)
-	w.WriteHeader(e.Status)
-	_, _ = w.Write(e.AppendJSON(nil)) // a broken peer is no news
 }
 
 func write(w http.ResponseWriter, status int, v any) {

@@ -1,51 +1,45 @@
 package openai
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
+	"crypto/x509"
+	"errors"
 	"net/http"
-	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/tenant"
 )
 
-// minKeyBytes is the least length of a key, so that keys cannot be guessed.
-const minKeyBytes = 8
-
-// keyring holds hashes of the accepted keys. Comparing hashes takes the same
-// time whatever the key, and a dump of memory shows no key.
-type keyring struct {
-	hashes [][sha256.Size]byte
-}
-
-func newKeyring(keys []string) *keyring {
-	r := &keyring{}
-	for _, k := range keys {
-		r.hashes = append(r.hashes, sha256.Sum256([]byte(k)))
+// identify finds the caller of a request. The fault is the same whatever is wrong
+// with the proof; why is for the log.
+func (s *Server) identify(h *fasthttp.RequestHeader, peer *x509.Certificate) (c tenant.Caller, fault *api.Error, why string) {
+	c, err := s.callers.Identify(tenant.Proof{
+		Secret:      tenant.SecretOf(func(name string) string { return string(h.Peek(name)) }),
+		Certificate: peer,
+	}, time.Now())
+	switch {
+	case err == nil:
+		return c, nil, ""
+	case errors.Is(err, tenant.ErrUnverifiable):
+		return c, unverifiable(), tenant.Reason(err)
 	}
-	return r
-}
-
-// tenant checks an Authorization header and returns the tenant of its key. On a
-// server without keys every request has the same tenant, "".
-func (r *keyring) tenant(authorization []byte) (name string, ok bool) {
-	if len(r.hashes) == 0 {
-		return "", true
-	}
-	scheme, key, _ := strings.Cut(string(authorization), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(key)))
-	found := 0
-	for i := range r.hashes {
-		found |= subtle.ConstantTimeCompare(r.hashes[i][:], sum[:])
-	}
-	if found != 1 || !strings.EqualFold(scheme, "Bearer") {
-		return "", false
-	}
-	return "key-" + hex.EncodeToString(sum[:8]), true
+	return c, invalidKey(), tenant.Reason(err)
 }
 
 func invalidKey() *api.Error {
 	return &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
 		Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}
+}
+
+func unverifiable() *api.Error {
+	return &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "identity_unavailable",
+		Message:    "callers cannot be verified now, since the server's own database or the tokens' issuer does not answer; retry",
+		RetryAfter: time.Second}
+}
+
+func lacksScope(want tenant.Scope) *api.Error {
+	return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "insufficient_scope", NoRetry: true,
+		Message: "this needs the scope " + want.String() + ", which the key does not have; use one made with --scope " + want.String()}
 }

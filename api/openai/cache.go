@@ -61,7 +61,7 @@ func (c *call) recall(j *job) *recollection {
 	if cache == nil || !j.repeatable() || declines(string(c.ctx.Request.Header.Peek("Cache-Control"))) {
 		return nil
 	}
-	r := &recollection{cache: cache, tenant: j.tenant, key: j.contentHash()}
+	r := &recollection{cache: cache, tenant: j.tenant.Name, key: j.contentHash()}
 	if r.answers, r.hit = cache.Get(r.tenant, r.key); r.hit {
 		c.ctx.Response.Header.Set("X-Weir-Cache", "hit")
 		return r

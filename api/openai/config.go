@@ -7,14 +7,15 @@ import (
 
 	"weir/api/meter"
 	"weir/api/replay"
-	"weir/scheduler/quota"
+	"weir/api/tenant"
 	"weir/tokenizer"
 )
 
 // Config is what an operator sets.
 type Config struct {
-	APIKeys []string // empty: no key asked
-	Strict  bool     // refuse what is otherwise ignored and named in x-weir-warnings
+	APIKeys []string              // each a tenant of its own; empty: no key asked
+	Callers *tenant.Authenticator // says who calls; nil: APIKeys do
+	Strict  bool                  // refuse what is otherwise ignored and named in x-weir-warnings
 
 	Heartbeat        Heartbeat     // what a quiet stream sends
 	HeartbeatEvery   time.Duration // after this long without a byte
@@ -28,10 +29,7 @@ type Config struct {
 	CompressMinBytes int           // smaller responses go as they are
 	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to say goodbye
 
-	// Meter counts what tenants use; nil counts nothing. Limits are a tenant's, of
-	// all models and of one; nil is none.
-	Meter  meter.Meter
-	Limits func(tenant string, m *Model) (all, ofModel *quota.Limits)
+	Meter meter.Meter // counts what tenants use; nil counts nothing, and no limit holds
 
 	Idempotency   Idempotency
 	ResponseCache replay.CacheConfig // off without Bytes
@@ -39,7 +37,7 @@ type Config struct {
 	Version string             // of the program, for /version
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
 	Hooks   Hooks
-	Metrics http.Handler // GET /metrics, with the key; nil: not served
+	Metrics http.Handler // GET /metrics, with the scope of metrics; nil: not served
 }
 
 // Heartbeat is what a stream sends while no token is generated, so that proxies
@@ -105,8 +103,8 @@ func (c Config) Validate() error {
 		}
 	}
 	for i, k := range c.APIKeys {
-		if len(k) < minKeyBytes {
-			return fmt.Errorf("api_keys[%d] has %d bytes; a key needs at least %d", i, len(k), minKeyBytes)
+		if len(k) < tenant.MinStaticKeyBytes {
+			return fmt.Errorf("api_keys[%d] has %d bytes; a key needs at least %d", i, len(k), tenant.MinStaticKeyBytes)
 		}
 	}
 	return nil

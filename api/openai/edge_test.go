@@ -29,7 +29,9 @@ func TestKeys(t *testing.T) {
 		status int
 	}{
 		{"", 401}, {"Authorization: " + key, 401}, {"Authorization: Basic " + key, 401}, {"Authorization: Bearer", 401},
-		{"Authorization: Bearer " + key + "x", 401}, {"Authorization: Bearer " + key[:12], 401}, {"X-Api-Key: " + key, 401},
+		{"Authorization: Bearer " + key + "x", 401}, {"Authorization: Bearer " + key[:12], 401}, {"X-Api-Key: " + key + "x", 401},
+		{"X-Api-Key: " + key, 200}, {"api-key: " + key, 200}, {"Authorization: Basic " + key + "\r\nApi-Key: " + key, 200},
+		{"Authorization: Bearer wrong\r\nApi-Key: " + key, 401},
 		{"Authorization: Bearer " + key, 200}, {"Authorization: bearer  sk-another-key", 200},
 	} {
 		header := tc.header

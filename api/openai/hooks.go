@@ -102,5 +102,6 @@ type Refusal struct {
 	Code    string // of the error object
 	Trace   Trace
 	Arrived time.Time
-	Early   bool // it asked for a generation, and OnRequestStart has not seen it
+	Early   bool   // it asked for a generation, and OnRequestStart has not seen it
+	Reason  string // why a caller was denied, which the caller is not told
 }

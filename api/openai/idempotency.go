@@ -135,7 +135,7 @@ func (x *execution) begin(key, route string) *api.Error {
 	c := x.call
 	x.server = c.server
 	outcome, err := x.server.claim(replay.Request{
-		Tenant: c.tenant, Key: key, Fingerprint: replay.Fingerprint(route, c.ctx.PostBody()), TTL: c.server.config.Idempotency.TTL,
+		Tenant: c.caller.Tenant.Name, Key: key, Fingerprint: replay.Fingerprint(route, c.ctx.PostBody()), TTL: c.server.config.Idempotency.TTL,
 	})
 	switch {
 	case err != nil:

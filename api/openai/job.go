@@ -3,6 +3,7 @@ package openai
 import (
 	"time"
 
+	"weir/api/tenant"
 	"weir/internal/inference"
 )
 
@@ -18,7 +19,7 @@ type job struct {
 	prompts        []prompt
 	maxTokens      int // per choice, as far as its prompt leaves room
 	promptLogprobs int // alternatives per prompt token; -1 is none
-	tenant         string
+	tenant         *tenant.Tenant
 	terms          terms
 	retries        int
 	created        int64 // Unix seconds
@@ -52,8 +53,9 @@ func (j *job) request(i int) *inference.Request {
 	}
 	return &inference.Request{
 		ID:             id,
-		Tenant:         j.tenant,
-		CacheDomain:    j.tenant,
+		Tenant:         j.tenant.Name,
+		Weight:         j.tenant.Weight,
+		CacheDomain:    j.tenant.CacheDomain(),
 		Class:          j.terms.class,
 		FirstTokenBy:   j.terms.firstTokenBy,
 		DoneBy:         j.terms.doneBy,
@@ -74,7 +76,7 @@ func (j *job) request(i int) *inference.Request {
 
 func (j *job) start() RequestStart {
 	return RequestStart{
-		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant, Class: j.terms.class, Stream: j.params.stream,
+		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant.Name, Class: j.terms.class, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
 		Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/tenant"
 	"weir/router"
 	"weir/scheduler/quota"
 	"weir/tokenizer"
@@ -55,7 +56,7 @@ func newModelSet(models []*Model) (*modelSet, error) {
 		if err := checkModel(m); err != nil {
 			return nil, err
 		}
-		for _, name := range append([]string{m.ID}, m.Aliases...) {
+		for _, name := range m.names() {
 			if s.byName[name] != nil {
 				return nil, fmt.Errorf("two models are called %q", name)
 			}
@@ -89,6 +90,29 @@ func (s *modelSet) find(name string) (*Model, bool) {
 	m, ok := s.byName[name]
 	return m, ok
 }
+
+// of is the part of the set that a tenant may use. What is left out does not exist
+// for the tenant.
+func (s *modelSet) of(t *tenant.Tenant) *modelSet {
+	if len(t.Models) == 0 {
+		return s
+	}
+	part := &modelSet{byName: make(map[string]*Model)}
+	for name, m := range s.byName {
+		if t.MayUse(m.names()...) {
+			part.byName[name] = m
+		}
+	}
+	for _, m := range s.list {
+		if part.byName[m.ID] != nil {
+			part.list = append(part.list, m)
+		}
+	}
+	return part
+}
+
+// names are all that requests may call the model.
+func (m *Model) names() []string { return append([]string{m.ID}, m.Aliases...) }
 
 func (s *modelSet) ids() string {
 	ids := make([]string, len(s.list))
@@ -143,9 +167,9 @@ func (m *Model) json() modelJSON {
 
 // listModels answers GET /v1/models.
 func (c *call) listModels() *api.Error {
-	set := c.server.models.Load()
-	if set == nil {
-		return modelLoading(*c.server.loading.Load())
+	set, fault := c.models()
+	if fault != nil {
+		return fault
 	}
 	list := make([]modelJSON, len(set.list))
 	for i, m := range set.list {
@@ -160,9 +184,9 @@ func (c *call) listModels() *api.Error {
 
 // showModel answers GET /v1/models/{id}; an alias answers as its model.
 func (c *call) showModel() *api.Error {
-	set := c.server.models.Load()
-	if set == nil {
-		return modelLoading(*c.server.loading.Load())
+	set, fault := c.models()
+	if fault != nil {
+		return fault
 	}
 	m, ok := set.byName[c.rest]
 	if !ok {

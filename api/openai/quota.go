@@ -27,9 +27,10 @@ const topUpTokens = 64
 
 // holder is whom a request for a model counts for.
 func (c *call) holder(m *Model) quota.Holder {
-	h := quota.Holder{Tenant: c.tenant, Model: m.ID}
-	if limits := c.server.config.Limits; limits != nil && c.server.config.Meter != nil {
-		h.Limits, h.ModelLimits = limits(c.tenant, m)
+	t := c.caller.Tenant
+	h := quota.Holder{Tenant: t.Name, Model: m.ID}
+	if c.server.config.Meter != nil {
+		h.Limits, h.ModelLimits = &t.Limits, t.LimitsOf(m.names()...)
 	}
 	return h
 }
@@ -91,7 +92,7 @@ func (c *call) tellRemaining(m *Model) {
 func (s *Server) ask(j *job) (ask quota.Ask, most int64) {
 	ask = quota.Ask{Input: int64(j.promptTokens()), Price: j.model.Price}
 	for i := range j.prompts {
-		ask.Output += int64(j.params.n) * s.estimates.Expect(j.model.ID, j.tenant, j.room(i))
+		ask.Output += int64(j.params.n) * s.estimates.Expect(j.model.ID, j.tenant.Name, j.room(i))
 		most += int64(j.params.n) * int64(j.room(i))
 	}
 	return ask, most
@@ -159,7 +160,7 @@ func (g *generation) settle() {
 	g.bill.settle(use)
 	for i, c := range g.choices {
 		if c.finish == inference.FinishStop || c.finish == inference.FinishLength {
-			g.server.estimates.Learn(g.job.model.ID, g.job.tenant, g.job.room(i/g.job.params.n), c.tokens)
+			g.server.estimates.Learn(g.job.model.ID, g.job.tenant.Name, g.job.room(i/g.job.params.n), c.tokens)
 		}
 	}
 }
@@ -185,7 +186,7 @@ func (c *call) reserveRelay(m *Model, o *object, n int) (*bill, *api.Error) {
 	}
 	ask := quota.Ask{
 		Input:  int64(len(c.ctx.PostBody()) / relayBytesPerToken),
-		Output: int64(n) * c.server.estimates.Expect(m.ID, c.tenant, p.maxTokens), Price: m.Price,
+		Output: int64(n) * c.server.estimates.Expect(m.ID, c.caller.Tenant.Name, p.maxTokens), Price: m.Price,
 	}
 	return c.reserve(who, ask, ask.Output)
 }

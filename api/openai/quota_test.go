@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"weir/api/meter"
+	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
@@ -19,7 +21,15 @@ import (
 func limited(l quota.Limits) (Config, *meter.Local) {
 	c, m := DefaultConfig(), meter.NewLocal()
 	c.Meter = m
-	c.Limits = func(string, *Model) (*quota.Limits, *quota.Limits) { return &l, nil }
+	all := tenant.New(tenant.Rest)
+	all.Limits = l
+	directory, err := tenant.NewDirectory([]tenant.Tenant{all})
+	if err != nil {
+		panic(err)
+	}
+	if c.Callers, err = tenant.NewAuthenticator(context.Background(), tenant.Config{Directory: directory}); err != nil {
+		panic(err)
+	}
 	return c, m
 }
 

@@ -18,7 +18,7 @@ var (
 
 func (c *call) relayTerms(o *object) (terms, *api.Error) {
 	var fault *api.Error
-	t := c.readDeadlines(o, c.may(), &fault)
+	t := c.readDeadlines(o, c.caller.Tenant, &fault)
 	return t, fault
 }
 

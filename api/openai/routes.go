@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"crypto/x509"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/tenant"
 )
 
 // The paths that this package serves.
@@ -33,26 +35,26 @@ const (
 type route struct {
 	pattern string
 	method  string
-	open    bool // no API key asked
+	scope   tenant.Scope // that its callers need; 0: nobody is asked who they are
 	serve   func(*call) *api.Error
 }
 
 func (s *Server) routeTable() []route {
 	table := []route{
-		{routeChat, http.MethodPost, false, (*call).chatCompletions},
-		{routeCompletions, http.MethodPost, false, (*call).completions},
-		{routeModels, http.MethodGet, false, (*call).listModels},
-		{routeModel, http.MethodGet, false, (*call).showModel},
-		{routeTokenize, http.MethodPost, false, (*call).tokenize},
-		{routeDetokenize, http.MethodPost, false, (*call).detokenize},
-		{routeTokenizer, http.MethodGet, false, (*call).tokenizerInfo},
-		{routeTemplate, http.MethodPost, false, (*call).applyTemplate},
-		{routeHealth, http.MethodGet, true, (*call).health},
-		{routeReady, http.MethodGet, true, (*call).ready},
-		{routeVersion, http.MethodGet, true, (*call).version},
+		{routeChat, http.MethodPost, tenant.ScopeInference, (*call).chatCompletions},
+		{routeCompletions, http.MethodPost, tenant.ScopeInference, (*call).completions},
+		{routeModels, http.MethodGet, tenant.ScopeInference, (*call).listModels},
+		{routeModel, http.MethodGet, tenant.ScopeInference, (*call).showModel},
+		{routeTokenize, http.MethodPost, tenant.ScopeInference, (*call).tokenize},
+		{routeDetokenize, http.MethodPost, tenant.ScopeInference, (*call).detokenize},
+		{routeTokenizer, http.MethodGet, tenant.ScopeInference, (*call).tokenizerInfo},
+		{routeTemplate, http.MethodPost, tenant.ScopeInference, (*call).applyTemplate},
+		{routeHealth, http.MethodGet, 0, (*call).health},
+		{routeReady, http.MethodGet, 0, (*call).ready},
+		{routeVersion, http.MethodGet, 0, (*call).version},
 	}
 	if s.config.Metrics != nil {
-		table = append(table, route{routeMetrics, http.MethodGet, false, (*call).metrics})
+		table = append(table, route{routeMetrics, http.MethodGet, tenant.ScopeMetrics, (*call).metrics})
 	}
 	return table
 }
@@ -60,27 +62,30 @@ func (s *Server) routeTable() []route {
 // head is what the head of a request decides, before its body is read.
 type head struct {
 	route  route
-	rest   string // of the path, behind the route's prefix
-	tenant string
-	fault  *api.Error // nil: it passes
+	rest   string        // of the path, behind the route's prefix
+	caller tenant.Caller // zero where the route asks for none
+	fault  *api.Error    // nil: it passes
+	why    string        // of a fault that hides its reason from the client
 }
 
-// readHead finds the route and checks the key. A client without a key is not told
-// which paths exist.
-func (s *Server) readHead(h *fasthttp.RequestHeader) head {
+// readHead finds the route and the caller, whose verified certificate is peer, nil
+// for none. A client that nobody knows is not told which paths exist.
+func (s *Server) readHead(h *fasthttp.RequestHeader, peer *x509.Certificate) head {
 	path := requestPath(h.RequestURI())
 	rt, rest, found := s.find(path)
-	tenant, known := s.keys.tenant(h.Peek("Authorization"))
 	hd := head{route: rt, rest: rest}
+	if !found || rt.scope != 0 {
+		if hd.caller, hd.fault, hd.why = s.identify(h, peer); hd.fault != nil {
+			return hd
+		}
+	}
 	switch method := methodName(h); {
-	case !known && (!found || !rt.open):
-		hd.fault = invalidKey()
 	case !found:
 		hd.fault = s.noRoute(path)
 	case !slices.Contains(rt.methods(), method):
 		hd.fault = methodNotAllowed(method, rt)
-	case !rt.open:
-		hd.tenant = tenant
+	case !hd.caller.Scope.Has(rt.scope):
+		hd.fault = lacksScope(rt.scope)
 	}
 	return hd
 }

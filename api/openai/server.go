@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"weir/api"
 	"weir/api/meter"
 	"weir/api/replay"
+	"weir/api/tenant"
 	"weir/scheduler/quota"
 )
 
@@ -25,7 +27,7 @@ const (
 // Server is an api.Handler. It listens and answers before models are loaded.
 type Server struct {
 	config    Config
-	keys      *keyring
+	callers   *tenant.Authenticator
 	routes    []route
 	running   *running
 	models    atomic.Pointer[modelSet] // nil until SetModels
@@ -44,8 +46,14 @@ func New(c Config) (*Server, error) {
 	if c.Idempotency.Claims == nil {
 		c.Idempotency.Claims = replay.NewMemory(c.Idempotency.TenantBytes)
 	}
-	s := &Server{config: c, keys: newKeyring(c.APIKeys), running: newRunning(), estimates: meter.NewEstimates(),
+	s := &Server{config: c, callers: c.Callers, running: newRunning(), estimates: meter.NewEstimates(),
 		cache: newResponseCache(c.ResponseCache)}
+	if s.callers == nil {
+		var err error
+		if s.callers, err = tenant.NewAuthenticator(context.Background(), tenant.Config{StaticKeys: c.APIKeys}); err != nil {
+			return nil, err
+		}
+	}
 	s.routes = s.routeTable()
 	s.turns = newTurnstile(s.running.aborted(), s.busy)
 	s.loading.Store(&LoadProgress{})
@@ -53,13 +61,15 @@ func New(c Config) (*Server, error) {
 }
 
 // Takes reports whether the head of a request lets it pass.
-func (s *Server) Takes(h *fasthttp.RequestHeader) bool { return s.readHead(h).fault == nil }
+func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
+	return s.readHead(h, peer).fault == nil
+}
 
 // Handle answers one request.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	arrived := time.Now()
-	hd := s.readHead(&ctx.Request.Header)
-	c := &call{server: s, ctx: ctx, rest: hd.rest, tenant: hd.tenant, arrived: arrived}
+	hd := s.readHead(&ctx.Request.Header, api.Peer(ctx))
+	c := &call{server: s, ctx: ctx, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived}
 	c.identify()
 	c.startTrace(&hd.route)
 	defer c.endTurn()
@@ -102,7 +112,7 @@ func (c *call) refused(rt *route, fault *api.Error) {
 		h(Refusal{
 			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: methodName(&c.ctx.Request.Header),
 			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
-			Trace: c.trace, Arrived: c.arrived, Early: rt.generates() && !c.started,
+			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: rt.generates() && !c.started,
 		})
 	}
 }
@@ -140,7 +150,8 @@ type call struct {
 	ctx     *fasthttp.RequestCtx
 	rest    string // of the path, behind a route's prefix
 	id      string // ours, unique
-	tenant  string
+	caller  tenant.Caller
+	why     string // the caller was denied; for the log
 	arrived time.Time
 	trace   Trace
 	turn    *turn // to read a long body; nil for a short one
@@ -244,11 +255,20 @@ func (c *call) resolve(o *object) (*Model, *api.Error) {
 	return c.named(name)
 }
 
-// named looks a name up in the model table; "" is the only model.
-func (c *call) named(name string) (*Model, *api.Error) {
+// models are those that the caller may use.
+func (c *call) models() (*modelSet, *api.Error) {
 	set := c.server.models.Load()
 	if set == nil {
 		return nil, modelLoading(*c.server.loading.Load())
+	}
+	return set.of(c.caller.Tenant), nil
+}
+
+// named looks a name up in the model table; "" is the only model.
+func (c *call) named(name string) (*Model, *api.Error) {
+	set, fault := c.models()
+	if fault != nil {
+		return nil, fault
 	}
 	m, ok := set.find(name)
 	switch {
@@ -282,7 +302,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 		c.endTurn() // nothing is tokenised here
 		return c.relay(e, m, o)
 	}
-	t, fault := c.readTerms(o, c.may())
+	t, fault := c.readTerms(o, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}
@@ -297,7 +317,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 		return fault
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
-	j.tenant, j.arrived, j.created, j.trace = c.tenant, c.arrived, c.arrived.Unix(), c.trace
+	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
 	j.terms = t
 	api.ReleaseBody(c.ctx)
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))

@@ -171,9 +171,3 @@ func parseMilliseconds(text string) (time.Duration, bool) {
 	}
 	return time.Duration(math.Round(ms * float64(time.Millisecond))), true
 }
-
-// may is the caller's tenant.
-func (c *call) may() *tenant.Tenant {
-	t := tenant.New(c.tenant)
-	return &t
-}

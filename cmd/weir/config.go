@@ -52,7 +52,7 @@ func newConfigPrint() *cobra.Command {
 		warn(cmd.ErrOrStderr(), warnings)
 		c, err := sources.Config()
 		if err == nil {
-			err = c.CheckExposure()
+			err = checkExposure(cmd.Context(), c)
 		}
 		if err != nil {
 			return configError(err)

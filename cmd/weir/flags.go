@@ -16,6 +16,7 @@ import (
 var (
 	everySection   []string                                   // nil is all of them
 	engineSections = []string{"model", "engine", "scheduler"} // of what runs a model without serving it
+	storeSections  = []string{"store"}                        // of what works on the store alone
 	rulesSections  = []string{"slo"}
 )
 

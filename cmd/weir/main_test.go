@@ -19,7 +19,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, "WEIR_CONFIG=") // the tester's own must not reach the tests
+			e.Vars = append(e.Vars, "WEIR_CONFIG=", "STATE_DIRECTORY=", "XDG_STATE_HOME=") // the tester's own must not reach the tests
 			return nil
 		},
 	})

@@ -29,7 +29,7 @@ func newRefusals(log *zap.Logger) *refusals { return &refusals{log: log, codes: 
 
 func (r *refusals) add(f openai.Refusal) {
 	r.log.Debug("request refused", zap.String("id", f.ID), zap.String("route", f.Route), zap.String("method", f.Method),
-		zap.Int("status", f.Status), zap.String("code", f.Code), zap.String("remote", f.Remote), zap.String("trace_id", f.Trace.ID))
+		zap.Int("status", f.Status), zap.String("code", f.Code), zap.String("reason", f.Reason), zap.String("remote", f.Remote), zap.String("trace_id", f.Trace.ID))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.codes[f.Code]++

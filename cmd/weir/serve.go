@@ -57,11 +57,8 @@ func newServe() *cobra.Command {
 			if cmd.Flags().Changed(lenient) {
 				warnings = append(warnings, "--lenient changes nothing: fields that weir does not know are ignored unless --strict is given")
 			}
-			if err := c.CheckExposure(); err != nil {
+			if err := checkExposure(cmd.Context(), c); err != nil {
 				return c, nil, configError(err)
-			}
-			if len(c.Tenants)+len(c.Issuers) > 0 {
-				return c, nil, configError(errors.New("tenants, issuers: serve does not know them yet; remove them from the file"))
 			}
 			return c, warnings, choosePath(&c, args)
 		}
@@ -95,6 +92,8 @@ type server struct {
 	level   zap.AtomicLevel // of the log
 	metrics *telemetry.Metrics
 
+	store    *store.Store // nil: none
+	callers  *callers
 	shared   *store.Meter // of quotas, in Redis; nil: each process counts by itself
 	ledger   usage.Ledger // nil: usage is not kept
 	edge     *openai.Server
@@ -166,12 +165,18 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 	if s.metrics, err = telemetry.NewMetrics(b); err != nil {
 		return nil, err
 	}
-	s.reloader = newReloader(s, read, s.logLevel)
-	if err := s.bind(); err != nil {
+	s.reloader = newReloader(s, read, s.logLevel, s.newTenants)
+	if err := s.openStore(); err != nil {
 		return nil, err
 	}
+	if err := s.bind(); err != nil {
+		return nil, errors.Join(err, s.closeStore())
+	}
 	if err := s.build(b); err != nil {
-		return nil, errors.Join(err, s.unbind())
+		if s.callers != nil {
+			s.callers.stop()
+		}
+		return nil, errors.Join(err, s.unbind(), s.closeStore())
 	}
 	return s, nil
 }
@@ -187,8 +192,12 @@ func (s *server) build(b telemetry.Build) error {
 	if err := s.metrics.AddTraces(s.traceStats); err != nil {
 		return err
 	}
+	if s.callers, err = s.newCallers(); err != nil {
+		return err
+	}
 	edge := c.API
 	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals, s.traces))
+	edge.Callers = s.callers.authenticator
 	if edge.Meter, err = s.openMeter(); err != nil {
 		return err
 	}
@@ -210,7 +219,7 @@ func (s *server) build(b telemetry.Build) error {
 		access.Loopback = isLoopback(s.second)
 		s.second = admin.Limit(s.second, files.admin)
 		s.admin = newAdmin(c.HTTP, admin.Config{
-			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access,
+			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger,
 		})
@@ -240,7 +249,7 @@ func (s *server) connections(f files) api.Config {
 	c := s.config.HTTP
 	c.MaxConnections, c.Hooks = f.connections, edgeHooks(s.metrics, s.log)
 	c.Access.Loopback = isLoopback(s.listener)
-	if !c.Access.Loopback && len(c.Access.Hosts) == 0 && len(s.config.API.APIKeys) == 0 {
+	if !c.Access.Loopback && len(c.Access.Hosts) == 0 && s.callers.authenticator.Open() {
 		s.log.Warn("no key is asked and every Host name is answered: a web page can reach this server by DNS rebinding; " +
 			"--api-key or --allowed-hosts prevents that")
 	}
@@ -375,7 +384,7 @@ func (s *server) open(m *model) error {
 			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
 	}
 	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template.Template != nil,
-		keyed: len(s.config.API.APIKeys) > 0}
+		keyed: !s.callers.authenticator.Open()}
 	if s.second != nil {
 		block.metrics = baseURL(s.second)
 	}
@@ -447,6 +456,8 @@ func (s *server) shutdown(timeout time.Duration) error {
 		errs = append(errs, s.shared.Close())
 	}
 	s.closeTraces()
+	s.callers.stop()
+	errs = append(errs, s.closeStore())
 	s.refusals.flush()
 	return errors.Join(errs...)
 }

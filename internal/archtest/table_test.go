@@ -29,7 +29,7 @@ var table = []folder{
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/usage"},
 	{path: "api/replay", third: []string{compress, lru}},
-	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru}},
+	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
 	{path: "registry", own: []string{"internal/inference"}},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
@@ -86,6 +86,8 @@ const (
 	sqlite          = "modernc.org/sqlite"
 	pgx             = "github.com/jackc/pgx/v5"
 	redis           = "github.com/redis/go-redis/v9"
+	oidc            = "github.com/coreos/go-oidc/v3"
+	jose            = "github.com/go-jose/go-jose/v4"
 	tiktoken        = "github.com/pkoukk/tiktoken-go"
 	tiktokenLoader  = "github.com/pkoukk/tiktoken-go-loader"
 )

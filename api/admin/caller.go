@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/api"
+	"weir/api/tenant"
+)
+
+func refuse(w http.ResponseWriter, e *api.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(e.AppendJSON(nil)) // a broken peer is no news
+}
+
+// scopeOf is what a path asks of its callers, any of the scopes; 0 is nothing.
+func scopeOf(path string) tenant.Scope {
+	switch path {
+	case "/", "/health", "/ready", "/version":
+		return 0
+	case "/metrics":
+		return tenant.ScopeMetrics | tenant.ScopeAdmin
+	}
+	return tenant.ScopeAdmin
+}
+
+// callerFault checks the caller's scope, once anybody can have it: before, this
+// listener asks nobody, and is for this machine only.
+func (c Config) callerFault(r *http.Request) *api.Error {
+	want := scopeOf(r.URL.Path)
+	if want == 0 || c.Callers == nil || !c.Callers.Guarded() {
+		return nil
+	}
+	proof := tenant.Proof{Secret: tenant.SecretOf(r.Header.Get)}
+	if r.TLS != nil {
+		proof.Certificate = api.VerifiedPeer(*r.TLS)
+	}
+	caller, err := c.Callers.Identify(proof, time.Now())
+	switch {
+	case errors.Is(err, tenant.ErrUnverifiable):
+		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "identity_unavailable",
+			Message: "callers cannot be verified now; retry"}
+	case err != nil:
+		return &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
+			Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}
+	case caller.Scope&want == 0:
+		return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "insufficient_scope",
+			Message: "this needs the scope " + strings.ReplaceAll(want.String(), ",", " or ") + ", which the key does not have"}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what an Authenticator is made of. Without any of the sources of
+// identity, every request has the tenant "" and all scopes.
+type Config struct {
+	Directory  *Directory // nil: an empty one
+	StaticKeys []string   // each a tenant of its own, with the scopes of inference and metrics
+	Pepper     Pepper     // of the keys in Keys
+	Keys       Keys       // nil: none
+	Tokens     *Tokens    // nil: none are taken
+
+	// Failed hears of a store that does not answer. It must not block.
+	Failed func(error)
+}
+
+// Authenticator says who calls. All methods may be called at the same time.
+type Authenticator struct {
+	sources atomic.Pointer[sources]
+	keyring *keyring // nil: no store
+	issued  atomic.Bool
+}
+
+// sources are what a reload replaces. They are immutable.
+type sources struct {
+	directory *Directory
+	static    staticKeys
+	tokens    *Tokens // nil: none
+}
+
+// NewAuthenticator asks the store whether it holds keys.
+func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
+	a := new(Authenticator)
+	if c.Directory == nil {
+		c.Directory = &Directory{rest: New(Rest), open: true}
+	}
+	if c.Failed == nil {
+		c.Failed = func(error) {}
+	}
+	a.Replace(c.Directory, c.StaticKeys, c.Tokens)
+	if c.Keys != nil {
+		a.keyring = newKeyring(c.Pepper, c.Keys, c.Failed)
+		if err := a.lookForKeys(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// lookForKeys notes whether the store has a key, live or not: a server that has
+// issued keys asks for one, also when all of them have ended.
+func (a *Authenticator) lookForKeys(ctx context.Context) error {
+	keys, err := a.keyring.store.List(ctx, "")
+	if err == nil && len(keys) > 0 {
+		a.issued.Store(true)
+	}
+	return err
+}
+
+const (
+	lookEvery  = 2 * time.Second  // for the first key of a store
+	flushEvery = 10 * time.Second // of the times when keys were used
+)
+
+// Run notes the use of keys, and sees the first key that another process issues,
+// until ctx ends.
+func (a *Authenticator) Run(ctx context.Context) {
+	if a.keyring == nil {
+		return
+	}
+	look, flush := time.NewTicker(lookEvery), time.NewTicker(flushEvery)
+	defer look.Stop()
+	defer flush.Stop()
+	for {
+		select {
+		case <-look.C:
+			if !a.issued.Load() {
+				a.bounded(ctx, func(ctx context.Context) {
+					if err := a.lookForKeys(ctx); err != nil && ctx.Err() == nil {
+						a.keyring.failed(err)
+					}
+				})
+			}
+		case <-flush.C:
+			a.bounded(ctx, a.keyring.flush)
+		case <-ctx.Done():
+			a.bounded(context.WithoutCancel(ctx), a.keyring.flush)
+			return
+		}
+	}
+}
+
+func (a *Authenticator) bounded(ctx context.Context, do func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	do(ctx)
+}
+
+// Replace puts other tenants, static keys and tokens into force; nil tokens are
+// none. Requests that run keep their tenant.
+func (a *Authenticator) Replace(d *Directory, staticKeys []string, tokens *Tokens) {
+	a.sources.Store(&sources{d, newStaticKeys(staticKeys), tokens})
+}
+
+// Directory is the one in force.
+func (a *Authenticator) Directory() *Directory { return a.sources.Load().directory }
+
+// Forget makes a key's next request ask the store, at once rather than within
+// seconds.
+func (a *Authenticator) Forget(keyID string) {
+	if a.keyring != nil {
+		a.keyring.forget(keyID)
+	}
+}
+
+// Open reports whether nobody is asked who they are.
+func (a *Authenticator) Open() bool {
+	s := a.sources.Load()
+	return len(s.static.hashes) == 0 && s.tokens == nil && !a.issued.Load() && !s.directory.HasCertificates()
+}
+
+// Guarded reports whether anybody can have the scope of admin, so that endpoints
+// which need it can be closed to others.
+func (a *Authenticator) Guarded() bool { return a.sources.Load().tokens != nil || a.issued.Load() }
+
+// Identify finds the caller of a request: by its key or token, or else by its
+// certificate. A secret that stands for nobody does not hide a certificate that
+// does: clients that always send some key work with certificates too. The error is a
+// *Denied or wraps ErrUnverifiable.
+func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
+	s := a.sources.Load()
+	d := s.directory
+	if a.Open() {
+		return Caller{Tenant: d.Unlisted(""), Scope: ScopeInference | ScopeAdmin | ScopeMetrics}, nil
+	}
+	c, err := a.bySecret(s, p.Secret, now)
+	if err == nil || p.Certificate == nil {
+		return c, err
+	}
+	if t, ok := d.OfCertificate(p.Certificate); ok {
+		return Caller{Tenant: t, Scope: ScopeInference}, nil
+	}
+	return Caller{}, err
+}
+
+func (a *Authenticator) bySecret(s *sources, secret string, now time.Time) (Caller, error) {
+	if secret == "" {
+		return Caller{}, deniedNothing
+	}
+	if name, ok := s.static.find(secret); ok {
+		return Caller{Tenant: s.directory.Unlisted(name), Scope: ScopeInference | ScopeMetrics}, nil
+	}
+	switch {
+	case a.keyring != nil && strings.HasPrefix(secret, KeyPrefix):
+		return a.byKey(s.directory, secret, now)
+	case s.tokens != nil && looksLikeToken(secret):
+		return s.tokens.identify(s.directory, secret, now)
+	}
+	return Caller{}, deniedUnknown
+}
+
+func (a *Authenticator) byKey(d *Directory, text string, now time.Time) (Caller, error) {
+	key, err := a.keyring.verify(text, now)
+	if err != nil {
+		return Caller{}, err
+	}
+	t, ok := d.Find(key.Tenant)
+	if !ok {
+		return Caller{}, deniedTenant
+	}
+	return Caller{Tenant: t, Scope: key.Scope, KeyID: key.ID}, nil
+}
+
+// Reason is why an error of Identify denies, for the log.
+func Reason(err error) string {
+	if d := (*Denied)(nil); errors.As(err, &d) {
+		return d.Reason
+	}
+	return err.Error()
+}

@@ -1,0 +1,349 @@
+package tenant
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// memory is a store of keys in a map. Create and Rotate have no bounds here.
+type memory struct {
+	mu      sync.Mutex
+	keys    map[string]Key
+	finds   int
+	touched map[string]time.Time
+	err     error         // of every call, if set
+	gate    chan struct{} // Find waits for it, if set
+}
+
+func (m *memory) Create(_ context.Context, k Key) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.keys == nil {
+		m.keys = make(map[string]Key)
+	}
+	m.keys[k.ID] = k
+	return m.err
+}
+
+func (m *memory) Rotate(ctx context.Context, _ string, _ time.Time, next Key) error {
+	return m.Create(ctx, next)
+}
+
+func (m *memory) List(context.Context, string) ([]Key, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []Key
+	for _, k := range m.keys {
+		list = append(list, k)
+	}
+	return list, m.err
+}
+
+func (m *memory) Find(_ context.Context, id string) (Key, error) {
+	if m.gate != nil {
+		<-m.gate
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.finds++
+	if m.err != nil {
+		return Key{}, m.err
+	}
+	k, ok := m.keys[id]
+	if !ok {
+		return Key{}, ErrNoKey
+	}
+	return k, nil
+}
+
+func (m *memory) Revoke(_ context.Context, id string, at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.keys[id]
+	k.Revoked = at
+	m.keys[id] = k
+	return nil
+}
+
+func (m *memory) Touch(_ context.Context, used map[string]time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.touched = used
+	return m.err
+}
+
+func (m *memory) asked() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.finds
+}
+
+var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// issue puts a new key into the store.
+func issue(t testing.TB, p Pepper, m *memory, tenant string, change func(*Key)) Issued {
+	t.Helper()
+	k := p.Issue()
+	record := Key{ID: k.ID, Tenant: tenant, Scope: ScopeInference, Hash: k.Hash, Created: noon}
+	if change != nil {
+		change(&record)
+	}
+	if err := m.Create(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func newTestAuthenticator(t testing.TB, c Config) *Authenticator {
+	t.Helper()
+	a, err := NewAuthenticator(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// deniedFor checks that a proof is denied for a reason.
+func deniedFor(t *testing.T, a *Authenticator, p Proof, now time.Time, reason *Denied) {
+	t.Helper()
+	var d *Denied
+	if c, err := a.Identify(p, now); !errors.As(err, &d) || d != reason || c.Tenant != nil {
+		t.Errorf("%.30q gives %+v, %v; want %v", p.Secret, c, err, reason)
+	}
+}
+
+func TestKeysOfTheStore(t *testing.T) {
+	p, m := testPepper(t, 'a'), &memory{}
+	good := issue(t, p, m, "acme", func(k *Key) { k.Scope = ScopeInference | ScopeAdmin })
+	expired := issue(t, p, m, "acme", func(k *Key) { k.Expires = noon })
+	revoked := issue(t, p, m, "acme", func(k *Key) { k.Revoked = noon })
+	stranger := issue(t, p, m, "stranger", nil)
+	other := issue(t, p, m, "acme", func(k *Key) { k.Hash[0]++ })
+	a := newTestAuthenticator(t, Config{Directory: mustDirectory(t, named("acme", nil)), Pepper: p, Keys: m})
+
+	c, err := a.Identify(Proof{Secret: good.Text}, noon)
+	if err != nil || c.Tenant.Name != "acme" || c.KeyID != good.ID || c.Scope != ScopeInference|ScopeAdmin {
+		t.Errorf("a good key gives %+v, %v", c, err)
+	}
+	deniedFor(t, a, Proof{}, noon, deniedNothing)
+	deniedFor(t, a, Proof{Secret: "sk-something"}, noon, deniedUnknown)
+	deniedFor(t, a, Proof{Secret: p.Issue().Text}, noon, deniedUnknown)
+	deniedFor(t, a, Proof{Secret: testPepper(t, 'b').Issue().Text}, noon, deniedUnknown)
+	deniedFor(t, a, Proof{Secret: other.Text}, noon, deniedUnknown)
+	deniedFor(t, a, Proof{Secret: expired.Text}, noon, deniedExpired)
+	deniedFor(t, a, Proof{Secret: revoked.Text}, noon, deniedRevoked)
+	deniedFor(t, a, Proof{Secret: stranger.Text}, noon, deniedTenant)
+	if !a.Guarded() || a.Open() {
+		t.Error("a server with keys is open")
+	}
+}
+
+// Invented keys, with a right checksum too, cost no question to the store and no
+// memory.
+func TestFloodOfInventedKeysAsksNobody(t *testing.T) {
+	p, m := testPepper(t, 'a'), &memory{}
+	issue(t, p, m, "acme", nil)
+	a, forger := newTestAuthenticator(t, Config{Pepper: p, Keys: m}), testPepper(t, 'f')
+	for range 2000 {
+		deniedFor(t, a, Proof{Secret: forger.Issue().Text}, noon, deniedUnknown)
+	}
+	if m.asked() != 0 || a.keyring.known.Len() != 0 {
+		t.Errorf("%d questions, %d keys remembered", m.asked(), a.keyring.known.Len())
+	}
+}
+
+func TestRevocationCountsWithinSecondsOrAtOnce(t *testing.T) {
+	p, m := testPepper(t, 'a'), &memory{}
+	one, two := issue(t, p, m, "acme", nil), issue(t, p, m, "acme", nil)
+	a := newTestAuthenticator(t, Config{Pepper: p, Keys: m})
+	for _, k := range []Issued{one, two} {
+		for range 1000 {
+			if _, err := a.Identify(Proof{Secret: k.Text}, noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Revoke(t.Context(), k.ID, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.asked() != 2 {
+		t.Errorf("%d questions for two keys in 2000 requests", m.asked())
+	}
+	a.Forget(one.ID)
+	deniedFor(t, a, Proof{Secret: one.Text}, noon, deniedRevoked)
+	if _, err := a.Identify(Proof{Secret: two.Text}, noon.Add(freshFor-1)); err != nil {
+		t.Errorf("an answer is asked for again before %v: %v", freshFor, err)
+	}
+	deniedFor(t, a, Proof{Secret: two.Text}, noon.Add(freshFor), deniedRevoked)
+}
+
+// While the store fails, a key that was good stays good for a while, and others
+// are neither good nor denied; the store is asked once a second.
+func TestStoreThatFails(t *testing.T) {
+	p, m, failures := testPepper(t, 'a'), &memory{}, 0
+	k, fresh := issue(t, p, m, "acme", nil), issue(t, p, m, "acme", nil)
+	a := newTestAuthenticator(t, Config{Pepper: p, Keys: m, Failed: func(error) { failures++ }})
+	if _, err := a.Identify(Proof{Secret: k.Text}, noon); err != nil {
+		t.Fatal(err)
+	}
+	m.err = errors.New("disk on fire")
+	for s := range 60 {
+		for range 10 {
+			if _, err := a.Identify(Proof{Secret: k.Text}, noon.Add(time.Duration(s)*time.Second)); err != nil {
+				t.Fatalf("after %d s: %v", s, err)
+			}
+		}
+	}
+	if failures < 50 || failures > 60 {
+		t.Errorf("%d questions in a minute", failures)
+	}
+	for _, c := range []struct {
+		key Issued
+		at  time.Time
+	}{{fresh, noon}, {fresh, noon.Add(time.Hour)}, {k, noon.Add(goodWithout)}} {
+		if _, err := a.Identify(Proof{Secret: c.key.Text}, c.at); !errors.Is(err, ErrUnverifiable) {
+			t.Errorf("%s at %v: %v", c.key.ID, c.at, err)
+		}
+	}
+	m.err = nil
+	if _, err := a.Identify(Proof{Secret: k.Text}, noon.Add(goodWithout+retryAfter)); err != nil {
+		t.Errorf("the store is back: %v", err)
+	}
+}
+
+// Many first requests with one key wait for one question.
+func TestOneQuestionForManyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m := testPepper(t, 'a'), &memory{}
+		k := issue(t, p, m, "acme", nil)
+		a := newTestAuthenticator(t, Config{Pepper: p, Keys: m})
+		m.gate = make(chan struct{})
+		var done sync.WaitGroup
+		for range 64 {
+			done.Go(func() {
+				if _, err := a.Identify(Proof{Secret: k.Text}, time.Now()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(m.gate)
+		done.Wait()
+		if m.asked() != 1 {
+			t.Errorf("%d questions", m.asked())
+		}
+
+		// An answer that is a little old serves others while one caller asks.
+		time.Sleep(freshFor)
+		m.gate = make(chan struct{})
+		answered := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, err := a.Identify(Proof{Secret: k.Text}, time.Now())
+				answered <- err
+			}()
+			synctest.Wait()
+		}
+		if len(answered) != 1 {
+			t.Errorf("%d of 2 callers were answered while one asks", len(answered))
+		}
+		close(m.gate)
+		for range 2 {
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestUseOfKeysIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m := testPepper(t, 'a'), &memory{}
+		k, unused := issue(t, p, m, "acme", nil), issue(t, p, m, "acme", nil)
+		a := newTestAuthenticator(t, Config{Pepper: p, Keys: m})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go a.Run(ctx)
+		at := time.Now()
+		if _, err := a.Identify(Proof{Secret: k.Text}, at); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(flushEvery + time.Second)
+		synctest.Wait()
+		if len(m.touched) != 1 || !m.touched[k.ID].Equal(at) || !m.touched[unused.ID].IsZero() {
+			t.Errorf("noted %v", m.touched)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// The first key that another process issues closes a server that was open, and no
+// end of keys opens it again.
+func TestFirstKeyClosesTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m := testPepper(t, 'a'), &memory{}
+		a := newTestAuthenticator(t, Config{Pepper: p, Keys: m})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go a.Run(ctx)
+		c, err := a.Identify(Proof{Secret: "unused"}, time.Now())
+		if err != nil || c.Tenant.Name != "" || !c.Scope.Has(ScopeInference|ScopeAdmin|ScopeMetrics) || !a.Open() {
+			t.Fatalf("an open server gives %+v, %v", c, err)
+		}
+		k := issue(t, p, m, "acme", nil)
+		time.Sleep(lookEvery + time.Second)
+		synctest.Wait()
+		deniedFor(t, a, Proof{}, time.Now(), deniedNothing)
+		if err := m.Revoke(t.Context(), k.ID, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * lookEvery)
+		deniedFor(t, a, Proof{}, time.Now(), deniedNothing)
+		deniedFor(t, newTestAuthenticator(t, Config{Pepper: p, Keys: m}), Proof{}, time.Now(), deniedNothing)
+		stop()
+		synctest.Wait()
+	})
+}
+
+func TestStaticKeysAndCertificates(t *testing.T) {
+	d := mustDirectory(t, named("bob", func(t *Tenant) { t.Certificates = []string{"cn:bob"} }),
+		named(Rest, func(t *Tenant) { t.Limits.RequestsPerMinute = 9 }))
+	a := newTestAuthenticator(t, Config{Directory: d, StaticKeys: []string{"sk-0123456789"}})
+	bob := &x509.Certificate{Subject: pkix.Name{CommonName: "bob"}}
+	mallory := &x509.Certificate{Subject: pkix.Name{CommonName: "mallory"}}
+
+	s, err := a.Identify(Proof{Secret: "sk-0123456789", Certificate: bob}, noon)
+	if err != nil || s.Tenant.Name[:4] != "key-" || s.Tenant.Weight != 1 || s.Tenant.Limits.RequestsPerMinute != 9 || s.Scope.Has(ScopeAdmin) {
+		t.Errorf("a static key gives %+v, %v", s, err)
+	}
+	for _, secret := range []string{"", "EMPTY"} { // SDKs send some key always
+		c, err := a.Identify(Proof{Secret: secret, Certificate: bob}, noon)
+		if err != nil || c.Tenant.Name != "bob" || c.Scope != ScopeInference {
+			t.Errorf("bob's certificate and the key %q give %+v, %v", secret, c, err)
+		}
+	}
+	deniedFor(t, a, Proof{Certificate: mallory}, noon, deniedNothing)
+	deniedFor(t, a, Proof{Secret: "EMPTY", Certificate: mallory}, noon, deniedUnknown)
+	if a.Guarded() {
+		t.Error("nobody can have the scope of admin, and it is asked for")
+	}
+}
+
+func BenchmarkIdentify(b *testing.B) {
+	p, m := testPepper(b, 'a'), &memory{}
+	k := issue(b, p, m, "acme", nil)
+	a := newTestAuthenticator(b, Config{Directory: mustDirectory(b, named("acme", nil)), Pepper: p, Keys: m})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Identify(Proof{Secret: k.Text}, noon); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package tenant
+
+import (
+	"crypto/x509"
+	"errors"
+	"strings"
+)
+
+// Caller is who sent a request, and what the proof of it allows.
+type Caller struct {
+	Tenant *Tenant
+	Scope  Scope
+	KeyID  string // of a key in the store; "" where another proof counted
+}
+
+// Proof is what a request shows of its caller.
+type Proof struct {
+	Secret      string            // a key or a token; "" is none
+	Certificate *x509.Certificate // of the client, verified by TLS; nil is none
+}
+
+// secretHeaders are those in which clients send a key, beside Authorization: the
+// first is Azure's, the second Anthropic's.
+var secretHeaders = []string{"Api-Key", "X-Api-Key"}
+
+// SecretOf is the key or token in a request's header; "" where there is none. get
+// returns a field's value.
+func SecretOf(get func(name string) string) string {
+	scheme, secret, _ := strings.Cut(get("Authorization"), " ")
+	if secret = strings.TrimSpace(secret); secret != "" && strings.EqualFold(scheme, "Bearer") {
+		return secret
+	}
+	for _, name := range secretHeaders {
+		if secret := get(name); secret != "" {
+			return secret
+		}
+	}
+	return ""
+}
+
+// Denied is a proof that stands for nobody. The reason is for the log: a client
+// learns only that it is denied, whatever the reason.
+type Denied struct{ Reason string }
+
+func (d *Denied) Error() string { return "denied: " + d.Reason }
+
+// ErrUnverifiable: it cannot be found out now whom a proof stands for, because the
+// store or an issuer does not answer.
+var ErrUnverifiable = errors.New("callers cannot be verified now")
+
+// Reasons of Denied.
+var (
+	deniedNothing = &Denied{"no key, token or certificate was shown"}
+	deniedUnknown = &Denied{"the key is unknown"}
+	deniedRevoked = &Denied{"the key is revoked"}
+	deniedExpired = &Denied{"the key has expired"}
+	deniedTenant  = &Denied{"the tenant is not configured"}
+)

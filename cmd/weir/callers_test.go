@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/configs"
+)
+
+// makeKey runs weir keys create on a store and returns the key.
+func makeKey(t *testing.T, storeURL string, args ...string) string {
+	t.Helper()
+	var out, errs strings.Builder
+	if code := execute(append([]string{"keys", "create", "--store", storeURL}, args...), &out, &errs); code != exitOK {
+		t.Fatalf("weir keys create %v: %s", args, errs.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// ask gets a URL with a key.
+func ask(t *testing.T, url, key string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// Keys that other processes make and revoke count within seconds, on both
+// listeners, each for its scope.
+func TestKeysOfTheStoreOpenBothListeners(t *testing.T) {
+	url := "sqlite:" + t.TempDir() + "/weir.db"
+	first := makeKey(t, url, "acme")
+	s := start(t, func(c *configs.Config) { c.Store.URL = url })
+	models, engine, metrics := s.api+"/v1/models", s.metrics+"/debug/engine", s.metrics+"/metrics"
+	inference, operator, scraper := makeKey(t, url, "acme"), makeKey(t, url, "ops", "--scope", "admin"), makeKey(t, url, "ops", "--label", "m", "--scope", "metrics")
+	for _, c := range []struct {
+		url, key string
+		status   int
+	}{
+		{models, "", 401}, {models, first, 200}, {models, inference, 200}, {models, operator, 403},
+		{engine, "", 401}, {engine, inference, 403}, {engine, scraper, 403}, {engine, operator, 200},
+		{metrics, "", 401}, {metrics, inference, 403}, {metrics, scraper, 200}, {metrics, operator, 200},
+		{s.metrics + "/health", "", 200}, {s.metrics + "//debug/engine", "", 401},
+	} {
+		if got := ask(t, c.url, c.key); got != c.status {
+			t.Errorf("%s with %.16s: %d, want %d", c.url, c.key, got, c.status)
+		}
+	}
+	var out strings.Builder
+	if code := execute([]string{"keys", "revoke", "--store", url, first[5:15]}, &out, &out); code != exitOK {
+		t.Fatal(out.String())
+	}
+	for end := time.Now().Add(5 * time.Second); ask(t, models, first) != 401; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a revoked key is good after 5 s")
+		}
+	}
+	if ask(t, models, inference) != 200 {
+		t.Error("another key is no longer good")
+	}
+}

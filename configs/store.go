@@ -1,0 +1,33 @@
+package configs
+
+import (
+	"strings"
+
+	"weir/api/tenant"
+)
+
+// Store says where keys and other durable state are.
+type Store struct {
+	URL       string // sqlite:PATH or postgres://…; empty: a file in the state directory
+	KeyPepper string // in the keyed hash of every key; empty: from a file beside the SQLite file
+}
+
+// storeSettings are those of the store.
+func storeSettings(c *Config) []Setting {
+	return []Setting{
+		{Key: "store.url", Flag: "store", Secret: true,
+			Usage: "where API keys are kept: sqlite:PATH or postgres://USER@HOST/DATABASE; empty is weir.db in " +
+				"$XDG_STATE_HOME/weir, which serve opens once weir keys has made it",
+			binding: bindText(&c.Store.URL, "sqlite:PATH, postgres://…, or nothing", isStoreURL)},
+		{Key: "store.key_pepper", Flag: "key-pepper", Secret: true,
+			Usage: "secret without which the store verifies no API key, the same for all weirs that share the store; empty " +
+				"is a file beside the SQLite file, made at need",
+			binding: bindText(&c.Store.KeyPepper, "a secret of at least 32 bytes, best from the environment or the file, or nothing", isPepper)},
+	}
+}
+
+func isStoreURL(s string) bool {
+	return s == "" || strings.HasPrefix(s, "sqlite:") || strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
+}
+
+func isPepper(s string) bool { return s == "" || len(s) >= tenant.MinPepperBytes }
