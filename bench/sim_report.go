@@ -82,7 +82,7 @@ func (r *SimResult) Print(w io.Writer) error {
 		return err
 	}
 	c := &r.Counters
-	_, err := fmt.Fprintf(w, "\n%.1f s in %d steps, the longest %.0f ms; %d rows, %d computed again after %d preemptions\n",
-		r.Duration.Seconds(), c.Steps, 1000*r.Longest.Seconds(), c.Rows, c.RecomputedTokens, c.Preemptions)
+	_, err := fmt.Fprintf(w, "\n%.1f s in %d steps, the longest %.0f ms; %d rows, %d computed again after %d preemptions, %d pauses\n%s",
+		r.Duration.Seconds(), c.Steps, 1000*r.Longest.Seconds(), c.Rows, c.RecomputedTokens, c.Preemptions, c.Pauses, r.fairness())
 	return err
 }

@@ -45,6 +45,9 @@ var SimScenarios = []SimScenario{
 	{"flood-tight", "the same, with a cache that the first tenant fills", func(seed uint64) SimOptions {
 		return floodLoad(seed, 16_000)
 	}},
+	{"tenants", "seven normal tenants, one that comes and goes, one with long prompts, one that sends ten times as much",
+		func(seed uint64) SimOptions { return tenantsLoad(seed, true) }},
+	{"tenants-quiet", "the same without the last", func(seed uint64) SimOptions { return tenantsLoad(seed, false) }},
 	{"choices", "1.2 short requests a second, and every minute one of 64 choices", choicesLoad},
 }
 

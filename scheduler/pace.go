@@ -134,6 +134,14 @@ func (s *Scheduler) fit(q *sequence, n int, a allowance) int {
 	return max(k, min(n, a.least))
 }
 
+// Where maxUnfinished prompts of at most unfinishedRows rows have been begun and are
+// not done with this step, newcomers wait in the queue: there their turn is their
+// tenant's, and a prompt that was begun is not passed by those that came later.
+const (
+	maxUnfinished  = 2
+	unfinishedRows = 256
+)
+
 // prefills gives rows to running prompts before anything new is admitted: the
 // oldest gets its guaranteed part, those whose deadline is at risk all that they can
 // use, then those that this step can finish, in order.
@@ -143,12 +151,22 @@ func (s *Scheduler) prefills() {
 		return
 	}
 	s.advance(s.oldest, s.guaranteed())
+	full, unfinished, rows := false, 0, 0
 	for _, q := range prompts {
-		if q.due < math.MaxInt64 {
+		switch {
+		case full:
+		case q.due < math.MaxInt64:
 			s.advance(q, s.rest())
-		} else if !s.finish(q) {
-			return
+		default:
+			full = !s.finish(q)
 		}
+		if left := q.pending() - q.rows; left > 0 && left <= unfinishedRows && !s.long(q.pending()) {
+			unfinished++
+			rows += left
+		}
+	}
+	if unfinished >= maxUnfinished {
+		s.step.wanted += rows
 	}
 }
 
@@ -175,8 +193,7 @@ func (s *Scheduler) leftover() {
 	}
 }
 
-// prompts lists the running prompts, by class, those of tenants above their share
-// of the slots behind the others, then those whose deadline is at risk, soonest
+// prompts lists the running prompts, by class, then those whose deadline is at risk, soonest
 // first, then those with least left, by powers of four, and the oldest of these. The first of them in order of precedence is the oldest.
 func (s *Scheduler) prompts() []*sequence {
 	list := s.prefilling[:0]
@@ -184,10 +201,6 @@ func (s *Scheduler) prompts() []*sequence {
 		if !q.decoding() {
 			list = append(list, q)
 			q.due = s.due(q)
-			q.req.party.over = 0
-			if s.above(q.req.party) {
-				q.req.party.over = 1
-			}
 		}
 	}
 	s.prefilling = list
@@ -200,12 +213,12 @@ func (s *Scheduler) prompts() []*sequence {
 	return list
 }
 
-// shorter orders prompts by class, share, deadline at risk, size of what is left,
+// shorter orders prompts by class, deadline at risk, size of what is left,
 // precedence. Prompts of one size are prefilled in the order in which they were
 // admitted: of these, taking the shortest first made some wait for several times
 // as long as others that took as much.
 func shorter(a, b *sequence) int {
-	return cmp.Or(int(a.req.Class)-int(b.req.Class), a.req.party.over-b.req.party.over, cmp.Compare(a.due, b.due), a.size()-b.size(), compare(a, b))
+	return cmp.Or(int(a.req.Class)-int(b.req.Class), cmp.Compare(a.due, b.due), a.size()-b.size(), compare(a, b))
 }
 
 // size is how many rows a prompt has left, by powers of four.

@@ -14,7 +14,6 @@ type party struct {
 	slots  int // of its running sequences
 	at     int // in parties.active
 	blocks int // scratch of tallyBlocks
-	over   int // scratch of prompts: 1 if it is above its share
 }
 
 type partyKey struct {
