@@ -149,7 +149,9 @@ func (d digest) request(r *inference.Request) {
 	d.ids(r.StopTokens)
 	d.flag(r.IgnoreEOS)
 	s := &r.Sampling
-	for _, f := range []float32{s.Temperature, s.TopP, s.MinP, s.TypicalP, s.RepetitionPenalty, s.PresencePenalty, s.FrequencyPenalty} {
+	for _, f := range []float32{
+		s.Temperature, s.TopP, s.MinP, s.TypicalP, s.RepetitionPenalty, s.PresencePenalty, s.FrequencyPenalty,
+	} {
 		d.float(f)
 	}
 	d.integer(s.TopK)

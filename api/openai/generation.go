@@ -331,7 +331,11 @@ func (g *generation) end() {
 	g.result.Finished = time.Now()
 	g.result.CachedTokens = g.cachedTokens()
 	g.result.OutputTokens = g.outputTokens()
-	g.result.Cost = g.job.model.Price.Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(g.result.OutputTokens))
+	generated := g.result.OutputTokens
+	if g.result.FromCache {
+		generated = 0
+	}
+	g.result.Cost = g.job.model.Price.Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
 	g.settle()
 	if g.open == 0 && g.result.Status == statusOK {
 		g.recalled.keep()

@@ -87,7 +87,8 @@ func (c *call) idempotencyKey() (string, *api.Error) {
 	}
 	if c.server.config.Idempotency.TTL <= 0 {
 		if c.server.config.Strict {
-			return "", badRequest("unsupported_header", "", "this server keeps no idempotency keys (--idempotency-ttl 0); leave out %s", keyHeader)
+			return "", badRequest("unsupported_header", "",
+				"this server keeps no idempotency keys (--idempotency-ttl 0); leave out %s", keyHeader)
 		}
 		c.keyIgnored = true
 		return "", nil
@@ -103,7 +104,8 @@ func (c *call) idempotencyKey() (string, *api.Error) {
 }
 
 func invalidIdempotencyKey(err error) *api.Error {
-	return badRequest("invalid_idempotency_key", "", "%s: %v; send 1 to %d visible ASCII characters", keyHeader, err, replay.MaxKeyBytes)
+	return badRequest("invalid_idempotency_key", "",
+		"%s: %v; send 1 to %d visible ASCII characters", keyHeader, err, replay.MaxKeyBytes)
 }
 
 // watch is the channel that says that the client hung up: of an execution under a key

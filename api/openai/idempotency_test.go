@@ -209,7 +209,8 @@ func TestReplayedErrorsAreNotRetried(t *testing.T) {
 	defer k.close()
 	for i := range 2 {
 		res, _ := k.do("POST", routeChat, keyed("k"), chatWith(`"n":1`))
-		if res.StatusCode != statusInternal || res.Header.Get("X-Should-Retry") != "false" || (res.Header.Get("X-Weir-Replayed") == "true") != (i == 1) {
+		if res.StatusCode != statusInternal || res.Header.Get("X-Should-Retry") != "false" ||
+			(res.Header.Get("X-Weir-Replayed") == "true") != (i == 1) {
 			t.Errorf("%d: %d %v", i, res.StatusCode, res.Header)
 		}
 	}

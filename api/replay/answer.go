@@ -40,7 +40,8 @@ var errStored = errors.New("the stored answer is damaged")
 func (a *Answer) Encode() ([]byte, error) {
 	const most = 1<<16 - 1
 	if a.Status < 100 || a.Status > 999 || len(a.ContentType) > most || len(a.Warnings) > most {
-		return nil, fmt.Errorf("an answer with status %d and %d bytes of header is not kept", a.Status, len(a.ContentType)+len(a.Warnings))
+		return nil, fmt.Errorf("an answer with status %d and %d bytes of header is not kept", a.Status,
+			len(a.ContentType)+len(a.Warnings))
 	}
 	var flags byte
 	if a.Stream {

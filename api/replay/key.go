@@ -3,6 +3,7 @@ package replay
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -29,7 +30,7 @@ func ParseKey(field string) (string, error) {
 	}
 	switch {
 	case key == "":
-		return "", fmt.Errorf("the key is empty")
+		return "", errors.New("the key is empty")
 	case len(key) > MaxKeyBytes:
 		return "", fmt.Errorf("the key has %d bytes; at most %d are read", len(key), MaxKeyBytes)
 	}
@@ -53,12 +54,12 @@ func unquote(text string) (string, error) {
 			return key.String(), nil
 		case '\\':
 			if i++; i == len(text) || text[i] != '"' && text[i] != '\\' {
-				return "", fmt.Errorf(`in a quoted key \ stands before " or \ only`)
+				return "", errors.New(`in a quoted key \ stands before " or \ only`)
 			}
 		}
 		key.WriteByte(text[i])
 	}
-	return "", fmt.Errorf("the key begins with a quote and does not end with one")
+	return "", errors.New("the key begins with a quote and does not end with one")
 }
 
 // Fingerprint tells requests of one key apart: by where they were sent and by the

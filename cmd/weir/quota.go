@@ -46,6 +46,9 @@ func accounted(ledger usage.Ledger, h openai.Hooks) openai.Hooks {
 		if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() {
 			return // nothing was computed
 		}
+		if f.FromCache {
+			f.OutputTokens = 0 // they are charged once
+		}
 		ledger.Record(usage.Record{
 			Ended: f.Finished, Tenant: f.Tenant, Model: f.Model, Input: int64(f.PromptTokens), Cached: int64(f.CachedTokens),
 			Output: int64(f.OutputTokens), Cost: usage.Money(f.Cost),

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/api/openai"
+	"weir/api/usage"
+	"weir/internal/reference"
+)
+
+// keyedRequest is what a client asks for under a key, and the answer that it was given.
+type keyedRequest struct {
+	key, body string
+	answer    string // "": none to its end
+}
+
+var errNotYet = errors.New("409: the first execution still runs")
+
+// ask sends the request once. A connection that breaks is an error.
+func (k *keyedRequest) ask(client *http.Client, base string) (answer string, replayed bool, err error) {
+	req, err := http.NewRequest(http.MethodPost, base+"/v1/chat/completions", strings.NewReader(k.body))
+	if err != nil {
+		return "", false, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", k.key)
+	res, err := client.Do(req)
+	if err != nil {
+		return "", false, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	switch {
+	case err != nil:
+		return "", false, err
+	case res.StatusCode == http.StatusConflict && strings.Contains(string(text), "idempotency_in_flight"):
+		return "", false, errNotYet
+	case res.StatusCode != http.StatusOK:
+		return "", false, fmt.Errorf("%d %s", res.StatusCode, text)
+	}
+	return string(text), res.Header.Get("X-Weir-Replayed") == "true", nil
+}
+
+// keyedRequests are of both forms, each with an answer of its own: the seeds are drawn.
+func keyedRequests(n int) []*keyedRequest {
+	list := make([]*keyedRequest, n)
+	for i := range list {
+		list[i] = &keyedRequest{key: rand.Text(), body: fmt.Sprintf(
+			`{"messages":[{"role":"user","content":"Number %d"}],"temperature":1,"ignore_eos":true,"max_tokens":%d,"stream":%v}`,
+			i, 4+i%40, i%2 == 0)}
+	}
+	return list
+}
+
+// counter reads a metric of the process.
+func (p *process) counter(series string) int {
+	p.t.Helper()
+	_, text := p.get(p.metrics + "/metrics")
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, series+" "); found {
+			n, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	p.t.Fatalf("there is no %s", series)
+	return 0
+}
+
+const keyOutcome = `weir_idempotency_keys_total{outcome="%s"}`
+
+// A process that is killed amid 200 requests under keys, and its successor: what a client
+// has read to its end is read again, what was cut off is executed once more, and nothing
+// is lost or executed twice at once.
+func TestKilledAmidIdempotentRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the lease of a killed process lasts 15 s")
+	}
+	t.Run("sqlite", func(t *testing.T) { killAmidRequests(t, "sqlite:"+filepath.Join(t.TempDir(), "weir.db")) })
+	t.Run("postgres", func(t *testing.T) {
+		killAmidRequests(t, postgresSchema(t), "--key-pepper", "thirty-two bytes that all weirs share")
+	})
+}
+
+func killAmidRequests(t *testing.T, store string, flags ...string) {
+	t.Parallel()
+	flags = append(flags, "--store", store)
+	const requests, before = 200, 60
+	list := keyedRequests(requests)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: requests}, Timeout: patience}
+	first := startProcess(t, 1024, flags...)
+	var answered atomic.Int32
+	enough := make(chan struct{})
+	var wait sync.WaitGroup
+	for _, k := range list {
+		wait.Go(func() {
+			answer, replayed, err := k.ask(client, first.api)
+			if err != nil {
+				return // killed
+			}
+			if replayed {
+				t.Errorf("%s was replayed at first", k.key)
+			}
+			if k.answer = answer; answered.Add(1) == before {
+				close(enough)
+			}
+		})
+	}
+	<-enough
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	wait.Wait()
+	<-first.done
+	close(first.done) // end finds it ended
+
+	second := startProcess(t, 1024, flags...)
+	var stored, executed, conflicts atomic.Int32
+	for _, k := range list {
+		wait.Go(func() {
+			answer, replayed, tries, err := k.untilAnswered(client, second.api, 500*time.Millisecond)
+			conflicts.Add(int32(tries))
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", k.key, err)
+			case replayed:
+				stored.Add(1)
+			default:
+				executed.Add(1)
+			}
+			if k.answer != "" && (!replayed || answer != k.answer) {
+				t.Errorf("what a client has read to its end is another answer now (replayed %v):\n%s\nafter\n%s", replayed, answer, k.answer)
+			}
+			k.answer = answer
+		})
+	}
+	wait.Wait()
+	for _, k := range list {
+		answer, replayed, err := k.ask(client, second.api)
+		if err != nil || !replayed || answer != k.answer {
+			t.Fatalf("asked again, replayed %v, %v:\n%s\nafter\n%s", replayed, err, answer, k.answer)
+		}
+	}
+	t.Logf("%d answers before the kill, %d stored; %d executed after it, with %d conflicts", answered.Load(), stored.Load(),
+		executed.Load(), conflicts.Load())
+	if stored.Load()+executed.Load() != requests || executed.Load() == 0 || conflicts.Load() == 0 {
+		t.Error("that is not all of them, or nothing was cut off")
+	}
+	for series, want := range map[string]int{
+		fmt.Sprintf(keyOutcome, "executed"): int(executed.Load()), fmt.Sprintf(keyOutcome, "failed"): 0,
+		fmt.Sprintf(keyOutcome, "freed"): 0, fmt.Sprintf(keyOutcome, "in_flight"): int(conflicts.Load()),
+		fmt.Sprintf(keyOutcome, "replayed"): int(stored.Load()) + requests,
+	} {
+		if got := second.counter(series); got != want {
+			t.Errorf("%s is %d, want %d", series, got, want)
+		}
+	}
+	if err := second.end(); err != nil {
+		t.Errorf("the process ended with %v", err)
+	}
+}
+
+// untilAnswered asks every so often until the first execution is over, which a dead
+// process's is after its lease.
+func (k *keyedRequest) untilAnswered(client *http.Client, base string, every time.Duration) (
+	answer string, replayed bool, conflicts int, err error,
+) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(every) {
+		if answer, replayed, err = k.ask(client, base); !errors.Is(err, errNotYet) {
+			return answer, replayed, conflicts, err
+		}
+		conflicts++
+	}
+	return "", false, conflicts, err
+}
+
+// Two weirs that share a store execute a request once between them.
+func TestTwoServersShareKeys(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
+	one, two := startProcess(t, 512, "--store", store), startProcess(t, 512, "--store", store)
+	client := &http.Client{Timeout: patience}
+	list := keyedRequests(20)
+	var executed atomic.Int32
+	var wait sync.WaitGroup
+	for _, k := range list {
+		answers := make([]string, 2)
+		for i, p := range []*process{one, two} {
+			wait.Go(func() {
+				answer, replayed, _, err := k.untilAnswered(client, p.api, 20*time.Millisecond)
+				if err != nil {
+					t.Error(err)
+				}
+				if answers[i] = answer; !replayed {
+					executed.Add(1)
+				}
+			})
+		}
+		wait.Wait()
+		if answers[0] != answers[1] {
+			t.Errorf("%s\n%s", answers[0], answers[1])
+		}
+	}
+	if int(executed.Load()) != len(list) {
+		t.Errorf("%d requests were executed %d times", len(list), executed.Load())
+	}
+}
+
+// postgresSchema makes a schema of the test's own, and returns its URL.
+func postgresSchema(t *testing.T) string {
+	t.Helper()
+	server := reference.Postgres.Get(t)
+	db, err := sql.Open("pgx", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := "weir_test_" + strings.ToLower(rand.Text())
+	if _, err := db.Exec("CREATE SCHEMA " + schema); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := db.Exec("DROP SCHEMA " + schema + " CASCADE"); err != nil {
+			t.Error(err)
+		}
+		db.Close()
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("search_path", schema)
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// recordedUsage is a ledger of one record.
+type recordedUsage struct {
+	usage.Ledger
+	record usage.Record
+}
+
+func (r *recordedUsage) Record(u usage.Record) { r.record = u }
+
+func TestHitsOfTheResponseCacheAreChargedNoOutput(t *testing.T) {
+	for _, hit := range []bool{false, true} {
+		var ledger recordedUsage
+		h := accounted(&ledger, openai.Hooks{OnRequestFinish: func(f openai.RequestFinish) {
+			if f.OutputTokens != 5 {
+				t.Errorf("other hooks see %d", f.OutputTokens)
+			}
+		}})
+		h.OnRequestFinish(openai.RequestFinish{RequestStart: openai.RequestStart{PromptTokens: 3}, CachedTokens: 3, OutputTokens: 5,
+			FirstToken: time.Now(), FromCache: hit})
+		if want := int64(5); ledger.record.Input != 3 || !hit && ledger.record.Output != want || hit && ledger.record.Output != 0 {
+			t.Errorf("hit %v: %+v", hit, ledger.record)
+		}
+	}
+}
