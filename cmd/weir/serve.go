@@ -198,6 +198,9 @@ func (s *server) build(b telemetry.Build) error {
 	edge := c.API
 	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals, s.traces))
 	edge.Callers = s.callers.authenticator
+	if s.store != nil {
+		edge.Idempotency.Claims = s.store
+	}
 	if edge.Meter, err = s.openMeter(); err != nil {
 		return err
 	}

@@ -172,9 +172,12 @@ func (s *server) openStore() error {
 		return err
 	}
 	trouble := &quietly{every: troubleEvery}
-	s.store, err = openStore(context.Background(), s.config.Store, store.Options{Failed: func(err error) {
-		trouble.do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
-	}})
+	s.store, err = openStore(context.Background(), s.config.Store, store.Options{
+		AnswerBytes: s.config.API.Idempotency.TenantBytes,
+		Failed: func(err error) {
+			trouble.do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
+		},
+	})
 	if err == nil {
 		s.ledger = s.store
 	}
