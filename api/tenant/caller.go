@@ -44,7 +44,7 @@ type Denied struct{ Reason string }
 
 func (d *Denied) Error() string { return "denied: " + d.Reason }
 
-// ErrUnverifiable: it cannot be found out now whom a proof stands for, because the
+// ErrUnverifiable says that it cannot be found out now whom a proof stands for, because the
 // store or an issuer does not answer.
 var ErrUnverifiable = errors.New("callers cannot be verified now")
 

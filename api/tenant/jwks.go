@@ -107,7 +107,7 @@ func (k *issuerKeys) rest(ctx context.Context, next time.Duration) {
 
 // VerifySignature implements oidc.KeySet.
 func (k *issuerKeys) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
-	signed, err := jose.ParseSigned(raw, k.algs)
+	signed, err := jose.ParseSignedCompact(raw, k.algs)
 	if err != nil {
 		return nil, fmt.Errorf("parse token: %w", err)
 	}

@@ -18,17 +18,18 @@ type callers struct {
 	tokens        *tenant.Tokens  // nil: none
 	fetched       func(issuer string, err error)
 
-	ctx     context.Context // of what runs in the background
-	end     context.CancelFunc
-	running sync.WaitGroup
-	leave   context.CancelFunc // ends the fetching of the issuers' keys
+	// begin runs something in the background, until its own end is called or all
+	// ends.
+	begin func(run func(context.Context)) (end context.CancelFunc)
+	end   context.CancelFunc // of all, which waits for it
+	leave context.CancelFunc // ends the fetching of the issuers' keys
 }
 
 // newCallers reads tenants and issuers of the configuration, and looks into the
 // store.
 func (s *server) newCallers() (*callers, error) {
 	c := &callers{fetched: s.fetched, leave: func() {}}
-	c.ctx, c.end = context.WithCancel(context.Background())
+	c.begin, c.end = background()
 	directory, err := tenant.NewDirectory(s.config.Tenants)
 	if err != nil {
 		return nil, err
@@ -40,12 +41,12 @@ func (s *server) newCallers() (*callers, error) {
 		}
 		what.Keys = s.store
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if c.authenticator, err = tenant.NewAuthenticator(ctx, what); err != nil {
 		return nil, err
 	}
-	c.running.Go(func() { c.authenticator.Run(c.ctx) })
+	c.begin(c.authenticator.Run)
 	c.replace(directory, s.config)
 	return c, nil
 }
@@ -63,10 +64,8 @@ func (c *callers) replace(directory *tenant.Directory, config configs.Config) {
 		c.leave()
 		c.issuers, c.tokens, c.leave = config.Issuers, nil, func() {}
 		if len(c.issuers) > 0 {
-			tokens := tenant.NewTokens(c.issuers, c.fetched)
-			ctx, leave := context.WithCancel(c.ctx)
-			c.running.Go(func() { tokens.Run(ctx) })
-			c.tokens, c.leave = tokens, leave
+			c.tokens = tenant.NewTokens(c.issuers, c.fetched)
+			c.leave = c.begin(c.tokens.Run)
 		}
 	}
 	c.authenticator.Replace(directory, config.API.APIKeys, c.tokens)
@@ -94,7 +93,22 @@ func (s *server) fetched(issuer string, err error) {
 }
 
 // stop writes what is left to write.
-func (c *callers) stop() {
-	c.end()
-	c.running.Wait()
+func (c *callers) stop() { c.end() }
+
+// background starts goroutines that one call ends and waits for.
+func background() (begin func(run func(context.Context)) context.CancelFunc, end context.CancelFunc) {
+	all, cancel := context.WithCancel(context.Background())
+	running := new(sync.WaitGroup)
+	begin = func(run func(context.Context)) context.CancelFunc {
+		ctx, leave := context.WithCancel(all)
+		running.Go(func() {
+			defer leave()
+			run(ctx)
+		})
+		return leave
+	}
+	return begin, func() {
+		cancel()
+		running.Wait()
+	}
 }

@@ -19,7 +19,13 @@ import (
 	"weir/internal/store"
 )
 
-const sqliteScheme = "sqlite:"
+const (
+	sqliteScheme = "sqlite:"
+	storeFile    = "weir.db" // in the state directory
+)
+
+// errNoHome: there is no place for weir's own files.
+var errNoHome = errors.New("the state directory cannot be found")
 
 // storeTimeout bounds opening and closing the store, and each of a verb's questions.
 const storeTimeout = 15 * time.Second
@@ -35,7 +41,7 @@ func stateDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("find the state directory: %w; set --store sqlite:PATH", err)
+		return "", fmt.Errorf("%w: %w; set --store sqlite:PATH", errNoHome, err)
 	}
 	return filepath.Join(home, ".local", "state", "weir"), nil
 }
@@ -49,7 +55,7 @@ func storeURL(c configs.Store) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return sqliteScheme + filepath.Join(dir, "weir.db"), nil
+	return sqliteScheme + filepath.Join(dir, storeFile), nil
 }
 
 // storeExists is false only for a SQLite file at its default place that nobody has
@@ -58,12 +64,11 @@ func storeExists(c configs.Store) (bool, error) {
 	if c.URL != "" {
 		return true, nil
 	}
-	url, err := storeURL(c)
-	if err != nil {
-		return false, nil // without a home there is no state
+	dir, err := stateDir()
+	if err == nil {
+		_, err = os.Stat(filepath.Join(dir, storeFile))
 	}
-	_, err = os.Stat(strings.TrimPrefix(url, sqliteScheme))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHome) {
 		return false, nil
 	}
 	return err == nil, err
