@@ -108,13 +108,15 @@ func TestKeyLives(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	p := testPepper(f, 'a')
-	genuine := p.Issue()
-	f.Add(genuine.Text)
+	signed := KeyPrefix + "0123456789_" + strings.Repeat("Ab0", secretChars/3) // the same in every process that fuzzes
+	genuine := signed + tag(p.hash(signed))
+	genuine += checksum(genuine)
+	f.Add(genuine)
 	f.Add("")
 	f.Add("weir_0000000000_000000000000000000000000000000000000")
 	f.Fuzz(func(t *testing.T, text string) {
 		id, _, err := p.Open(text)
-		if err == nil && text != genuine.Text {
+		if err == nil && text != genuine {
 			t.Fatalf("%q was never issued and opens as %s", text, id)
 		}
 		if (err == nil || errors.Is(err, ErrKeyForged)) != LooksLikeKey(text) {
