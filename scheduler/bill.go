@@ -36,12 +36,21 @@ func (s *Scheduler) bill(took time.Duration) {
 		switch r := q.req; {
 		case q.decoding():
 			s.waiting.Charge(r.flow, spent)
+			r.book(spent)
 			outputs, rows = outputs+spent, rows+q.rows
 		case q.computed >= q.peak:
 			s.billPrompt(r, spent)
+			r.book(spent)
 		}
 	}
 	s.typical.learn(outputs, rows, took)
+}
+
+// book tells the request's owner what its rows took.
+func (r *request) book(nanoseconds uint64) {
+	if r.Spent != nil {
+		*r.Spent += int64(nanoseconds) //nolint:gosec // far below 292 years
+	}
 }
 
 // billPrompt books what rows of a prompt took against what was charged for it.

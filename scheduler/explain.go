@@ -44,12 +44,13 @@ func (s *Scheduler) explain(r *request) Explained {
 			e.Phase = min(e.Phase, s.phase(q))
 		}
 	}
-	if e.Phase == inference.PhasePaused {
-		e.Cause = inference.CauseShare
-	} else if e.Phase == inference.PhasePreempted {
-		e.Cause = inference.CauseBlocks
-	}
+	e.Cause = causes[e.Phase]
 	return e
+}
+
+// causes are what requests of these phases wait for.
+var causes = map[inference.Phase]inference.Cause{
+	inference.PhasePaused: inference.CauseShare, inference.PhasePreempted: inference.CauseBlocks,
 }
 
 // phase is what a sequence does.

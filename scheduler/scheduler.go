@@ -125,6 +125,8 @@ type Request struct {
 	// ended at DoneBy, ends with inference.ErrDeadline.
 	FirstTokenBy, DoneBy, WaitUntil int64
 
+	Spent *int64 // if not nil, grows by the compute time of the request's rows, in nanoseconds; rows computed again are left out
+
 	Speculate bool // its outputs are drafted, up to Config.MaxDrafts tokens at a time
 	User      any  // the caller's own; handed back in chunks and ends
 }

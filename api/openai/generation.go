@@ -330,6 +330,9 @@ func (g *generation) end() {
 	g.cancel()
 	g.result.Finished = time.Now()
 	g.result.CachedTokens = g.cachedTokens()
+	for _, st := range g.streams {
+		g.result.Compute += st.Compute()
+	}
 	g.result.OutputTokens = g.outputTokens()
 	generated := g.result.OutputTokens
 	if g.result.FromCache {

@@ -85,6 +85,7 @@ type RequestFinish struct {
 	CachedTokens int                      // of PromptTokens
 	FromCache    bool                     // of the responses: nothing was computed
 	Admitted     time.Time                // by the engine: the first of the prompts
+	Compute      time.Duration            // of the engine; 0 for an upstream's answer
 	Cost         quota.Money              // at the model's prices
 	FirstToken   time.Time
 	LastToken    time.Time

@@ -51,7 +51,7 @@ func accounted(ledger usage.Ledger, h openai.Hooks) openai.Hooks {
 		}
 		ledger.Record(usage.Record{
 			Ended: f.Finished, Tenant: f.Tenant, Model: f.Model, Input: int64(f.PromptTokens), Cached: int64(f.CachedTokens),
-			Output: int64(f.OutputTokens), Cost: usage.Money(f.Cost),
+			Output: int64(f.OutputTokens), Compute: f.Compute, Cost: usage.Money(f.Cost),
 		})
 	}
 	return h

@@ -42,6 +42,7 @@ type job struct {
 	first      time.Time // token sampled
 	last       time.Time // token sampled
 	preempted  int       // times, over its sequences
+	spent      int64     // nanoseconds of compute time; the scheduler's, between steps the loop's to read
 	lost       bool      // an event did not fit the ring; nothing but finishes follows
 	err        error     // of the first choice that failed; the stream ends with it
 }
@@ -148,7 +149,7 @@ func (j *job) embedding() []float32 {
 // request is the job as the scheduler sees it.
 func (j *job) request(speculate bool) scheduler.Request {
 	q := schedulerRequest(j.req, speculate)
-	q.Domain, q.Chain, q.Group, q.User = j.domain, j.chain, j.group, j
+	q.Domain, q.Chain, q.Group, q.User, q.Spent = j.domain, j.chain, j.group, j, &j.spent
 	return q
 }
 

@@ -363,7 +363,9 @@ func (l *loop) report(start, planned time.Time) {
 	l.steps++
 	l.checked, l.since = false, time.Time{}
 	for i := range l.plan.Chunks {
-		l.e.leaveWaiting(l.plan.Chunks[i].User.(*job), true)
+		j := l.plan.Chunks[i].User.(*job)
+		l.e.leaveWaiting(j, true)
+		j.stream.SetCompute(time.Duration(j.spent))
 	}
 	if len(l.plan.Admitted) > 0 {
 		for j := range l.waiting {

@@ -108,3 +108,31 @@ func TestRequestsAreExplained(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The compute time that requests are told adds up to that of the steps.
+func TestComputeTimeIsTold(t *testing.T) {
+	var steps time.Duration
+	e := start(t, families[0], Options{OnStep: func(s StepStats) { steps += s.StepTime }})
+	var streams []*inference.Stream
+	for i := range 3 {
+		s, err := e.Submit(greedy(prompt(uint64(i), 30+40*i), 20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, s)
+	}
+	told := time.Duration(0)
+	for _, s := range streams {
+		if a := read(t, s); a.err != nil {
+			t.Fatal(a.err)
+		}
+		if s.Compute() <= 0 {
+			t.Error("an answer took no compute time")
+		}
+		told += s.Compute()
+	}
+	stop(t, e)
+	if told > steps || told < steps/2 {
+		t.Errorf("requests were told %v, the steps took %v", told, steps)
+	}
+}

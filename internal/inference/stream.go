@@ -29,6 +29,7 @@ type Stream struct {
 	prefill  atomic.Int64
 	cached   atomic.Int64
 	admitted atomic.Int64 // Unix nanoseconds; 0 before
+	compute  atomic.Int64 // nanoseconds
 }
 
 // NewStream returns a stream that holds at most capacity unread events and,
@@ -143,6 +144,13 @@ func (s *Stream) SetProgress(p Progress) {
 func (s *Stream) Progress() Progress {
 	return Progress{int(s.position.Load()), int(s.prefill.Load()), int(s.cached.Load())}
 }
+
+// SetCompute is the producer's: the compute time that the request has had so far.
+func (s *Stream) SetCompute(d time.Duration) { s.compute.Store(int64(d)) }
+
+// Compute is the compute time that the request has had: its share of the steps that
+// computed its rows, what was computed again after a preemption left aside.
+func (s *Stream) Compute() time.Duration { return time.Duration(s.compute.Load()) }
 
 // SetAdmitted is the producer's: the request became running, for the first time.
 func (s *Stream) SetAdmitted(t time.Time) { s.admitted.Store(t.UnixNano()) }
