@@ -534,3 +534,48 @@ func TestUnreachableUpstreamFreesTheKey(t *testing.T) {
 		}
 	}
 }
+
+// A bug at submission frees the key.
+func TestBugsFreeTheKey(t *testing.T) {
+	panics := true
+	k := newKeyRig(t, DefaultConfig(), &fakeBackend{refuse: func(*inference.Request) error {
+		if panics {
+			panic("a bug")
+		}
+		return nil
+	}})
+	defer k.close()
+	for _, body := range []string{chatWith(`"n":1`), chatWith(`"stream":true`)} {
+		panics = true
+		k.expect("k", routeChat, body, statusInternal, "internal_error", false)
+		if n := k.count(KeyFreed); n != 1 {
+			t.Errorf("%d keys were freed", n)
+		}
+		panics = false
+		k.expect("k", routeChat, body, statusOK, "", false)
+		k.expect("k", routeChat, body, statusOK, "", true)
+		k.ends = map[string]int{}
+		k.openai.config.Idempotency.Claims = replay.NewMemory(1 << 20)
+	}
+}
+
+func TestDamagedStoredAnswers(t *testing.T) {
+	claims := replay.NewMemory(1 << 20)
+	c := DefaultConfig()
+	c.Idempotency.Claims = claims
+	b := &fakeBackend{}
+	k := newKeyRig(t, c, b)
+	defer k.close()
+	body := chatWith(`"n":1`)
+	begun, err := claims.Begin(t.Context(), replay.Request{Key: "k", Fingerprint: replay.Fingerprint(routeChat, []byte(body)), TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := claims.Finish(t.Context(), begun.Claim, []byte("no answer")); err != nil {
+		t.Fatal(err)
+	}
+	text := k.expect("k", routeChat, body, statusInternal, "internal_error", false)
+	if !strings.Contains(text, "send a new key") || b.executions() != 0 || k.count(KeyFailed) != 1 {
+		t.Errorf("%s, %d executions, %v", text, b.executions(), k.ends)
+	}
+}

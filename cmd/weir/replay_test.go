@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -218,6 +219,58 @@ func TestTwoServersShareKeys(t *testing.T) {
 	if int(executed.Load()) != len(list) {
 		t.Errorf("%d requests were executed %d times", len(list), executed.Load())
 	}
+}
+
+// A hit is what the model would say again, computed alone or among others.
+func TestResponseCacheSaysWhatTheModelDoes(t *testing.T) {
+	p := startProcess(t, 512, "--response-cache-bytes", "1MiB")
+	ask := func(body, control string) (text, how string) {
+		req, err := http.NewRequest(http.MethodPost, p.api+"/v1/completions", strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return "", ""
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Cache-Control", control)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			return "", ""
+		}
+		defer res.Body.Close()
+		var answer struct{ Choices []struct{ Text string } }
+		if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || len(answer.Choices) != 1 {
+			t.Errorf("%s: %d %v", body, res.StatusCode, err)
+			return "", ""
+		}
+		return answer.Choices[0].Text, res.Header.Get("X-Weir-Cache")
+	}
+	bodies := make([]string, 24)
+	for i := range bodies {
+		bodies[i] = fmt.Sprintf(`{"prompt":"The number %d is","max_tokens":24,"ignore_eos":true,"temperature":0}`, i)
+		if i%2 == 1 {
+			bodies[i] = fmt.Sprintf(`{"prompt":"The number %d is","max_tokens":24,"ignore_eos":true,"temperature":1,"seed":%d}`, i, i)
+		}
+	}
+	first := make([]string, len(bodies))
+	var wait sync.WaitGroup
+	for i, body := range bodies {
+		wait.Go(func() {
+			var how string
+			if first[i], how = ask(body, ""); how != "miss" {
+				t.Errorf("%s: %q at first", body, how)
+			}
+		})
+	}
+	wait.Wait()
+	for i, body := range bodies {
+		again, how := ask(body, "")
+		if computed, none := ask(body, "no-cache"); how != "hit" || none != "" || again != first[i] || computed != first[i] {
+			t.Errorf("%s: %q %q, %q computed among others, %q alone, %q from the cache", body, how, none, first[i], computed, again)
+		}
+	}
+	p.await(fmt.Sprint("weir_response_cache_hits_total ", len(bodies)))
+	p.await(fmt.Sprint("weir_response_cache_misses_total ", len(bodies)))
 }
 
 // postgresSchema makes a schema of the test's own, and returns its URL.
