@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"sync"
 
@@ -30,7 +31,7 @@ type callers struct {
 func (s *server) newCallers() (*callers, error) {
 	c := &callers{fetched: s.fetched, leave: func() {}}
 	c.begin, c.end = background()
-	directory, err := tenant.NewDirectory(s.config.Tenants)
+	directory, err := directoryOf(s.config)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +52,19 @@ func (s *server) newCallers() (*callers, error) {
 	return c, nil
 }
 
+// directoryOf refuses certificates, which nobody can show before this server speaks
+// TLS itself.
+func directoryOf(c configs.Config) (*tenant.Directory, error) {
+	d, err := tenant.NewDirectory(c.Tenants)
+	if err == nil && d.HasCertificates() {
+		err = errors.New("tenants have certificates, and weir does not serve TLS yet; remove them from the file")
+	}
+	return d, err
+}
+
 // newTenants is the live part of who calls: tenants, keys of --api-key and issuers.
 func (s *server) newTenants(c configs.Config) (commit func(), err error) {
-	directory, err := tenant.NewDirectory(c.Tenants)
+	directory, err := directoryOf(c)
 	return func() { s.callers.replace(directory, c) }, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/tenant"
 	"weir/configs"
 )
 
@@ -69,5 +70,44 @@ func TestKeysOfTheStoreOpenBothListeners(t *testing.T) {
 	}
 	if ask(t, models, inference) != 200 {
 		t.Error("another key is no longer good")
+	}
+}
+
+// Tenants, keys of --api-key and issuers change without a restart.
+func TestReloadChangesWhoMayCall(t *testing.T) {
+	var from source
+	s := startFrom(t, &from, func(c *configs.Config) { c.API.APIKeys = []string{"sk-0123456789"} })
+	models := s.api + "/v1/models"
+	if ask(t, models, "sk-0123456789") != 200 || ask(t, models, "sk-9876543210") != 401 {
+		t.Fatal("the first key is not the one that is good")
+	}
+	from.change(func(c *configs.Config) { c.API.APIKeys = []string{"sk-9876543210"} }, nil)
+	if status, body := reload(t, s); status != 200 || !strings.Contains(body, "server.api_key") {
+		t.Fatalf("%d %s", status, body)
+	}
+	if ask(t, models, "sk-0123456789") != 401 || ask(t, models, "sk-9876543210") != 200 {
+		t.Error("the keys are still the old ones")
+	}
+	model := models + "/" + s.find(`weir serves (\S+) on`, &s.out)
+	if got := ask(t, model, "sk-9876543210"); got != 200 {
+		t.Fatalf("%s: %d", model, got)
+	}
+	none := tenant.New(tenant.Rest)
+	none.Models = []string{"no-such-model"}
+	from.change(func(c *configs.Config) { c.Tenants = []tenant.Tenant{none} }, nil)
+	if status, body := reload(t, s); status != 200 || !strings.Contains(body, "tenants") {
+		t.Fatalf("%d %s", status, body)
+	}
+	if got := ask(t, model, "sk-9876543210"); got != 404 {
+		t.Errorf("a model that tenants may not use any more: %d", got)
+	}
+	named := tenant.New("a")
+	named.Certificates = []string{"cn:a"}
+	from.change(func(c *configs.Config) { c.Tenants = []tenant.Tenant{named} }, nil)
+	if status, body := reload(t, s); status < 400 || !strings.Contains(body, "does not serve TLS yet") {
+		t.Errorf("certificates: %d %s", status, body)
+	}
+	if ask(t, models, "sk-9876543210") != 200 {
+		t.Error("a reload that failed changed something")
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +13,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "weir" { // a script's own variables stay
+		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
+		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
+	}
 	testscript.Main(m, map[string]func(){"weir": main})
 }
 
