@@ -24,6 +24,7 @@ import (
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/scheduler"
+	"weir/scheduler/brownout"
 	"weir/scheduler/quota"
 	"weir/telemetry"
 	"weir/telemetry/slo"
@@ -49,6 +50,8 @@ type Config struct {
 	Prices  map[string]quota.Price // of models' tokens, by id; what is not listed costs nothing
 	Tenants []tenant.Tenant        // empty: every caller's name is a tenant without limits
 	Issuers []tenant.Issuer        // of tokens that stand for callers
+
+	Brownout []brownout.Step // mildest first; empty: quality is never lowered
 }
 
 // Server says who listens where and who may call.

@@ -22,6 +22,7 @@ func Example() string {
 		fmt.Fprintf(&b, "  %s: %s\n", key, setting.yaml())
 	}
 	b.WriteString(sample)
+	b.WriteString(brownoutSample)
 	return b.String()
 }
 

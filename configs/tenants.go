@@ -13,7 +13,7 @@ import (
 
 // lists are those of the file. Each decode replaces what was there.
 func (s *Sources) lists() []recordList {
-	return []recordList{{"tenants", s.decodeTenants}, {"issuers", s.decodeIssuers}, {"prices", s.decodePrices}}
+	return []recordList{{"tenants", s.decodeTenants}, {"issuers", s.decodeIssuers}, {"prices", s.decodePrices}, {"brownout", s.decodeBrownout}}
 }
 
 func (s *Sources) decodeTenants(d *fileDecoder, n *yaml.Node) error {

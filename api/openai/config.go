@@ -8,6 +8,7 @@ import (
 	"weir/api/meter"
 	"weir/api/replay"
 	"weir/api/tenant"
+	"weir/scheduler/brownout"
 	"weir/tokenizer"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 
 	Idempotency   Idempotency
 	ResponseCache replay.CacheConfig // off without Bytes
+
+	Brownout func() *brownout.Step // what is lowered now, nil for nothing; nil: never anything
 
 	Version string             // of the program, for /version
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none

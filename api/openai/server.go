@@ -298,8 +298,11 @@ func (c *call) generate(e *endpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	dimmed := c.brownout()
+	m = dimmed.model(m, o.notes)
 	if m.Relay != nil {
 		c.endTurn() // nothing is tokenised here
+		warn(c.ctx, o.notes)
 		return c.relay(e, m, o)
 	}
 	t, fault := c.readTerms(o, c.caller.Tenant)
@@ -319,6 +322,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
 	j.terms = t
+	dimmed.job(j)
 	api.ReleaseBody(c.ctx)
 	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"

@@ -104,6 +104,7 @@ type server struct {
 	compute  *pool.Pool        // of the process, shared by its engines
 	service  admission.Service // likewise: what tenants use over all of them
 	refusals *refusals
+	dimmer   *dimmer // nil: no brown-out is configured
 	journal  *admin.Journal
 	traces   *traces
 	reloader *reloader
@@ -206,6 +207,12 @@ func (s *server) build(b telemetry.Build) error {
 	}
 	if s.ledger != nil {
 		edge.Hooks = accounted(s.ledger, edge.Hooks)
+	}
+	if s.dimmer, err = s.newDimmer(); err != nil {
+		return err
+	}
+	if s.dimmer != nil {
+		edge.Brownout = s.dimmer.effect.Load
 	}
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
@@ -362,6 +369,9 @@ func (s *server) observe(name string, o *llm.Options) {
 func (s *server) open(m *model) error {
 	info := m.engine.Info()
 	s.engine.Store(m.engine)
+	if s.dimmer != nil {
+		s.dimmer.start(m.engine)
+	}
 	if _, err := s.metrics.AddModel(modelInfo(m.name, info), func() telemetry.Snapshot { return snapshot(m.engine) }); err != nil {
 		return err
 	}
@@ -446,6 +456,9 @@ func (s *server) shutdown(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	errs := []error{s.http.Shutdown(ctx)}
+	if s.dimmer != nil {
+		s.dimmer.stop()
+	}
 	if e := s.engine.Load(); e != nil {
 		closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()

@@ -25,7 +25,7 @@ var table = []folder{
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{
-		"internal/inference", "router", "scheduler/answer", "scheduler/quota", "tokenizer",
+		"internal/inference", "router", "scheduler/answer", "scheduler/brownout", "scheduler/quota", "tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/usage"},
 	{path: "api/replay", third: []string{compress, lru}},
@@ -49,6 +49,7 @@ var table = []folder{
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
 	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
+	{path: "scheduler/brownout", own: []string{"internal/inference"}},
 	{path: "scheduler/cost"},
 	{path: "scheduler/quota"},
 	{path: "scheduler/answer"},

@@ -1,0 +1,72 @@
+package openai
+
+import (
+	"weir/scheduler/brownout"
+)
+
+// A brown-out lowers the quality of answers while the server has more to do than it
+// can, so that it need not refuse requests. What was changed is said in the headers
+// x-weir-brownout, which names the step that is in force, and x-weir-warnings.
+
+// dim is what a brown-out changes of one request. Without a step in force its methods
+// do nothing.
+type dim struct {
+	call *call
+	step *brownout.Step // nil: none
+}
+
+func (c *call) brownout() dim {
+	d := dim{call: c}
+	if f := c.server.config.Brownout; f != nil {
+		d.step = f()
+	}
+	return d
+}
+
+// mark names the step on the answer.
+func (d dim) mark() { d.call.ctx.Response.Header.Set("X-Weir-Brownout", d.step.Name) }
+
+// model is the smaller model that answers in m's place, where the step has one that
+// is served and that the tenant may use; otherwise m.
+func (d dim) model(m *Model, n *notes) *Model {
+	if d.step == nil || len(d.step.Models) == 0 {
+		return m
+	}
+	for _, name := range m.names() {
+		instead, ok := d.step.Models[name]
+		if !ok {
+			continue
+		}
+		set, fault := d.call.models()
+		if fault != nil {
+			return m
+		}
+		smaller, served := set.find(instead)
+		if !served || smaller == m {
+			return m
+		}
+		d.mark()
+		n.add("model %s answers instead of %s in brown-out step %s", headerQuote(smaller.ID), headerQuote(m.ID), d.step.Name)
+		return smaller
+	}
+	return m
+}
+
+// job caps the output of a request by its class, and switches speculation.
+func (d dim) job(j *job) {
+	if d.step == nil {
+		return
+	}
+	if s := d.step.Speculation; s != 0 && s != j.params.speculation {
+		j.params.speculation = s
+		d.mark()
+	}
+	most := d.step.MaxTokens[j.terms.class]
+	if most == 0 || j.maxTokens <= most {
+		return
+	}
+	j.maxTokens = most
+	j.params.minTokens = min(j.params.minTokens, most)
+	d.mark()
+	j.params.notes.add("at most %d output tokens in brown-out step %s", most, d.step.Name)
+}

@@ -1,0 +1,13 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// AddBrownout registers the gauge of the steps that are in force, for servers whose
+// configuration has such steps, and returns what sets it.
+func (m *Metrics) AddBrownout() (set func(level int), err error) {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "weir_brownout_level",
+		Help: "Steps of the brown-out that are in force, by their number in the configuration; 0 is full quality.",
+	})
+	return func(level int) { g.Set(float64(level)) }, registerAll(m.registry, []prometheus.Collector{g})
+}
