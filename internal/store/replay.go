@@ -19,53 +19,68 @@ func (s *Store) Begin(ctx context.Context, r replay.Request) (replay.Outcome, er
 	}
 	claim := replay.Claim{Tenant: r.Tenant, Key: sha256.Sum256([]byte(r.Key)), ID: rand.Text()}
 	for {
-		outcome, err := s.tryBegin(ctx, claim, &r)
-		if errors.Is(err, sql.ErrNoRows) && ctx.Err() == nil {
-			continue // the entry went between the two statements
+		outcome, free, err := s.lookUp(ctx, claim, &r)
+		if err != nil {
+			return replay.Outcome{}, fmt.Errorf("the store of idempotency keys: %w", err)
 		}
+		if !free {
+			return outcome, nil
+		}
+		won, err := s.take(ctx, claim, &r)
 		if err != nil {
 			s.doubts.add(claim) // its commit may have come through
 			return replay.Outcome{}, fmt.Errorf("the store of idempotency keys: %w", err)
 		}
-		return outcome, nil
+		if won {
+			return replay.Outcome{State: replay.Begun, Claim: claim}, nil
+		}
+		// Another one was faster: its state is what counts.
 	}
 }
 
-// tryBegin takes the key, or says who has it. One statement decides, so of several at
-// once one wins: a key that is new, whose answer's time is over, or whose execution was
-// cut off by the death of its process, for the same body while its time lasts. An
-// execution that outlives the key's time still is the only one.
-func (s *Store) tryBegin(ctx context.Context, claim replay.Claim, r *replay.Request) (replay.Outcome, error) {
-	var won string
-	err := s.write.QueryRowContext(ctx, s.dialect.query(`INSERT INTO weir_replay
+// takeable is the condition under which a key may be executed again, for the
+// fingerprint $3: its answer's time is over, or its execution was cut off by the death of
+// its process, for the same body while its time lasts. An execution that outlives the
+// key's time still is the only one.
+const takeable = `(weir_replay.expires <= NOW AND weir_replay.answer IS NOT NULL) OR (
+	weir_replay.answer IS NULL AND (weir_replay.expires <= NOW OR weir_replay.fingerprint = $3) AND
+	NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND o.expires > NOW))`
+
+// lookUp says where a key stands. It does not write, so that repetitions, however many,
+// leave the writer to others.
+func (s *Store) lookUp(ctx context.Context, claim replay.Claim, r *replay.Request) (outcome replay.Outcome, free bool, err error) {
+	var fingerprint, answer []byte
+	var inFlight bool // an empty answer may be read as nil
+	err = s.read.QueryRowContext(ctx, s.dialect.query(`SELECT fingerprint, answer, answer IS NULL, `+takeable+`
+		FROM weir_replay WHERE tenant = $1 AND key = $2`),
+		claim.Tenant, claim.Key[:], r.Fingerprint[:]).Scan(&fingerprint, &answer, &inFlight, &free)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return outcome, true, nil
+	case err != nil || free:
+		return outcome, free, err
+	case string(fingerprint) != string(r.Fingerprint[:]):
+		return replay.Outcome{State: replay.Differs}, false, nil
+	case inFlight:
+		return replay.Outcome{State: replay.InFlight}, false, nil
+	}
+	return replay.Outcome{State: replay.Answered, Answer: answer}, false, nil
+}
+
+// take takes a key that is new or takeable. One statement decides, so of several at once
+// one wins.
+func (s *Store) take(ctx context.Context, claim replay.Claim, r *replay.Request) (won bool, err error) {
+	result, err := s.write.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_replay
 		(tenant, key, fingerprint, owner, claim, expires, answer) VALUES ($1, $2, $3, $4, $5, NOW + $6, NULL)
 		ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint, owner = excluded.owner,
 			claim = excluded.claim, expires = excluded.expires, answer = NULL
-		WHERE (weir_replay.expires <= NOW AND weir_replay.answer IS NOT NULL) OR (
-			weir_replay.answer IS NULL AND
-			(weir_replay.expires <= NOW OR weir_replay.fingerprint = excluded.fingerprint) AND
-			NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND o.expires > NOW))
-		RETURNING claim`),
-		claim.Tenant, claim.Key[:], r.Fingerprint[:], s.owner, claim.ID, r.TTL.Microseconds()).Scan(&won)
-	if err == nil {
-		return replay.Outcome{State: replay.Begun, Claim: claim}, nil
+		WHERE `+takeable),
+		claim.Tenant, claim.Key[:], r.Fingerprint[:], s.owner, claim.ID, r.TTL.Microseconds())
+	if err != nil {
+		return false, err
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return replay.Outcome{}, err
-	}
-	var fingerprint, answer []byte
-	var inFlight bool // an empty answer may be read as nil
-	err = s.read.QueryRowContext(ctx, `SELECT fingerprint, answer, answer IS NULL FROM weir_replay WHERE tenant = $1 AND key = $2`,
-		claim.Tenant, claim.Key[:]).Scan(&fingerprint, &answer, &inFlight)
-	switch {
-	case err != nil:
-		return replay.Outcome{}, err
-	case string(fingerprint) != string(r.Fingerprint[:]):
-		return replay.Outcome{State: replay.Differs}, nil
-	case inFlight:
-		return replay.Outcome{State: replay.InFlight}, nil
-	}
-	return replay.Outcome{State: replay.Answered, Answer: answer}, nil
+	rows, err := result.RowsAffected()
+	return rows == 1, err
 }
 
 // Finish stores the answer of a claim.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -191,6 +192,23 @@ func TestOldestAnswersOfATenantGo(t *testing.T) {
 		finish(t, s, running, nil)
 		begin(t, s, elsewhere, replay.Answered)
 	})
+}
+
+// Repetitions are answered while another transaction holds the writer.
+func TestRepetitionsDoNotWrite(t *testing.T) {
+	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "weir.db"), Options{})
+	finish(t, s, begin(t, s, request("done", 1), replay.Begun).Claim, []byte("x"))
+	begin(t, s, request("running", 1), replay.Begun)
+	tx, err := s.write.Begin() // takes the write lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s, request("done", 1), replay.Answered)
+	begin(t, s, request("done", 2), replay.Differs)
+	begin(t, s, request("running", 1), replay.InFlight)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Of many that begin at once exactly one executes, and all others see its answer.
