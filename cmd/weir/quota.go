@@ -1,20 +1,76 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"time"
+
 	"go.uber.org/zap"
 
 	"weir/api/meter"
 	"weir/api/openai"
+	"weir/api/tenant"
 	"weir/api/usage"
 	"weir/configs"
 	"weir/internal/store"
+	"weir/scheduler/quota"
 	"weir/telemetry"
 )
+
+// seedBudgets tells the process's own meter what tenants have spent of this day's and
+// this month's budgets, so that a restart is no new budget. Without a ledger the
+// counts begin at 0; a shared meter keeps them itself.
+func seedBudgets(ctx context.Context, local *meter.Local, ledger usage.Ledger, tenants *tenant.Directory, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	today, utc := usage.DayOf(now), now.UTC()
+	first := usage.DayOf(time.Date(utc.Year(), utc.Month(), 1, 0, 0, 0, 0, time.UTC))
+	report, err := ledger.Report(ctx, usage.Query{From: first, To: today})
+	if err != nil {
+		return fmt.Errorf("read what budgets have been spent: %w", err)
+	}
+	type of struct{ tenant, model string } // model "" is all of them
+	day, month := make(map[of]quota.Spent), make(map[of]quota.Spent)
+	for _, r := range report.Rows {
+		for _, key := range []of{{r.Tenant, ""}, {r.Tenant, r.Model}} {
+			month[key] = spend(month[key], r.Sums)
+			if r.Day == today {
+				day[key] = spend(day[key], r.Sums)
+			}
+		}
+	}
+	for key := range month {
+		t, ok := tenants.Find(key.tenant)
+		if !ok {
+			continue
+		}
+		who := quota.Holder{Tenant: key.tenant, Limits: &t.Limits}
+		if key.model != "" {
+			who = quota.Holder{Tenant: key.tenant, Model: key.model, ModelLimits: t.LimitsOf(key.model)}
+		}
+		if who.Unlimited() {
+			continue
+		}
+		if err := local.Seed(who, day[key], month[key]); err != nil {
+			return fmt.Errorf("budgets of tenant %q: %w", key.tenant, err)
+		}
+	}
+	return nil
+}
+
+func spend(s quota.Spent, u usage.Sums) quota.Spent {
+	return quota.Spent{Tokens: s.Tokens + u.Input + u.Output, Money: s.Money + quota.Money(u.Cost)}
+}
 
 // openMeter is what counts the use of tenants: this process, or a Redis that several
 // weirs share.
 func (s *server) openMeter() (meter.Meter, error) {
 	c, local := s.config.Quota, meter.NewLocal()
+	if s.ledger != nil {
+		if err := seedBudgets(context.Background(), local, s.ledger, s.callers.authenticator.Directory(), time.Now()); err != nil {
+			return nil, err
+		}
+	}
 	if c.Redis == "" {
 		return local, nil
 	}
