@@ -23,6 +23,8 @@ type Snapshot struct {
 	PrefixQueries uint64 // prompt tokens looked up in the prefix cache
 	PrefixHits    uint64 // prompt tokens found in the prefix cache
 	Preemptions   uint64
+	Paused        int // sequences without a slot that keep their KV blocks
+	Pauses        uint64
 	PromptTokens  uint64 // prompt tokens of admitted requests
 	PromptCached  uint64 // of PromptTokens, taken from the prefix cache
 	Recomputed    uint64 // tokens computed again after preemption
@@ -90,6 +92,8 @@ func gauges() []series {
 		gauge("vllm:kv_cache_usage_perc", "Fraction of the KV blocks that live sequences hold; 1 is all of them.", (*Snapshot).usage),
 		gauge("weir_waiting_tokens", "Prompt tokens of requests in the waiting queue.",
 			func(s *Snapshot) float64 { return float64(s.WaitingTokens) }),
+		gauge("weir_sequences_paused", "Sequences that gave their slot to another tenant or class and keep their KV blocks.",
+			func(s *Snapshot) float64 { return float64(s.Paused) }),
 		gauge("weir_kv_blocks_cached", "KV blocks of the prefix cache that no live sequence uses.",
 			func(s *Snapshot) float64 { return float64(s.KVCached) }),
 		gauge("weir_kv_blocks_leaked", "KV blocks still referenced while no request runs or waits; anything but 0 is a bug.",
@@ -118,6 +122,8 @@ func counters() []series {
 		total("vllm:spec_decode_num_draft_tokens_total", "Draft tokens proposed.", func(s *Snapshot) uint64 { return s.DraftTokens }),
 		total("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens accepted.",
 			func(s *Snapshot) uint64 { return s.AcceptedTokens }),
+		total("weir_sequence_pauses_total", "Times that a sequence gave its slot to another tenant or class.",
+			func(s *Snapshot) uint64 { return s.Pauses }),
 		total("weir_steps_total", "Engine steps.", func(s *Snapshot) uint64 { return s.Steps }),
 		total("weir_step_panics_total", "Panics recovered in the step loop; anything but 0 is a bug.",
 			func(s *Snapshot) uint64 { return s.StepPanics }),
