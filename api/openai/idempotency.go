@@ -70,11 +70,11 @@ func (c *call) once(e *endpoint) *api.Error {
 	case c.ctx.Response.IsBodyStream(): // the recording ends the execution
 		x.handedOver = true
 	case fault != nil:
-		kept := x.settle(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)})
+		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)})
 		fault.NoRetry = fault.NoRetry || kept // the same would come back
 	default:
 		h := &c.ctx.Response.Header
-		x.settle(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()})
+		x.conclude(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()})
 	}
 	return fault
 }
@@ -188,8 +188,8 @@ func (c *call) replay(stored []byte) *api.Error {
 // isFinal tells the statuses of answers that are kept.
 func isFinal(status int) bool { return status < http.StatusBadRequest || status == statusInternal }
 
-// settle ends the execution with its answer, and reports whether it is kept.
-func (x *execution) settle(a *replay.Answer) (kept bool) {
+// conclude ends the execution with its answer, and reports whether it is kept.
+func (x *execution) conclude(a *replay.Answer) (kept bool) {
 	if !x.claimed {
 		return false
 	}

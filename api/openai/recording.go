@@ -23,7 +23,7 @@ type recording struct {
 	x    *execution
 	body answerStream
 	kept []byte
-	over bool // the execution is settled
+	over bool // the execution is concluded
 	shut bool
 }
 
@@ -44,7 +44,7 @@ func (r *recording) Read(p []byte) (int, error) {
 	}
 	switch ended := bytes.HasSuffix(r.kept, []byte(doneEvent)); {
 	case errors.Is(err, io.EOF) || ended && err == nil:
-		r.settle()
+		r.conclude()
 	case err != nil:
 		r.over = true
 		r.x.free()
@@ -52,16 +52,16 @@ func (r *recording) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// settle stores what was read. A stream that ended with an error is kept as the error's
+// conclude stores what was read. A stream that ended with an error is kept as the error's
 // status says.
-func (r *recording) settle() {
+func (r *recording) conclude() {
 	r.over = true
 	a := &replay.Answer{Status: http.StatusOK, ContentType: eventStreamType, Stream: true, Body: r.kept}
 	if fault := r.body.failure(); fault != nil && !isFinal(fault.Status) {
 		r.x.free()
 		return
 	}
-	r.x.settle(a)
+	r.x.conclude(a)
 	r.kept = nil
 }
 
@@ -77,7 +77,7 @@ func (r *recording) Close() error {
 	}
 	go func() {
 		defer func() { _ = r.leave() }()                   // the streams' Close has no errors
-		_, _ = io.Copy(io.Discard, struct{ io.Reader }{r}) // Read has settled whatever happened
+		_, _ = io.Copy(io.Discard, struct{ io.Reader }{r}) // Read has concluded whatever happened
 	}()
 	return nil
 }
