@@ -12,6 +12,7 @@ type httpMetrics struct {
 	requests     *prometheus.CounterVec
 	duration     *prometheus.HistogramVec
 	refusals     *prometheus.CounterVec
+	retries      prometheus.Counter
 	acceptErrors prometheus.Counter
 	turnedAway   prometheus.Counter
 	evicted      prometheus.Counter
@@ -32,6 +33,10 @@ func newHTTPMetrics() httpMetrics {
 			Name: "weir_http_refusals_total",
 			Help: "HTTP requests answered with an error, by status and error code.",
 		}, []string{"status", "code"}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_client_retries_total",
+			Help: "Requests for generations that their client says it has sent before (x-stainless-retry-count above 0).",
+		}),
 		acceptErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_accept_errors_total",
 			Help: "Failed accepts of a connection, for want of file descriptors or memory; each is retried.",
@@ -48,8 +53,11 @@ func newHTTPMetrics() httpMetrics {
 }
 
 func (h httpMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.requests, h.duration, h.refusals, h.acceptErrors, h.turnedAway, h.evicted}
+	return []prometheus.Collector{h.requests, h.duration, h.refusals, h.retries, h.acceptErrors, h.turnedAway, h.evicted}
 }
+
+// CountClientRetry counts one request that its client has sent before.
+func (m *Metrics) CountClientRetry() { m.http.retries.Inc() }
 
 // ObserveHTTP counts one answered request. route is the pattern that matched
 // (never the client's own path, whose values have no bound), or "none".

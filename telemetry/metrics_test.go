@@ -78,6 +78,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	m.ObserveHTTP("/v1/completions", "POST", 200, 1.25)
 	m.ObserveReload(true, time.UnixMilli(1_700_000_000_500))
 	m.CountRefusal(413, "request_too_large")
+	m.CountClientRetry()
 	m.CountAcceptError()
 	m.CountTurnedAway()
 	m.CountEvicted()

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/scheduler/brownout"
 )
@@ -60,5 +62,39 @@ func TestBrownout(t *testing.T) {
 	if res, text := r.do("POST", routeChat, "", chatWith(`"model":"small","max_tokens":4,"speculative_ngram":false`)); res.StatusCode != 200 ||
 		res.Header.Get("X-Weir-Brownout") != "" {
 		t.Errorf("a request that nothing is changed of: %d %v %s", res.StatusCode, res.Header, text)
+	}
+}
+
+// A brown-out gives nobody a model that the tenant may not use, and a tenant's caps
+// hold for requests over HTTP.
+func TestBrownoutAndTermsKeepToTheTenant(t *testing.T) {
+	both, one := tenant.New("both"), tenant.New("one")
+	one.Models, one.HighestClass, one.TotalTimeout = []string{"test-model"}, inference.Default, time.Second
+	c, issue := callers(t, both, one)
+	c.Brownout = func() *brownout.Step {
+		return &brownout.Step{Name: "dusk", Models: map[string]string{"test-model": "small"}}
+	}
+	b := &fakeBackend{}
+	r := newRig(t, c, b)
+	defer r.close()
+	large, small := testModel(t, b), testModel(t, b)
+	small.ID, small.Aliases = "small", nil
+	if err := r.openai.SetModels(large, small); err != nil {
+		t.Fatal(err)
+	}
+	for i, tc := range []struct {
+		tenant, model string
+		class         inference.Class
+		within        time.Duration
+	}{{"both", "small", inference.Interactive, time.Hour}, {"one", "test-model", inference.Default, time.Second}} {
+		res, text := r.do("POST", routeChat, bearer(issue(tc.tenant, nil))+"X-Weir-Deadline-Ms: 3600000\r\n",
+			chatWith(`"model":"test-model","service_tier":"priority"`))
+		if res.StatusCode != 200 || !strings.Contains(text, `"model":"`+tc.model+`"`) {
+			t.Errorf("%s: %d %v %s", tc.tenant, res.StatusCode, res.Header, text)
+			continue
+		}
+		if q := b.runs[i].req; q.Class != tc.class || q.DoneBy.Sub(q.Arrived) != tc.within {
+			t.Errorf("%s: class %d, done within %v", tc.tenant, q.Class, q.DoneBy.Sub(q.Arrived))
+		}
 	}
 }

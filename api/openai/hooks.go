@@ -33,6 +33,9 @@ type Hooks struct {
 	OnResponse func(route, method string, status int, took time.Duration)
 	// OnRefused: a request was answered with an error, by whichever part.
 	OnRefused func(Refusal)
+	// OnClientRetry: a request for a generation came that its client says it has sent
+	// before; whatever becomes of it.
+	OnClientRetry func()
 	// OnDisconnect: the client hung up on a running request.
 	OnDisconnect func(model string)
 	// OnKey: what became of a request with an idempotency key, one of the Key

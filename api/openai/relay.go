@@ -111,7 +111,7 @@ func (c *call) relayStart(e *endpoint, m *Model, o *object) RequestStart {
 	return RequestStart{
 		ID: e.prefix + c.id, Endpoint: e.route, Model: m.ID, Version: m.Version, Tenant: c.caller.Tenant.Name,
 		Stream: o.flag("stream", false, &ignored), Prompts: 1, N: o.count("n", 1, maxInt32, 1, &ignored),
-		Retries: int(c.headerNumber("X-Stainless-Retry-Count")), Arrived: c.arrived,
+		Retries: c.retries(), Arrived: c.arrived,
 		Parsed: now, Submitted: now, Relayed: true, Trace: c.trace,
 	}
 }

@@ -72,6 +72,9 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	c := &call{server: s, ctx: ctx, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived}
 	c.identify()
 	c.startTrace(&hd.route)
+	if h := s.config.Hooks.OnClientRetry; h != nil && hd.route.generates() && c.retries() > 0 {
+		h()
+	}
 	defer c.endTurn()
 	fault := hd.fault
 	if fault == nil {
@@ -324,7 +327,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	j.terms = t
 	dimmed.job(j)
 	api.ReleaseBody(c.ctx)
-	j.retries = int(c.headerNumber("X-Stainless-Retry-Count"))
+	j.retries = c.retries()
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	warn(c.ctx, j.params.notes)
 	return c.run(j, who)
@@ -412,6 +415,9 @@ func (c *call) events(body io.ReadCloser) {
 	c.ctx.Response.ImmediateHeaderFlush = true // the header must not wait for the first token
 	c.ctx.SetBodyStream(body, -1)
 }
+
+// retries is how often the client says that it has tried before.
+func (c *call) retries() int { return int(c.headerNumber("X-Stainless-Retry-Count")) }
 
 func (c *call) headerNumber(name string) int64 {
 	n, err := strconv.ParseUint(string(c.ctx.Request.Header.Peek(name)), 10, 31)

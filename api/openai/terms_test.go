@@ -140,8 +140,10 @@ func FuzzParseMilliseconds(f *testing.F) {
 
 // What the edge read reaches the backend, and the answer says how it was served.
 func TestTermsReachTheBackend(t *testing.T) {
-	b := &fakeBackend{}
-	r := newRig(t, DefaultConfig(), b)
+	b, c := &fakeBackend{}, DefaultConfig()
+	again := 0
+	c.Hooks.OnClientRetry = func() { again++ }
+	r := newRig(t, c, b)
 	defer r.close()
 	for i, body := range []string{
 		chatWith(`"service_tier":"flex"`), chatWith(`"service_tier":"flex","stream":true`), textWith(`"service_tier":"flex"`),
@@ -156,6 +158,12 @@ func TestTermsReachTheBackend(t *testing.T) {
 			!req.FirstTokenBy.Equal(req.Arrived.Add(5*time.Second)) || !req.DoneBy.IsZero() || !req.WaitUntil.IsZero() {
 			t.Errorf("%s: %d %s, request %+v", body, res.StatusCode, text, req)
 		}
+	}
+	r.do("POST", routeChat, "X-Stainless-Retry-Count: 1\r\n", `{}`) // refused, and yet a retry
+	r.do("POST", routeChat, "X-Stainless-Retry-Count: 0\r\n", chatWith(`"n":1`))
+	r.do("GET", routeModels, "X-Stainless-Retry-Count: 1\r\n", "")
+	if again != 4 {
+		t.Errorf("%d retries were counted, want 4", again)
 	}
 }
 

@@ -54,7 +54,8 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 				log.Error("the store of idempotency keys failed", zap.Error(err))
 			}
 		},
-		OnDisconnect: func(model string) { m.Model(model).CountDisconnect() },
+		OnClientRetry: m.CountClientRetry,
+		OnDisconnect:  func(model string) { m.Model(model).CountDisconnect() },
 		OnPanic: func(where string, value any, stack []byte) {
 			m.CountPanic(where)
 			log.Error("a bug was caught", zap.String("boundary", where), zap.Any("panic", value), zap.ByteString("stack", stack))
