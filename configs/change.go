@@ -36,6 +36,9 @@ func Changes(before, after Config) []Change {
 	if !maps.Equal(before.Prices, after.Prices) {
 		add("prices")
 	}
+	if !reflect.DeepEqual(before.Brownout, after.Brownout) {
+		add("brownout")
+	}
 	return changes
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/api/tenant"
+	"weir/scheduler/brownout"
 )
 
 // Changes names every setting that differs, once, and says which of them a running
@@ -18,9 +19,10 @@ func TestChanges(t *testing.T) {
 	after.Server.ShutdownTimeout = time.Minute
 	after.API.APIKeys = []string{"12345678"}
 	after.Tenants = []tenant.Tenant{tenant.New("acme")}
+	after.Brownout = []brownout.Step{{Name: "short"}}
 	got := Changes(before, after)
 	want := []Change{
-		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"scheduler.max_num_seqs", false}, {"log.level", true}, {"tenants", true},
+		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"scheduler.max_num_seqs", false}, {"log.level", true}, {"tenants", true}, {"brownout", false},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("changes are %v, want %v", got, want)
@@ -31,7 +33,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s is live, and TakeLive did not take it", c.Key)
 		}
 	}
-	if left := Changes(before, after); len(left) != 2 {
+	if left := Changes(before, after); len(left) != 3 {
 		t.Errorf("left are %v, want what needs a restart", left)
 	}
 	if same := Changes(after, after); len(same) != 0 {
