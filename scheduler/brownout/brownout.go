@@ -12,6 +12,7 @@ package brownout
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"weir/internal/inference"
@@ -216,9 +217,7 @@ func Effect(steps []Step, level int) *Step {
 				e.MaxTokens[c] = n
 			}
 		}
-		for from, to := range s.Models {
-			e.Models[from] = to
-		}
+		maps.Copy(e.Models, s.Models)
 		if s.Speculation != inference.ToggleUnset {
 			e.Speculation = s.Speculation
 		}
