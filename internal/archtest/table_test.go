@@ -21,6 +21,7 @@ var table = []folder{
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit"},
+	{path: "telemetry/scrub"},
 	{path: "telemetry/trace", third: []string{otlp, otlpProto}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
