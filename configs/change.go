@@ -1,6 +1,9 @@
 package configs
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"reflect"
 )
@@ -40,6 +43,20 @@ func Changes(before, after Config) []Change {
 		add("brownout")
 	}
 	return changes
+}
+
+// Digest tells configurations apart: SHA-256, in hexadecimal, of all settings and lists.
+// Secrets are left out, so that nobody can try them against it.
+func (c Config) Digest() string {
+	h := sha256.New()
+	list := settings(&c)
+	for i := range list {
+		fmt.Fprintf(h, "%s\x00%s\x00", list[i].Key, list[i].Value())
+	}
+	for _, list := range []any{c.Tenants, c.Issuers, c.Prices} {
+		fmt.Fprintf(h, "%#v\x00", list)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // TakeLive takes over what a running process can change.

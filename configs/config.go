@@ -111,6 +111,7 @@ func Default() Config {
 		Scheduler: defaultScheduler(),
 		SLO:       slo.Default(),
 		Quota:     Quota{Failure: QuotaOpen, Lease: 30 * time.Second, Timeout: 250 * time.Millisecond},
+		Store:     Store{PromptRetention: 30 * 24 * time.Hour},
 		Log:       telemetry.DefaultLogConfig(),
 	}
 }

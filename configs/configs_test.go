@@ -205,8 +205,9 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"engine.prefix_cache_key":     "sixteen bytes or more",
 		"server.retry_while_draining": "false",
 		"quota.redis":                 "redis://localhost:6379/0", "quota.failure": "closed",
-		"store.url":        "sqlite:x",
-		"store.key_pepper": "thirty-two bytes or more, of which nobody knows",
+		"store.url":              "sqlite:x",
+		"store.key_pepper":       "thirty-two bytes or more, of which nobody knows",
+		"store.prompt_retention": "48h",
 	}
 	s := New()
 	for i := range s.table {

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"strings"
+	"time"
 
 	"weir/api/tenant"
 )
@@ -10,6 +11,8 @@ import (
 type Store struct {
 	URL       string // sqlite:PATH or postgres://…; empty: a file in the state directory
 	KeyPepper string // in the keyed hash of every key; empty: from a file beside the SQLite file
+	// PromptRetention is how long prompts and answers of tenants with log_prompts are kept.
+	PromptRetention time.Duration
 }
 
 // storeSettings are those of the store.
@@ -23,6 +26,9 @@ func storeSettings(c *Config) []Setting {
 			Usage: "secret without which the store verifies no API key, the same for all weirs that share the store; empty " +
 				"is a file beside the SQLite file, made at need",
 			binding: bindText(&c.Store.KeyPepper, "a secret of at least 32 bytes, best from the environment or the file, or nothing", isPepper)},
+		{Key: "store.prompt_retention", Flag: "prompt-retention",
+			Usage:   "how long the store keeps prompts and answers of tenants with log_prompts; of others it keeps none",
+			binding: bindDuration(&c.Store.PromptRetention, time.Hour, 10*365*24*time.Hour)},
 	}
 }
 

@@ -27,6 +27,7 @@ type Config struct {
 	States  StatesFunc                      // what the engines say of running requests; nil: nothing
 	Reset   ResetFunc                       // POST /reset_prefix_cache; nil: 404
 	Reload  ReloadFunc                      // POST /admin/reload; nil: 404
+	Forget  ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
 	Usage   usage.Ledger                    // GET /admin/usage; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
 	Callers *tenant.Authenticator           // says who calls; nil: nobody is asked
@@ -34,8 +35,8 @@ type Config struct {
 }
 
 // ResetFunc evicts the prefix cache's blocks that no running request uses, and
-// returns how many it freed.
-type ResetFunc func(context.Context) (freedBlocks int, err error)
+// returns how many it freed. by says who asked.
+type ResetFunc func(ctx context.Context, by string) (freedBlocks int, err error)
 
 // New returns the handler of the second listener.
 func New(c Config) http.Handler {
@@ -68,6 +69,9 @@ func New(c Config) http.Handler {
 	if c.Reload != nil {
 		mux.HandleFunc("POST "+reloadPath, c.reload)
 	}
+	if c.Forget != nil {
+		mux.HandleFunc("POST "+forgetPath, c.forget)
+	}
 	if c.Usage != nil {
 		mux.HandleFunc("GET "+usagePath, c.usage)
 	}
@@ -85,11 +89,12 @@ func (c Config) guard(next http.Handler) http.Handler {
 			refuse(w, e)
 			return
 		}
-		if e := c.callerFault(r); e != nil {
+		caller, e := c.caller(r)
+		if e != nil {
 			refuse(w, e)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 	})
 }
 
@@ -118,7 +123,7 @@ func (c Config) reset(w http.ResponseWriter, r *http.Request) {
 		refuse(w, e)
 		return
 	}
-	freed, err := c.Reset(r.Context())
+	freed, err := c.Reset(r.Context(), by(r))
 	if err != nil {
 		refuse(w, api.Refuse("prefix_cache_not_reset", "reset the prefix cache: "+err.Error()))
 		return
@@ -137,6 +142,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Reload != nil {
 		paths = append(paths, "POST "+reloadPath)
+	}
+	if c.Forget != nil {
+		paths = append(paths, "POST "+forgetPath)
 	}
 	if c.Usage != nil {
 		paths = append(paths, usagePath)

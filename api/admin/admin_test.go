@@ -51,7 +51,7 @@ func TestRoutes(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	var fault error
-	h := New(Config{Reset: func(context.Context) (int, error) { return 37, fault }})
+	h := New(Config{Reset: func(context.Context, string) (int, error) { return 37, fault }})
 	for _, tc := range []struct {
 		method, target, origin string
 		fault                  error

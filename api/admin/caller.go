@@ -30,12 +30,27 @@ func scopeOf(path string) tenant.Scope {
 	return tenant.ScopeAdmin
 }
 
-// callerFault checks the caller's scope, once anybody can have it: before, this
-// listener asks nobody, and is for this machine only.
-func (c Config) callerFault(r *http.Request) *api.Error {
+// callerKey is where a request's context has its caller.
+type callerKey struct{}
+
+// by says who sent a request, for the audit log: the key or the tenant, and the address.
+func by(r *http.Request) string {
+	caller, _ := r.Context().Value(callerKey{}).(tenant.Caller) // none: nobody was asked
+	switch {
+	case caller.KeyID != "":
+		return "key " + caller.KeyID + " from " + r.RemoteAddr
+	case caller.Tenant != nil:
+		return "tenant " + caller.Tenant.Name + " from " + r.RemoteAddr
+	}
+	return "second listener, from " + r.RemoteAddr
+}
+
+// caller checks the caller's scope, once anybody can have it: before, this listener
+// asks nobody, and is for this machine only.
+func (c Config) caller(r *http.Request) (caller tenant.Caller, fault *api.Error) {
 	want := scopeOf(r.URL.Path)
 	if want == 0 || c.Callers == nil || !c.Callers.Guarded() {
-		return nil
+		return caller, nil
 	}
 	proof := tenant.Proof{Secret: tenant.SecretOf(r.Header.Get)}
 	if r.TLS != nil {
@@ -44,14 +59,14 @@ func (c Config) callerFault(r *http.Request) *api.Error {
 	caller, err := c.Callers.Identify(proof, time.Now())
 	switch {
 	case errors.Is(err, tenant.ErrUnverifiable):
-		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "identity_unavailable",
+		return caller, &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "identity_unavailable",
 			Message: "callers cannot be verified now; retry"}
 	case err != nil:
-		return &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
+		return caller, &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
 			Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}
 	case caller.Scope&want == 0:
-		return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "insufficient_scope",
+		return caller, &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "insufficient_scope",
 			Message: "this needs the scope " + strings.ReplaceAll(want.String(), ",", " or ") + ", which the key does not have"}
 	}
-	return nil
+	return caller, nil
 }

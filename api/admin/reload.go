@@ -22,7 +22,7 @@ type ReloadFunc func(ctx context.Context, by string) (Reloaded, error)
 const reloadPath = "/admin/reload"
 
 func (c Config) reload(w http.ResponseWriter, r *http.Request) {
-	report, err := c.Reload(r.Context(), "POST "+reloadPath+" from "+r.RemoteAddr)
+	report, err := c.Reload(r.Context(), by(r))
 	if err != nil {
 		refuse(w, api.Refuse("invalid_configuration", "the last good configuration stays in force: "+err.Error()))
 		return

@@ -55,6 +55,18 @@ func (s *Server) CacheStats() (st replay.CacheStats, ok bool) {
 	return s.cache.Stats(), true
 }
 
+// Forget drops the answers that the server's memory holds of a tenant, and returns how
+// many there were.
+func (s *Server) Forget(tenant string) (answers int) {
+	if s.cache != nil {
+		answers = s.cache.Forget(tenant)
+	}
+	if m, inMemory := s.config.Idempotency.Claims.(*replay.Memory); inMemory {
+		answers += m.Forget(tenant)
+	}
+	return answers
+}
+
 // recall looks a job up in the response cache, and tells the client.
 func (c *call) recall(j *job) *recollection {
 	cache := c.server.cache

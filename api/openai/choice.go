@@ -29,6 +29,7 @@ type choice struct {
 	text     []byte              // certain, not taken yet
 	records  []tokenRecord       // logprobs not taken yet
 	ids      []inference.TokenID // ids not taken yet
+	kept     []byte              // all text that was taken, of a tenant with LogPrompts
 	piece    []byte              // scratch
 	received position            // end of the decoded text
 	given    int                 // bytes of it that are certain; records up to here may be taken
@@ -187,6 +188,7 @@ func (c *choice) take(d *delta) {
 	d.choice, d.prompt, d.first = c.index, c.prompt, !c.began
 	d.finish, d.stopped = inference.FinishNone, stopReason{}
 	d.content, c.text = c.text, d.content[:0]
+	c.keep(d.content)
 	d.ids, c.ids = c.ids, d.ids[:0]
 	n := c.ready()
 	d.tokens = append(d.tokens[:0], c.records[:n]...)

@@ -355,6 +355,7 @@ func (g *generation) end() {
 		g.result.Reasons = append(g.result.Reasons, reason)
 	}
 	if h := g.server.config.Hooks.OnRequestFinish; h != nil {
+		g.result.Texts = g.texts()
 		h(g.result)
 	}
 }

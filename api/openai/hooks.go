@@ -93,7 +93,8 @@ type RequestFinish struct {
 	FirstToken   time.Time
 	LastToken    time.Time
 	Finished     time.Time
-	Cause        error // what an upstream did wrong; for logs, never sent
+	Texts        *Texts // of a tenant with LogPrompts; of others nil, and of an upstream's
+	Cause        error  // what an upstream did wrong; for logs, never sent
 }
 
 // Refusal describes a request that got an error for an answer.

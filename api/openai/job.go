@@ -26,6 +26,7 @@ type job struct {
 	arrived        time.Time
 	parsed         time.Time // before the prompt was tokenised
 	trace          Trace
+	keepsTexts     bool // its tenant agreed
 }
 
 func (j *job) promptTokens() int {

@@ -324,7 +324,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
-	j.terms = t
+	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts
 	dimmed.job(j)
 	api.ReleaseBody(c.ctx)
 	j.retries = c.retries()

@@ -111,6 +111,19 @@ func (c *Cache[V]) Put(tenant string, h Hash, v V, bytes int64) {
 	}
 }
 
+// Forget drops all that a tenant has, and returns how many entries it had.
+func (c *Cache[V]) Forget(tenant string) (entries int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.tenants[tenant]
+	if s == nil {
+		return 0
+	}
+	c.bytes -= s.bytes
+	delete(c.tenants, tenant)
+	return s.entries.Len()
+}
+
 // evict forgets an entry of the tenant that holds the most.
 func (c *Cache[V]) evict() {
 	var name string

@@ -86,3 +86,18 @@ func TestCacheBooks(t *testing.T) {
 		}
 	}
 }
+
+func TestCacheForgetsATenant(t *testing.T) {
+	c := NewCache[int](CacheConfig{Bytes: 1 << 20, MaxAge: time.Hour})
+	c.Put("acme", Hash{1}, 1, 100)
+	c.Put("acme", Hash{2}, 2, 100)
+	c.Put("other", Hash{1}, 3, 100)
+	if n := c.Forget("acme") + c.Forget("nobody"); n != 2 {
+		t.Errorf("%d forgotten", n)
+	}
+	_, mine := c.Get("acme", Hash{1})
+	_, theirs := c.Get("other", Hash{1})
+	if st := c.Stats(); mine || !theirs || st.Bytes != cachedBytes+100 || st.Entries != 1 {
+		t.Errorf("%v, %v, %+v", mine, theirs, st)
+	}
+}

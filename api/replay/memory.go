@@ -117,6 +117,23 @@ func (m *Memory) Abandon(_ context.Context, c Claim) error {
 	return nil
 }
 
+// Forget drops a tenant's answers, with their keys, and returns how many there were.
+// Executions go on.
+func (m *Memory) Forget(tenant string) (answers int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tenants[tenant]
+	if t == nil {
+		return 0
+	}
+	answers = t.answers.Len()
+	for t.answers.Len() > 0 {
+		key, _ := t.answers.Front().Value.(memoryKey)
+		m.drop(key, m.entries[key])
+	}
+	return answers
+}
+
 // drop forgets an answer.
 func (m *Memory) drop(key memoryKey, e *memoryEntry) {
 	delete(m.entries, key)

@@ -127,3 +127,17 @@ func TestOneOfManyBegins(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryForgetsATenant(t *testing.T) {
+	m := NewMemory(1 << 20)
+	finish(t, m, begin(t, m, request("a", "done", 1), Begun).Claim, "x")
+	finish(t, m, begin(t, m, request("b", "done", 1), Begun).Claim, "x")
+	running := begin(t, m, request("a", "running", 1), Begun).Claim
+	if n := m.Forget("a") + m.Forget("nobody"); n != 1 {
+		t.Errorf("%d forgotten", n)
+	}
+	begin(t, m, request("b", "done", 1), Answered)
+	begin(t, m, request("a", "done", 2), Begun)
+	finish(t, m, running, "y")
+	begin(t, m, request("a", "running", 1), Answered)
+}

@@ -31,7 +31,7 @@ type Tenant struct {
 	QueueTimeout      time.Duration // how long a request may wait; 0 is the server's setting, which bounds it
 
 	CacheGroup string // tenants of one group share prefixes of prompts; "": shared with nobody
-	LogPrompts bool   // prompts and answers may be logged
+	LogPrompts bool   // prompts and answers are kept in the store, scrubbed
 
 	Certificates []string // subjects of client certificates that stand for the tenant; see CertificateNames
 	Claims       []Claim  // tokens that stand for the tenant

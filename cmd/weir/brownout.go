@@ -22,6 +22,7 @@ type dimmer struct {
 	wait    brownout.Wait
 	log     *zap.Logger
 	metric  func(level int)
+	audit   func(action, step string, more details) // waits for the store
 	level   int
 	over    chan struct{} // closed by stop
 	ended   sync.WaitGroup
@@ -33,7 +34,7 @@ func (s *server) newDimmer() (*dimmer, error) {
 	if len(s.config.Brownout) == 0 {
 		return nil, nil
 	}
-	d := &dimmer{steps: s.config.Brownout, places: s.config.Scheduler.MaxWaiting, log: s.log, over: make(chan struct{})}
+	d := &dimmer{steps: s.config.Brownout, places: s.config.Scheduler.MaxWaiting, log: s.log, audit: s.auditRule, over: make(chan struct{})}
 	var err error
 	if d.control, err = brownout.New(d.steps); err != nil {
 		return nil, err
@@ -81,10 +82,12 @@ func (d *dimmer) look(now time.Time, l llm.Stats) {
 	if effect != nil {
 		name = effect.Name
 	}
-	write, text := d.log.Warn, "brown-out: quality is lowered"
+	write, text, action := d.log.Warn, "brown-out: quality is lowered", actionBrownoutLower
 	if level < d.level {
-		write, text = d.log.Info, "brown-out: quality is raised"
+		write, text, action = d.log.Info, "brown-out: quality is raised", actionBrownoutRaise
 	}
+	more := details{"level": level, "queue_wait": load.QueueWait.String(), "kv_percent": load.KVPercent, "queue_percent": load.QueuePercent}
+	d.ended.Go(func() { d.audit(action, name, more) }) // a store that hangs must not delay the next look
 	write(text, zap.Int("level", level), zap.String("step", name), zap.Duration("queue_wait", load.QueueWait),
 		zap.Int("kv_percent", load.KVPercent), zap.Int("queue_percent", load.QueuePercent))
 	d.level = level

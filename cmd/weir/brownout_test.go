@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,13 @@ func TestDimmerFollowsTheEngine(t *testing.T) {
 	d, err := s.newDimmer()
 	if err != nil {
 		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	entries := map[string]int{}
+	d.audit = func(action, _ string, _ details) {
+		mu.Lock()
+		defer mu.Unlock()
+		entries[action]++
 	}
 	at := time.Unix(1000, 0)
 	run := func(seconds int, stats llm.Stats) {
@@ -58,6 +66,10 @@ func TestDimmerFollowsTheEngine(t *testing.T) {
 	}
 	if d.level != 1 {
 		t.Error("the expected wait is not looked at")
+	}
+	d.stop()
+	if entries[actionBrownoutLower] != 3 || entries[actionBrownoutRaise] != 2 {
+		t.Errorf("the audit log has %v", entries)
 	}
 }
 

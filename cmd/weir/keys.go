@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -89,7 +90,9 @@ func newKeysCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		issued, err := k.issue(&record, func() error { return k.store.Create(ctx, record) })
+		issued, err := k.issue(&record, func() error {
+			return k.change(ctx, actionKeyCreate, &record, nil, func() error { return k.store.Create(ctx, record) })
+		})
 		if err != nil {
 			return err
 		}
@@ -139,6 +142,16 @@ func (k *keyStore) issue(record *tenant.Key, write func() error) (tenant.Issued,
 		}
 	}
 	return tenant.Issued{}, err
+}
+
+// change makes a change of a key, once the audit log has it.
+func (k *keyStore) change(ctx context.Context, action string, key *tenant.Key, more details, do func() error) error {
+	all := details{"tenant": key.Tenant, "label": key.Label, "scope": key.Scope.String(), "expires": when(key.Expires)}
+	maps.Copy(all, more)
+	if _, err := addEntry(ctx, k.store, commandLine(), action, key.ID, all); err != nil {
+		return err
+	}
+	return do()
 }
 
 // keysAtMost says what to do about too many keys.
@@ -269,7 +282,10 @@ func newKeysRotate() *cobra.Command {
 		if !old.Expires.IsZero() && old.Expires.Before(ends) {
 			ends = old.Expires
 		}
-		issued, err := k.issue(&next, func() error { return k.store.Rotate(ctx, old.ID, ends, next) })
+		issued, err := k.issue(&next, func() error {
+			more := details{"replaces": old.ID, "old_ends": ends.Format(time.RFC3339)}
+			return k.change(ctx, actionKeyRotate, &next, more, func() error { return k.store.Rotate(ctx, old.ID, ends, next) })
+		})
 		if errors.Is(err, tenant.ErrNoKey) {
 			return fmt.Errorf("key %s is %s already; weir keys create makes another", old.ID, keyState(&old, next.Created))
 		}
@@ -303,16 +319,19 @@ func newKeysRevoke() *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 	}
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {
-		for _, id := range args {
-			if _, err := k.find(ctx, id); err != nil {
+		found := make([]tenant.Key, len(args))
+		for i, id := range args {
+			var err error
+			if found[i], err = k.find(ctx, id); err != nil {
 				return err
 			}
 		}
-		for _, id := range args {
-			if err := k.store.Revoke(ctx, id, time.Now()); err != nil {
+		for i := range found {
+			key := &found[i]
+			if err := k.change(ctx, actionKeyRevoke, key, nil, func() error { return k.store.Revoke(ctx, key.ID, time.Now()) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "revoked %s\n", id)
+			fmt.Fprintf(cmd.OutOrStdout(), "revoked %s\n", key.ID)
 		}
 		return nil
 	})

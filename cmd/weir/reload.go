@@ -42,10 +42,10 @@ func newReloader(s *server, read readConfig, parts ...livePart) *reloader {
 
 // reload reads the configuration, applies it and reports what changed, to the log
 // and metrics too. why says who asked. The error is that of the configuration.
-func (r *reloader) reload(_ context.Context, why string) (admin.Reloaded, error) {
+func (r *reloader) reload(ctx context.Context, why string) (admin.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	report, err := r.apply()
+	report, err := r.apply(ctx, why)
 	r.s.metrics.ObserveReload(err == nil, time.Now())
 	if err != nil {
 		r.s.log.Error("the configuration was not reloaded; the last good one stays in force", zap.String("by", why), zap.Error(err))
@@ -59,7 +59,7 @@ func (r *reloader) reload(_ context.Context, why string) (admin.Reloaded, error)
 	return report, nil
 }
 
-func (r *reloader) apply() (report admin.Reloaded, err error) {
+func (r *reloader) apply(ctx context.Context, why string) (report admin.Reloaded, err error) {
 	next, warnings, err := r.read()
 	if err != nil {
 		return report, err
@@ -80,6 +80,10 @@ func (r *reloader) apply() (report admin.Reloaded, err error) {
 		} else {
 			report.NeedsRestart = append(report.NeedsRestart, c.Key)
 		}
+	}
+	more := details{"applied": report.Applied, "needs_restart": report.NeedsRestart, "config": next.Digest()}
+	if err := r.s.audit(ctx, why, actionConfigReload, "", more); err != nil {
+		return report, err
 	}
 	for _, commit := range commits {
 		commit()

@@ -30,6 +30,7 @@ import (
 	"weir/internal/store"
 	"weir/scheduler/admission"
 	"weir/telemetry"
+	"weir/telemetry/transcript"
 	"weir/tokenizer"
 )
 
@@ -110,6 +111,8 @@ type server struct {
 	reloader *reloader
 	engine   atomic.Pointer[llm.Engine]
 	failed   chan error // why a listener ended without a shutdown
+
+	transcripts *transcript.Recorder // nil: no store
 }
 
 // serve runs until a signal, or until loading or a listener fails.
@@ -136,6 +139,7 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	s.reloader.onHangup(ctx)
+	go s.logHeads(ctx)
 	s.listen()
 	loaded := make(chan error, 1)
 	go func() { loaded <- s.load(f) }()
@@ -173,11 +177,15 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 	if err := s.bind(); err != nil {
 		return nil, errors.Join(err, s.closeStore())
 	}
-	if err := s.build(b); err != nil {
+	err = s.build(b)
+	if err == nil {
+		err = s.noteStart(b.Version)
+	}
+	if err != nil {
 		if s.callers != nil {
 			s.callers.stop()
 		}
-		return nil, errors.Join(err, s.unbind(), s.closeStore())
+		return nil, errors.Join(err, s.unbind(), s.closeTranscripts(), s.closeStore())
 	}
 	return s, nil
 }
@@ -214,6 +222,12 @@ func (s *server) build(b telemetry.Build) error {
 	if s.dimmer != nil {
 		edge.Brownout = s.dimmer.effect.Load
 	}
+	if err := s.openTranscripts(); err != nil {
+		return err
+	}
+	if s.transcripts != nil {
+		edge.Hooks = transcribed(s.transcripts, edge.Hooks)
+	}
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics = s.metrics.Handler()
@@ -231,7 +245,7 @@ func (s *server) build(b telemetry.Build) error {
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
-			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger,
+			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget,
 		})
 	}
 	if err := s.addResponseCache(); err != nil {
@@ -422,15 +436,18 @@ func (s *server) debugEngine() any {
 	return map[string]any{"info": e.Info(), "stats": e.Stats()}
 }
 
-// resetPrefixCache returns how many blocks it freed.
-func (s *server) resetPrefixCache(ctx context.Context) (freedBlocks int, err error) {
+// resetPrefixCache returns how many blocks it freed. by says who asked.
+func (s *server) resetPrefixCache(ctx context.Context, by string) (freedBlocks int, err error) {
 	e := s.engine.Load()
 	if e == nil {
 		return 0, errors.New("the model is still loading; wait until GET /ready answers 200")
 	}
+	if err := s.audit(ctx, by, actionCacheReset, "", nil); err != nil {
+		return 0, err
+	}
 	freedBlocks, err = e.ResetPrefixCache(ctx)
 	if err == nil {
-		s.log.Info("the prefix cache was reset", zap.Int("freed_blocks", freedBlocks))
+		s.log.Info("the prefix cache was reset", zap.String("by", by), zap.Int("freed_blocks", freedBlocks))
 	}
 	return freedBlocks, err
 }
@@ -473,7 +490,8 @@ func (s *server) shutdown(timeout time.Duration) error {
 	}
 	s.closeTraces()
 	s.callers.stop()
-	errs = append(errs, s.closeStore())
+	s.noteStop()
+	errs = append(errs, s.closeTranscripts(), s.closeStore())
 	s.refusals.flush()
 	return errors.Join(errs...)
 }

@@ -15,13 +15,14 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
-		"api/replay", "api/tenant", "api/usage", "scheduler/quota", "telemetry/audit",
+		"api/replay", "api/tenant", "api/usage", "scheduler/quota", "telemetry/audit", "telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis}},
 	{path: "bench", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit"},
 	{path: "telemetry/scrub"},
+	{path: "telemetry/transcript", own: []string{"telemetry/scrub"}},
 	{path: "telemetry/trace", third: []string{otlp, otlpProto}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 

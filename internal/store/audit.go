@@ -36,7 +36,21 @@ func (s *Store) Append(ctx context.Context, c audit.Change) (entry audit.Entry, 
 	return entry, nil
 }
 
-func auditHead(ctx context.Context, tx *sql.Tx) (last audit.Head, err error) {
+// Head names the last entry.
+func (s *Store) Head(ctx context.Context) (audit.Head, error) {
+	head, err := auditHead(ctx, s.read)
+	if err != nil {
+		return head, fmt.Errorf("the audit log: %w", err)
+	}
+	return head, nil
+}
+
+// rower is a database or a transaction.
+type rower interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func auditHead(ctx context.Context, tx rower) (last audit.Head, err error) {
 	var hash []byte
 	err = tx.QueryRowContext(ctx, `SELECT sequence, hash FROM weir_audit ORDER BY sequence DESC LIMIT 1`).Scan(&last.Sequence, &hash)
 	if errors.Is(err, sql.ErrNoRows) {

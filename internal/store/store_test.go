@@ -95,7 +95,7 @@ func TestFileIsPrivateAndItsSettingsHold(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	for setting, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000", "query_only": "1"} {
+	for setting, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000", "query_only": "1", "secure_delete": "1"} {
 		for name, db := range map[string]*sql.DB{"write": s.write, "read": s.read} {
 			var got string
 			if err := db.QueryRow("PRAGMA " + setting).Scan(&got); err != nil {

@@ -105,6 +105,7 @@ func (t target) dsn(writer bool) string {
 		"_dqs":          {"false"},
 		"_defensive":    {"true"},
 		"_error_rc":     {"true"},
+		"_pragma":       {"secure_delete(1)"}, // what is deleted is overwritten: answers and prompts
 	}
 	if writer {
 		settings.Set("_txlock", "immediate")

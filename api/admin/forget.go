@@ -1,0 +1,36 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"weir/api"
+	"weir/api/tenant"
+)
+
+// Forgotten counts what was deleted of a tenant.
+type Forgotten struct {
+	Prompts int64 `json:"prompts"`      // that log_prompts kept, with their answers
+	Answers int64 `json:"answers"`      // of idempotency keys and of the response cache
+	Blocks  int   `json:"freed_blocks"` // of the prefix cache, which is emptied for all
+}
+
+// ForgetFunc deletes what a tenant's clients asked and were answered. by says who
+// asked.
+type ForgetFunc func(ctx context.Context, tenant, by string) (Forgotten, error)
+
+const forgetPath = "/admin/tenants/{name}/forget"
+
+func (c Config) forget(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if !tenant.IsName(name) {
+		refuse(w, api.Refuse("invalid_value", "the path names no tenant; a tenant's name is "+tenant.NameForm))
+		return
+	}
+	done, err := c.Forget(r.Context(), name, by(r))
+	if err != nil {
+		refuse(w, api.Refuse("tenant_not_forgotten", "delete what the tenant asked and was answered: "+err.Error()))
+		return
+	}
+	write(w, http.StatusOK, done)
+}

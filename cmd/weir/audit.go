@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/configs"
+	"weir/internal/store"
+	"weir/telemetry/audit"
+)
+
+func newAudit() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show and check the log of changes by people and rules",
+		Long: "Show and check the audit log, which the store keeps (--store): keys that were made and revoked,\n" +
+			"configurations that were loaded, starts and ends of servers. Each entry holds the hash of the one\n" +
+			"before it, so that an entry that was altered or removed shows.",
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAuditList(), newAuditVerify(), newAuditHead())
+	return cmd
+}
+
+// onStore gives a verb the flags of a store that there must be.
+func onStore(cmd *cobra.Command, do func(ctx context.Context, c configs.Config, s *store.Store, args []string) error) {
+	opts := addOptions(cmd, storeSections)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, warnings, err := opts.config()
+		if err != nil {
+			return err
+		}
+		warn(cmd.ErrOrStderr(), warnings)
+		exists, err := storeExists(c.Store)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return errors.New("there is no store yet: weir keys create makes one, and --store names another")
+		}
+		s, err := openStore(cmd.Context(), c.Store, store.Options{})
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(cmd.Context(), c, s, args), closeStore(s))
+	}
+}
+
+func newAuditList() *cobra.Command {
+	var after int64
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the entries",
+		Example: "  weir audit list\n  weir audit list --after 1200",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().Int64Var(&after, "after", 0, "list the entries after this number only")
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+		table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "ENTRY\tTIME\tWHO\tACTION\tOBJECT\tDETAILS")
+		for e, err := range s.Entries(ctx, after) {
+			if err != nil {
+				return errors.Join(table.Flush(), err)
+			}
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", e.Sequence, e.Time.Format(time.RFC3339),
+				printable(e.Actor), printable(e.Action), printable(e.Object), printable(e.Details))
+		}
+		return table.Flush()
+	})
+	return cmd
+}
+
+func newAuditVerify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify [HEAD...]",
+		Short: "Check the chain of all entries, and that it has heads that were noted",
+		Long: "Check that no entry was altered, removed or put in. Who may write the whole store can compute the\n" +
+			"chain anew, or cut off its end: that shows only against a head that was noted elsewhere. weir serve\n" +
+			"logs the head at its start, at its end and every day.",
+		Example: "  weir audit verify\n  weir audit verify 1200:4f0c…",
+	}
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+		noted := make([]audit.Head, len(args))
+		for i, text := range args {
+			var err error
+			if noted[i], err = audit.ParseHead(text); err != nil {
+				return &usageError{err: err}
+			}
+		}
+		head, err := audit.Verify(s.Entries(ctx, 0), noted...)
+		if errors.Is(err, audit.ErrBroken) {
+			return fmt.Errorf("%w; it is whole up to entry %d", err, head.Sequence)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "The audit log is whole: %d entries. Its head, to be noted elsewhere:\n%s\n", head.Sequence, head)
+		return nil
+	})
+	return cmd
+}
+
+func newAuditHead() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "head",
+		Short: "Print the name of the last entry, to be noted elsewhere",
+		Args:  cobra.NoArgs,
+	}
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+		head, err := s.Head(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), head)
+		return err
+	})
+	return cmd
+}
+
+// commandLine is who runs a command, as the audit log calls them.
+func commandLine() string {
+	u, err := user.Current()
+	if err != nil {
+		return "command line"
+	}
+	return "command line, user " + strconv.QuoteToASCII(u.Username)
+}

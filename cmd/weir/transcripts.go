@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/api/openai"
+	"weir/configs"
+	"weir/internal/store"
+	"weir/telemetry"
+	"weir/telemetry/transcript"
+)
+
+// openTranscripts starts what keeps prompts and answers of tenants that agreed to it.
+func (s *server) openTranscripts() error {
+	if s.store == nil {
+		for i := range s.config.Tenants {
+			if t := &s.config.Tenants[i]; t.LogPrompts {
+				s.log.Warn("a tenant has log_prompts, and there is no store to keep prompts in; set --store", zap.String("tenant", t.Name))
+			}
+		}
+		return nil
+	}
+	trouble := &quietly{every: troubleEvery}
+	s.transcripts = transcript.NewRecorder(transcript.Config{
+		Log: s.store, Retention: s.config.Store.PromptRetention,
+		Failed: func(err error) {
+			trouble.do(func(held int) {
+				s.log.Error("prompts and answers of tenants with log_prompts are not kept", zap.Error(err), zap.Int("times_before", held))
+			})
+		},
+	})
+	return s.metrics.AddTranscripts(func() telemetry.Transcripts {
+		st := s.transcripts.Stats()
+		return telemetry.Transcripts{Kept: st.Kept, Dropped: st.Dropped}
+	})
+}
+
+func (s *server) closeTranscripts() error {
+	if s.transcripts == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	return s.transcripts.Close(ctx)
+}
+
+// transcribed lets a recorder keep the texts of the requests that have some.
+func transcribed(r *transcript.Recorder, h openai.Hooks) openai.Hooks {
+	finish := h.OnRequestFinish
+	h.OnRequestFinish = func(f openai.RequestFinish) {
+		finish(f)
+		texts := f.Texts
+		if texts == nil {
+			return
+		}
+		record := transcript.Record{
+			Time: f.Finished, Tenant: f.Tenant, Request: f.ID, Endpoint: f.Endpoint, Model: f.Model, Status: f.Status, Answers: texts.Answers,
+		}
+		r.Add(transcript.Source{Tenant: f.Tenant, Bytes: texts.Bytes(), Record: func() transcript.Record {
+			record.Prompts = texts.Prompts()
+			return record
+		}})
+	}
+	return h
+}
+
+// forget deletes what clients of a tenant asked and were answered, here and in the
+// store. What they used is kept. by says who asked.
+func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten, err error) {
+	if err := s.audit(ctx, by, actionTenantForget, name, nil); err != nil {
+		return f, err
+	}
+	if s.store != nil {
+		if f.Prompts, err = s.transcripts.Forget(ctx, name); err != nil {
+			return f, err
+		}
+		if f.Answers, err = s.store.ForgetAnswers(ctx, name); err != nil {
+			return f, err
+		}
+	}
+	f.Answers += int64(s.edge.Forget(name))
+	if e := s.engine.Load(); e != nil { // cached blocks are computed from prompts
+		if f.Blocks, err = e.ResetPrefixCache(ctx); err != nil {
+			return f, err
+		}
+	}
+	s.log.Info("what a tenant asked and was answered is deleted", zap.String("tenant", name), zap.String("by", by))
+	return f, nil
+}
+
+func newTenants() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tenants",
+		Short: "Show and delete what tenants asked and were answered",
+		Long: "Show and delete what the store keeps of tenants' prompts and answers: those of tenants with\n" +
+			"log_prompts, scrubbed, and the answers of idempotency keys.",
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTenantsForget(), newTenantsPrompts())
+	return cmd
+}
+
+func newTenantsForget() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "forget TENANT",
+		Short: "Delete a tenant's prompts and answers from the store; usage stays",
+		Long: "Delete a tenant's prompts and answers from the store: those that log_prompts kept, and the answers of\n" +
+			"idempotency keys. Sums of usage stay. A running server has more in its memory: there, POST\n" +
+			"/admin/tenants/TENANT/forget on the second listener deletes both.",
+		Args: cobra.ExactArgs(1),
+	}
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+		if _, err := addEntry(ctx, s, commandLine(), actionTenantForget, args[0], nil); err != nil {
+			return err
+		}
+		prompts, err := s.ForgetTranscripts(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		answers, err := s.ForgetAnswers(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "deleted of %s: %d prompts with their answers, %d answers of idempotency keys\n", args[0], prompts, answers)
+		return nil
+	})
+	return cmd
+}
+
+// promptLine is a line of weir tenants prompts.
+type promptLine struct {
+	Time     time.Time `json:"time"`
+	Request  string    `json:"request"`
+	Endpoint string    `json:"endpoint"`
+	Model    string    `json:"model"`
+	Status   int       `json:"status"`
+	Prompts  []string  `json:"prompts"`
+	Answers  []string  `json:"answers"`
+}
+
+func newTenantsPrompts() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "prompts TENANT",
+		Short: "Print the prompts and answers that are kept of a tenant, as lines of JSON",
+		Args:  cobra.ExactArgs(1),
+	}
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+		if _, err := addEntry(ctx, s, commandLine(), actionTenantRead, args[0], nil); err != nil {
+			return err
+		}
+		out := json.NewEncoder(cmd.OutOrStdout())
+		out.SetEscapeHTML(false)
+		for r, err := range s.Transcripts(ctx, args[0]) {
+			if err != nil {
+				return err
+			}
+			if err := out.Encode(promptLine{r.Time, r.Request, r.Endpoint, r.Model, r.Status, r.Prompts, r.Answers}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return cmd
+}
