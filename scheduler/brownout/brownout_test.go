@@ -162,29 +162,33 @@ func TestWrongStepsAreNamed(t *testing.T) {
 	}
 }
 
-// Requests are admitted at 4 a second; 20 wait.
+// While some wait, requests are admitted at 4 a second. Before that few come.
 func TestExpectedWait(t *testing.T) {
 	var w Wait
-	at := time.Unix(1000, 0)
-	if got := w.Observe(at, 20, 100); got != 0 {
+	at, admitted := time.Unix(1000, 0), uint64(100)
+	look := func(looks, waiting int, more uint64) (got time.Duration) {
+		for range looks {
+			at, admitted = at.Add(250*time.Millisecond), admitted+more
+			got = w.Observe(at, waiting, admitted)
+		}
+		return got
+	}
+	if got := look(1, 20, 0); got != 0 {
 		t.Errorf("nothing was seen, and the wait is %v", got)
 	}
-	var got time.Duration
-	for i := range 240 {
-		at = at.Add(250 * time.Millisecond)
-		got = w.Observe(at, 20, 101+uint64(i))
+	look(1, 0, 0)
+	look(400, 0, 0)
+	for i, seconds := range []int{1, 100} {
+		look(1, 20, 0)
+		if got := look(4*seconds, 20, 1); got < 4800*time.Millisecond || got > 6300*time.Millisecond || i > 0 && got > 5100*time.Millisecond {
+			t.Errorf("20 waiting at 4 a second for %d s wait %v", seconds, got)
+		}
+		if got := look(400, 0, 0); got != 0 {
+			t.Errorf("nobody waits, and the wait is %v", got)
+		}
 	}
-	if got < 4900*time.Millisecond || got > 5100*time.Millisecond {
-		t.Errorf("20 waiting at 4 a second wait %v", got)
-	}
-	if got := w.Observe(at, 0, 341); got != 0 {
-		t.Errorf("nobody waits, and the wait is %v", got)
-	}
-	for range 10000 {
-		at = at.Add(time.Second)
-		got = w.Observe(at, 1000, 341)
-	}
-	if got != longestWait {
+	look(1, 1000, 0)
+	if got := look(1000, 1000, 0); got != longestWait {
 		t.Errorf("nothing is admitted any more, and the wait is %v", got)
 	}
 }
