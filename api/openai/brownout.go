@@ -8,15 +8,15 @@ import (
 // can, so that it need not refuse requests. What was changed is said in the headers
 // x-weir-brownout, which names the step that is in force, and x-weir-warnings.
 
-// dim is what a brown-out changes of one request. Without a step in force its methods
+// lowering is what a brown-out changes of one request. Without a step in force its methods
 // do nothing.
-type dim struct {
+type lowering struct {
 	call *call
 	step *brownout.Step // nil: none
 }
 
-func (c *call) brownout() dim {
-	d := dim{call: c}
+func (c *call) brownout() lowering {
+	d := lowering{call: c}
 	if f := c.server.config.Brownout; f != nil {
 		d.step = f()
 	}
@@ -24,11 +24,11 @@ func (c *call) brownout() dim {
 }
 
 // mark names the step on the answer.
-func (d dim) mark() { d.call.ctx.Response.Header.Set("X-Weir-Brownout", d.step.Name) }
+func (d lowering) mark() { d.call.ctx.Response.Header.Set("X-Weir-Brownout", d.step.Name) }
 
 // model is the smaller model that answers in m's place, where the step has one that
 // is served and that the tenant may use; otherwise m.
-func (d dim) model(m *Model, n *notes) *Model {
+func (d lowering) model(m *Model, n *notes) *Model {
 	if d.step == nil || len(d.step.Models) == 0 {
 		return m
 	}
@@ -53,7 +53,7 @@ func (d dim) model(m *Model, n *notes) *Model {
 }
 
 // job caps the output of a request by its class, and switches speculation.
-func (d dim) job(j *job) {
+func (d lowering) job(j *job) {
 	if d.step == nil {
 		return
 	}

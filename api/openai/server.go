@@ -301,8 +301,8 @@ func (c *call) generate(e *endpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	dimmed := c.brownout()
-	m = dimmed.model(m, o.notes)
+	lowered := c.brownout()
+	m = lowered.model(m, o.notes)
 	if m.Relay != nil {
 		c.endTurn() // nothing is tokenised here
 		warn(c.ctx, o.notes)
@@ -325,7 +325,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts
-	dimmed.job(j)
+	lowered.job(j)
 	api.ReleaseBody(c.ctx)
 	j.retries = c.retries()
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"

@@ -14,8 +14,8 @@ import (
 // lookEvery is the time between two looks at the load.
 const lookEvery = 250 * time.Millisecond
 
-// dimmer puts steps of the brown-out into force, and out of it.
-type dimmer struct {
+// brownoutControl puts steps of the brown-out into force, and out of it.
+type brownoutControl struct {
 	steps   []brownout.Step
 	places  int // of the waiting queue
 	control *brownout.Controller
@@ -29,12 +29,12 @@ type dimmer struct {
 	effect  atomic.Pointer[brownout.Step] // what is lowered now
 }
 
-// newDimmer returns nil where the configuration has no steps.
-func (s *server) newDimmer() (*dimmer, error) {
+// newBrownout returns nil where the configuration has no steps.
+func (s *server) newBrownout() (*brownoutControl, error) {
 	if len(s.config.Brownout) == 0 {
 		return nil, nil
 	}
-	d := &dimmer{steps: s.config.Brownout, places: s.config.Scheduler.MaxWaiting, log: s.log, audit: s.auditRule, over: make(chan struct{})}
+	d := &brownoutControl{steps: s.config.Brownout, places: s.config.Scheduler.MaxWaiting, log: s.log, audit: s.auditRule, over: make(chan struct{})}
 	var err error
 	if d.control, err = brownout.New(d.steps); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *server) newDimmer() (*dimmer, error) {
 }
 
 // start looks at an engine's load until stop.
-func (d *dimmer) start(e *llm.Engine) {
+func (d *brownoutControl) start(e *llm.Engine) {
 	d.ended.Go(func() {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
@@ -60,13 +60,13 @@ func (d *dimmer) start(e *llm.Engine) {
 }
 
 // stop ends what start began, and returns when it has ended.
-func (d *dimmer) stop() {
+func (d *brownoutControl) stop() {
 	close(d.over)
 	d.ended.Wait()
 }
 
 // look takes in the load at one moment.
-func (d *dimmer) look(now time.Time, l llm.Stats) {
+func (d *brownoutControl) look(now time.Time, l llm.Stats) {
 	load := brownout.Load{
 		QueueWait: d.wait.Observe(now, l.Scheduler.Waiting, l.Scheduler.Admitted),
 		KVPercent: percentOf(l.Cache.Referenced, l.Cache.Blocks), QueuePercent: percentOf(l.Scheduler.WaitingChoices, d.places),

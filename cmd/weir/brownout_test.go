@@ -25,7 +25,7 @@ func TestDimmerFollowsTheEngine(t *testing.T) {
 		LeaveAfter: 2 * time.Second, MaxTokens: [inference.NumClasses]int{9, 9, 9},
 	}}}}
 	s.config.Scheduler.MaxWaiting = 100
-	d, err := s.newDimmer()
+	d, err := s.newBrownout()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestDimmerFollowsTheEngine(t *testing.T) {
 }
 
 func TestNoDimmerWithoutSteps(t *testing.T) {
-	if d, err := (&server{}).newDimmer(); d != nil || err != nil {
+	if d, err := (&server{}).newBrownout(); d != nil || err != nil {
 		t.Error(d, err)
 	}
 }

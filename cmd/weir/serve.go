@@ -105,7 +105,7 @@ type server struct {
 	compute  *pool.Pool        // of the process, shared by its engines
 	service  admission.Service // likewise: what tenants use over all of them
 	refusals *refusals
-	dimmer   *dimmer // nil: no brown-out is configured
+	brownout *brownoutControl // nil: no brown-out is configured
 	journal  *admin.Journal
 	traces   *traces
 	reloader *reloader
@@ -216,11 +216,11 @@ func (s *server) build(b telemetry.Build) error {
 	if s.ledger != nil {
 		edge.Hooks = accounted(s.ledger, edge.Hooks)
 	}
-	if s.dimmer, err = s.newDimmer(); err != nil {
+	if s.brownout, err = s.newBrownout(); err != nil {
 		return err
 	}
-	if s.dimmer != nil {
-		edge.Brownout = s.dimmer.effect.Load
+	if s.brownout != nil {
+		edge.Brownout = s.brownout.effect.Load
 	}
 	if err := s.openTranscripts(); err != nil {
 		return err
@@ -383,8 +383,8 @@ func (s *server) observe(name string, o *llm.Options) {
 func (s *server) open(m *model) error {
 	info := m.engine.Info()
 	s.engine.Store(m.engine)
-	if s.dimmer != nil {
-		s.dimmer.start(m.engine)
+	if s.brownout != nil {
+		s.brownout.start(m.engine)
 	}
 	if _, err := s.metrics.AddModel(modelInfo(m.name, info), func() telemetry.Snapshot { return snapshot(m.engine) }); err != nil {
 		return err
@@ -473,8 +473,8 @@ func (s *server) shutdown(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	errs := []error{s.http.Shutdown(ctx)}
-	if s.dimmer != nil {
-		s.dimmer.stop()
+	if s.brownout != nil {
+		s.brownout.stop()
 	}
 	if e := s.engine.Load(); e != nil {
 		closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
