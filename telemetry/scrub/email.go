@@ -47,7 +47,8 @@ func hostEnd(text string, i int) int {
 	end := i
 	for end < len(text) {
 		r, size := utf8.DecodeRuneInString(text[end:])
-		if !(r < utf8.RuneSelf && isAlnum(byte(r))) && r != '-' && r != '.' && !isForeign(r) {
+		plain := r < utf8.RuneSelf && isAlnum(byte(r))
+		if !plain && r != '-' && r != '.' && !isForeign(r) {
 			break
 		}
 		end += size

@@ -178,7 +178,6 @@ func findURLPassword(text string, from int) (start, end int) {
 			return -1, -1
 		}
 		i += from + len("://")
-		from = i
 		colon := -1
 	userinfo:
 		for ; i < len(text); i++ {
