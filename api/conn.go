@@ -2,6 +2,7 @@ package api
 
 import (
 	"container/list"
+	"crypto/tls"
 	"io"
 	"net"
 	"sync"
@@ -42,7 +43,9 @@ var longAgo = time.Unix(1, 0)
 // as without it. A peer that closes its sending half counts as gone, as in
 // net/http.
 type conn struct {
-	net.Conn
+	net.Conn                   // what the server speaks over: raw, or secure
+	raw          net.Conn      // the transport, which ends whatever is spoken over it
+	secure       *tls.Conn     // nil: no TLS
 	writeTimeout time.Duration // per write step; 0 is none
 	forget       func(*conn)   // called once, by the first Close
 
@@ -53,6 +56,9 @@ type conn struct {
 	busy     atomic.Bool   // from a request's arrival until the server reads on
 	resting  *list.Element // of the listener's list while not busy; guarded by its lock
 	restedAt time.Time     // guarded by the listener's lock
+
+	greeting     bool          // the TLS handshake is still to come; owned by the connection's goroutine
+	greetingTime time.Duration // most time for it
 
 	lingers     atomic.Bool
 	lingerBytes int64         // most that is taken in and dropped
@@ -72,7 +78,9 @@ type conn struct {
 }
 
 func newConn(c net.Conn, writeTimeout time.Duration, forget func(*conn)) *conn {
-	return &conn{Conn: c, writeTimeout: writeTimeout, forget: forget, gone: make(chan struct{}), lingerTime: lingerTime}
+	return &conn{
+		Conn: c, raw: c, writeTimeout: writeTimeout, forget: forget, gone: make(chan struct{}), lingerTime: lingerTime,
+	}
 }
 
 // connOf is a request's connection; nil if it does not come from this
@@ -192,6 +200,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.busy.Swap(false) {
 		c.listener.rests(c)
 	}
+	if c.greeting {
+		if err := c.greet(); err != nil {
+			c.markGone()
+			return 0, err
+		}
+	}
 	if err := c.stopWatch(); err != nil {
 		return 0, err
 	}
@@ -309,6 +323,8 @@ func linger(ctx *fasthttp.RequestCtx) {
 func (c *conn) Close() error {
 	if c.lingers.CompareAndSwap(true, false) {
 		c.drop()
+	} else {
+		c.notify()
 	}
 	return c.abort()
 }
@@ -336,9 +352,10 @@ func (c *conn) drop() {
 	}
 }
 
-// abort closes at once.
+// abort closes at once, without a word: closing what is spoken over TLS can take
+// seconds.
 func (c *conn) abort() error {
-	err := c.Conn.Close()
+	err := c.raw.Close()
 	c.markGone()
 	c.closeOnce.Do(func() {
 		if c.forget != nil {

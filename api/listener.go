@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,6 +42,7 @@ type listener struct {
 	turningAway chan struct{} // holds a value for each connection that is being told 503
 	closed      chan struct{}
 	closing     sync.Once
+	stopping    atomic.Bool // the server shuts down
 
 	mu   sync.Mutex
 	open map[*conn]struct{}
@@ -120,6 +122,9 @@ func (l *listener) Close() error {
 func (l *listener) wrap(nc net.Conn) *conn {
 	c := newConn(nc, l.config.WriteTimeout, l.forget)
 	c.listener, c.bodies, c.lingerBytes = l, l.bodies, 4*int64(l.config.MaxRequestBytes)
+	if l.config.TLS != nil {
+		c.speakTLS(l.config.TLS, l.config.ReadTimeout)
+	}
 	resting, ok := l.place(c)
 	if !ok {
 		return nil
@@ -217,12 +222,28 @@ func (l *listener) turnAway(nc net.Conn) {
 	}
 	go func() {
 		defer func() { <-l.turningAway }()
-		c := newConn(nc, time.Second, nil)
-		c.lingerBytes, c.lingerTime = 64<<10, time.Second
-		c.lingers.Store(true)
-		_, _ = c.Write(surplus) // whether the peer could read it does not matter
-		_ = c.Close()
+		c := newConn(nc, tellTime, nil)
+		if l.config.TLS != nil {
+			c.speakTLS(l.config.TLS, tellTime)
+			if c.greet() != nil {
+				_ = c.abort() // nobody can be told
+				return
+			}
+		}
+		c.tell(surplus)
 	}()
+}
+
+// tellTime bounds each step of an answer to a connection that gets no other.
+const tellTime = time.Second
+
+// tell sends a whole answer and closes. Whether the peer could read it does not
+// matter.
+func (c *conn) tell(answer []byte) {
+	c.lingerBytes, c.lingerTime = 64<<10, tellTime
+	c.lingers.Store(true)
+	_, _ = c.Write(answer)
+	_ = c.Close()
 }
 
 func (l *listener) forget(c *conn) {

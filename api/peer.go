@@ -11,14 +11,10 @@ import (
 // the listener trusts; nil where the connection has none.
 func Peer(ctx *fasthttp.RequestCtx) *x509.Certificate {
 	c := connOf(ctx)
-	if c == nil {
+	if c == nil || c.secure == nil {
 		return nil
 	}
-	secure, ok := c.Conn.(*tls.Conn)
-	if !ok {
-		return nil
-	}
-	return VerifiedPeer(secure.ConnectionState())
+	return VerifiedPeer(c.secure.ConnectionState())
 }
 
 // VerifiedPeer is the leaf of the chain that was verified, nil for none. A

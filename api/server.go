@@ -12,6 +12,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Config struct {
 	MaxConnections  int           // further ones take the place of a resting one, or get 503
 	CloseTimeout    time.Duration // what Shutdown adds to its context, to end what a drain left
 
+	// TLS is what the listeners speak; nil is plain HTTP. See TLS.Config.
+	TLS *tls.Config
 	// ClientCertificates: callers may show who they are by the certificate of
 	// their connection.
 	ClientCertificates bool
@@ -51,6 +54,8 @@ type Hooks struct {
 	OnTurnedAway func()
 	// OnEvicted: a connection without a request was closed for a new one.
 	OnEvicted func()
+	// OnHandshakeError: a TLS handshake failed; why is one of Handshake….
+	OnHandshakeError func(why string, err error)
 }
 
 // DefaultConfig is fit for a public listener.
@@ -186,6 +191,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	drainErr := s.handler.Drain(ctx)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.CloseTimeout)
 	defer cancel()
+	s.mu.Lock()
+	for _, l := range s.listeners {
+		l.stopping.Store(true)
+	}
+	s.mu.Unlock()
 	closeErr := s.http.ShutdownWithContext(closing)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,6 +16,7 @@ type httpMetrics struct {
 	acceptErrors prometheus.Counter
 	turnedAway   prometheus.Counter
 	evicted      prometheus.Counter
+	handshakes   *prometheus.CounterVec
 }
 
 func newHTTPMetrics() httpMetrics {
@@ -49,11 +50,17 @@ func newHTTPMetrics() httpMetrics {
 			Name: "weir_connections_evicted_total",
 			Help: "Connections without a request that were closed to make room for new ones.",
 		}),
+		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_tls_handshake_errors_total",
+			Help: "TLS handshakes of the API that failed, by why.",
+		}, []string{"reason"}),
 	}
 }
 
 func (h httpMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.requests, h.duration, h.refusals, h.retries, h.acceptErrors, h.turnedAway, h.evicted}
+	return []prometheus.Collector{
+		h.requests, h.duration, h.refusals, h.retries, h.acceptErrors, h.turnedAway, h.evicted, h.handshakes,
+	}
 }
 
 // CountClientRetry counts one request that its client has sent before.
@@ -81,6 +88,9 @@ func (m *Metrics) CountTurnedAway() { m.http.turnedAway.Inc() }
 // CountEvicted counts one connection without a request that was closed to make
 // room for another.
 func (m *Metrics) CountEvicted() { m.http.evicted.Inc() }
+
+// CountHandshakeError counts one failed TLS handshake. why is one of the edge's few.
+func (m *Metrics) CountHandshakeError(why string) { m.http.handshakes.WithLabelValues(why).Inc() }
 
 // Connections is the state of the HTTP edge at one moment.
 type Connections struct {

@@ -82,6 +82,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	m.CountAcceptError()
 	m.CountTurnedAway()
 	m.CountEvicted()
+	m.CountHandshakeError("plain_http")
 	if err := m.AddConnections(func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
 		t.Fatal(err)
 	}
