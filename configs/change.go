@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 )
 
 // Change is a setting, or a list of the file, whose value differs between two
@@ -17,13 +18,23 @@ type Change struct {
 
 // liveKeys are the settings and lists that a running process can change. All others
 // need a restart, because memory, ports or threads were made from them.
-var liveKeys = map[string]bool{"log.level": true, "server.api_key": true, "tenants": true, "issuers": true}
+var liveKeys = map[string]bool{
+	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true,
+	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
+}
+
+// switchesTLS reports whether TLS would be switched on or off, which a listener that
+// runs cannot.
+func switchesTLS(before, after Config) bool { return before.Server.TLS.On() != after.Server.TLS.On() }
 
 // Changes lists what differs between two configurations, in the order of help
 // texts, lists last. Values are not part of the result: some are secrets.
 func Changes(before, after Config) []Change {
 	var changes []Change
-	add := func(key string) { changes = append(changes, Change{key, liveKeys[key]}) }
+	add := func(key string) {
+		stays := strings.HasPrefix(key, "server.tls_") && switchesTLS(before, after)
+		changes = append(changes, Change{key, liveKeys[key] && !stays})
+	}
 	old, now := settings(&before), settings(&after)
 	for i := range old {
 		if old[i].show() != now[i].show() {
@@ -61,6 +72,9 @@ func (c Config) Digest() string {
 
 // TakeLive takes over what a running process can change.
 func (c *Config) TakeLive(from Config) {
+	if !switchesTLS(*c, from) {
+		c.Server.TLS = from.Server.TLS
+	}
 	c.Log.Level = from.Log.Level
 	c.API.APIKeys = from.API.APIKeys
 	c.Tenants, c.Issuers = from.Tenants, from.Issuers

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api"
 	"weir/api/tenant"
 	"weir/scheduler/brownout"
 )
@@ -38,6 +39,32 @@ func TestChanges(t *testing.T) {
 	}
 	if same := Changes(after, after); len(same) != 0 {
 		t.Errorf("a configuration differs from itself in %v", same)
+	}
+}
+
+// Other files of TLS are live; TLS itself is switched on and off by a restart.
+func TestChangesOfTLS(t *testing.T) {
+	plain, one, two := Default(), Default(), Default()
+	one.Server.TLS = api.TLSFiles{Certificate: "a.crt", Key: "a.key"}
+	two.Server.TLS = api.TLSFiles{Certificate: "b.crt", Key: "b.key", ClientCA: "ca.crt"}
+	for _, c := range []struct {
+		before, after Config
+		live          bool
+	}{{plain, one, false}, {one, plain, false}, {one, two, true}, {two, one, true}} {
+		changes := Changes(c.before, c.after)
+		if len(changes) < 2 {
+			t.Errorf("changes are %v", changes)
+		}
+		for _, change := range changes {
+			if change.Live != c.live {
+				t.Errorf("%+v to %+v: %+v", c.before.Server.TLS, c.after.Server.TLS, change)
+			}
+		}
+		running := c.before
+		running.TakeLive(c.after)
+		if taken := running.Server.TLS == c.after.Server.TLS; taken != c.live {
+			t.Errorf("%+v to %+v: taken is %v", c.before.Server.TLS, c.after.Server.TLS, taken)
+		}
 	}
 }
 

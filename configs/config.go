@@ -10,6 +10,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -62,6 +63,9 @@ type Server struct {
 	Insecure        bool          // allow listeners that other machines reach and that ask for no key
 	APIMetrics      bool          // metrics on the API's port, too
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
+
+	TLS      api.TLSFiles // of the API's listener
+	TLSAdmin bool         // of the second listener, too
 }
 
 // Tiktoken says where /tokenize finds the vocabularies of OpenAI's models.
@@ -157,6 +161,16 @@ func settings(c *Config) []Setting {
 				"origin",
 			binding: bindNames(&c.HTTP.Access.Origins, "an origin (scheme://host, and :port if it is not the scheme's own), or *",
 				isOrigin)},
+		{Key: "server.tls_certificate", Flag: "tls-certificate",
+			Usage:   "PEM file with the certificate that the API is served with over TLS, and its chain; empty is plain HTTP",
+			binding: bindText(&c.Server.TLS.Certificate, "a path", anyText)},
+		{Key: "server.tls_key", Flag: "tls-key", Usage: "PEM file with the key of --tls-certificate",
+			binding: bindText(&c.Server.TLS.Key, "a path", anyText)},
+		{Key: "server.tls_client_ca", Flag: "tls-client-ca",
+			Usage:   "PEM file with the authorities whose client certificates stand for tenants; empty asks clients for none",
+			binding: bindText(&c.Server.TLS.ClientCA, "a path", anyText)},
+		{Key: "server.tls_admin", Flag: "tls-admin", Usage: "serve the second listener over TLS too, with the same certificate",
+			binding: bindBool(&c.Server.TLSAdmin)},
 		{Key: "server.api_metrics", Flag: "api-metrics",
 			Usage:   "serve GET /metrics on the API's port too, to clients that have the API key",
 			binding: bindBool(&c.Server.APIMetrics)},
@@ -320,9 +334,16 @@ func (c Config) Validate() error {
 	if err := c.API.Validate(); err != nil {
 		return fmt.Errorf("check api: %w", err)
 	}
+	if err := c.Server.validateTLS(); err != nil {
+		return err
+	}
 	directory, err := tenant.NewDirectory(c.Tenants)
 	if err != nil {
 		return fmt.Errorf("check tenants: %w", err)
+	}
+	if directory.HasCertificates() && c.Server.TLS.ClientCA == "" {
+		return errors.New("check tenants: tenants have certificates, and no client can show one; " +
+			"set server.tls_client_ca (--tls-client-ca) to the file of the authorities that sign them, or remove them")
 	}
 	if err := tenant.ValidateIssuers(c.Issuers, directory); err != nil {
 		return fmt.Errorf("check issuers: %w", err)
@@ -340,6 +361,22 @@ func (c Config) Validate() error {
 	}
 	if s := c.Scheduler; s.LookupMin > s.LookupMax {
 		return fmt.Errorf("scheduler.prompt_lookup_min: %d is more than prompt_lookup_max %d", s.LookupMin, s.LookupMax)
+	}
+	return nil
+}
+
+// validateTLS checks which files are named; the files themselves are read by who
+// serves.
+func (s Server) validateTLS() error {
+	switch on := s.TLS.On(); {
+	case on && s.TLS.Key == "":
+		return errors.New("server.tls_key: server.tls_certificate is set and its key is not; set --tls-key to the PEM file of the key")
+	case !on && s.TLS.Key != "":
+		return errors.New("server.tls_certificate: server.tls_key is set and its certificate is not; set --tls-certificate to the PEM file of the chain")
+	case !on && s.TLS.ClientCA != "":
+		return errors.New("server.tls_client_ca: clients show certificates over TLS only; set --tls-certificate and --tls-key, too")
+	case !on && s.TLSAdmin:
+		return errors.New("server.tls_admin: there is no certificate to serve with; set --tls-certificate and --tls-key, too")
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/api"
+	"weir/api/tenant"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
@@ -95,6 +98,7 @@ func checkEntries(t *testing.T, s *Sources, data string) {
 // every key of its records.
 func TestSampleOfLists(t *testing.T) {
 	var b strings.Builder
+	b.WriteString("server: {tls_certificate: a, tls_key: b, tls_client_ca: c}\n") // which tenants' certificates need
 	for line := range strings.Lines(sample + brownoutSample) {
 		if text := strings.TrimPrefix(line, "# "); strings.HasPrefix(text, " ") || strings.HasSuffix(strings.TrimSpace(text), ":") {
 			b.WriteString(text)
@@ -354,6 +358,32 @@ func TestListenersBeyondLoopbackNeedAKey(t *testing.T) {
 		c.change(&config)
 		if err := config.CheckExposure(false); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestSettingsOfTLSBelongTogether(t *testing.T) {
+	acme := tenant.New("acme")
+	acme.Certificates = []string{"cn:acme"}
+	for _, c := range []struct {
+		server  Server
+		tenants []tenant.Tenant
+		want    string // "": good
+	}{
+		{server: Server{TLS: api.TLSFiles{Certificate: "a", Key: "b"}, TLSAdmin: true}},
+		{server: Server{TLS: api.TLSFiles{Certificate: "a", Key: "b", ClientCA: "c"}}, tenants: []tenant.Tenant{acme}},
+		{server: Server{TLS: api.TLSFiles{Certificate: "a"}}, want: "--tls-key"},
+		{server: Server{TLS: api.TLSFiles{Key: "b"}}, want: "--tls-certificate"},
+		{server: Server{TLS: api.TLSFiles{ClientCA: "c"}}, want: "--tls-certificate"},
+		{server: Server{TLSAdmin: true}, want: "--tls-certificate"},
+		{server: Server{TLS: api.TLSFiles{Certificate: "a", Key: "b"}}, tenants: []tenant.Tenant{acme}, want: "--tls-client-ca"},
+		{tenants: []tenant.Tenant{acme}, want: "--tls-client-ca"},
+	} {
+		config := Default()
+		config.Server.TLS, config.Server.TLSAdmin, config.Tenants = c.server.TLS, c.server.TLSAdmin, c.tenants
+		err := config.Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v, %d tenants: %v, want %q", c.server.TLS, len(c.tenants), err, c.want)
 		}
 	}
 }

@@ -193,7 +193,7 @@ const sample = `
 #     queue_timeout: 30s # how long requests may wait; at most --queue-timeout-ms
 #     cache_group: acme-family # tenants of one group share prefixes of prompts
 #     log_prompts: false # true: the store keeps prompts and answers, scrubbed
-#     certificates: ["uri:spiffe://acme.example/chat"] # client certificates: uri:, dns:, email: or cn:
+#     certificates: ["uri:spiffe://acme.example/chat"] # of clients (tls_client_ca): uri:, dns:, email: or cn:
 #     claims: # tokens
 #       - {issuer: login, claim: groups, value: acme-users}
 #   - name: "*"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"sync"
 
@@ -31,7 +30,7 @@ type callers struct {
 func (s *server) newCallers() (*callers, error) {
 	c := &callers{fetched: s.fetched, leave: func() {}}
 	c.begin, c.end = background()
-	directory, err := directoryOf(s.config)
+	directory, err := tenant.NewDirectory(s.config.Tenants)
 	if err != nil {
 		return nil, err
 	}
@@ -52,19 +51,9 @@ func (s *server) newCallers() (*callers, error) {
 	return c, nil
 }
 
-// directoryOf refuses certificates, which nobody can show before this server speaks
-// TLS itself.
-func directoryOf(c configs.Config) (*tenant.Directory, error) {
-	d, err := tenant.NewDirectory(c.Tenants)
-	if err == nil && d.HasCertificates() {
-		err = errors.New("tenants have certificates, and weir does not serve TLS yet; remove them from the file")
-	}
-	return d, err
-}
-
 // newTenants is the live part of who calls: tenants, keys of --api-key and issuers.
 func (s *server) newTenants(c configs.Config) (commit func(), err error) {
-	directory, err := directoryOf(c)
+	directory, err := tenant.NewDirectory(c.Tenants)
 	return func() { s.callers.replace(directory, c) }, err
 }
 

@@ -29,13 +29,17 @@ func isLoopback(ln net.Listener) bool {
 }
 
 // baseURL is where a client on this machine reaches a listener.
-func baseURL(ln net.Listener) string {
+func baseURL(ln net.Listener, secure bool) string {
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
 	host, port, err := net.SplitHostPort(ln.Addr().String())
 	if err != nil {
-		return "http://" + ln.Addr().String()
+		return scheme + ln.Addr().String()
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(host, port)
 }

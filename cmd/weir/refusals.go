@@ -74,7 +74,7 @@ func (q *quietly) do(f func(held int)) {
 // a flood of connections does not flood the log.
 const troubleEvery = 10 * time.Second
 
-// edgeHooks counts failed accepts, refused and evicted connections, and logs them.
+// edgeHooks counts failed accepts and handshakes, refused and evicted connections, and logs them.
 func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
 	failed, turned, evicted := &quietly{every: troubleEvery}, &quietly{every: troubleEvery}, &quietly{every: troubleEvery}
 	return api.Hooks{
@@ -91,6 +91,10 @@ func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
 				log.Warn("--http-max-connections is reached: a connection without a request was closed to make room for a new one",
 					zap.Int("times_before", held))
 			})
+		},
+		OnHandshakeError: func(why string, err error) {
+			m.CountHandshakeError(why)
+			log.Debug("a TLS handshake failed", zap.String("reason", why), zap.Error(err))
 		},
 		OnTurnedAway: func() {
 			m.CountTurnedAway()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -95,6 +96,7 @@ type server struct {
 
 	store    *store.Store // nil: none
 	callers  *callers
+	tls      *api.TLS     // nil: plain HTTP
 	shared   *store.Meter // of quotas, in Redis; nil: each process counts by itself
 	ledger   usage.Ledger // nil: usage is not kept
 	edge     *openai.Server
@@ -170,7 +172,10 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 	if s.metrics, err = telemetry.NewMetrics(b); err != nil {
 		return nil, err
 	}
-	s.reloader = newReloader(s, read, s.logLevel, s.newTenants)
+	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles)
+	if err := s.newTLS(); err != nil {
+		return nil, configError(err)
+	}
 	if err := s.openStore(); err != nil {
 		return nil, err
 	}
@@ -241,12 +246,13 @@ func (s *server) build(b telemetry.Build) error {
 	if s.second != nil {
 		access := c.HTTP.Access
 		access.Loopback = isLoopback(s.second)
-		s.second = admin.Limit(s.second, files.admin)
+		s.second = s.overTLS(admin.Limit(s.second, files.admin))
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget,
 		})
+		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)
 	}
 	if err := s.addResponseCache(); err != nil {
 		return err
@@ -272,6 +278,9 @@ func (s *server) addResponseCache() error {
 func (s *server) connections(f files) api.Config {
 	c := s.config.HTTP
 	c.MaxConnections, c.Hooks = f.connections, edgeHooks(s.metrics, s.log)
+	if s.tls != nil {
+		c.TLS, c.ClientCertificates = s.tls.Config(), true // a reload may ask clients for certificates
+	}
 	c.Access.Loopback = isLoopback(s.listener)
 	if !c.Access.Loopback && len(c.Access.Hosts) == 0 && s.callers.authenticator.Open() {
 		s.log.Warn("no key is asked and every Host name is answered: a web page can reach this server by DNS rebinding; " +
@@ -322,9 +331,12 @@ func (s *server) listen() {
 			s.failed <- err
 		}
 	}()
-	fields := []zap.Field{zap.String("api", baseURL(s.listener))}
+	if s.tls != nil {
+		s.callers.begin(s.refreshTLS)
+	}
+	fields := []zap.Field{zap.String("api", s.apiURL())}
 	if s.second != nil {
-		fields = append(fields, zap.String("metrics", baseURL(s.second)+"/metrics"))
+		fields = append(fields, zap.String("metrics", s.secondURL()+"/metrics"))
 		go func() {
 			if err := s.admin.Serve(s.second); !errors.Is(err, http.ErrServerClosed) {
 				s.failed <- fmt.Errorf("serve metrics: %w", err)
@@ -410,10 +422,10 @@ func (s *server) open(m *model) error {
 		s.log.Warn("sequences may grow beyond what the model was trained on",
 			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
 	}
-	block := readiness{model: m.name, info: info, url: baseURL(s.listener), chats: m.template.Template != nil,
+	block := readiness{model: m.name, info: info, url: s.apiURL(), chats: m.template.Template != nil,
 		keyed: !s.callers.authenticator.Open()}
 	if s.second != nil {
-		block.metrics = baseURL(s.second)
+		block.metrics = s.secondURL()
 	}
 	return block.print(s.out)
 }

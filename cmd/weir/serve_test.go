@@ -74,8 +74,8 @@ func startFrom(t *testing.T, from *source, change func(*configs.Config)) *starte
 	s := &started{t: t, stop: stop, done: make(chan error, 1)}
 	go func() { s.done <- serve(ctx, from.read, &s.out, &s.errs) }()
 	t.Cleanup(func() { s.end() })
-	s.api = s.find(`weir serves .* on (http://\S+)`, &s.out)
-	s.metrics = s.find(`metrics +(http://\S+)/metrics`, &s.out)
+	s.api = s.find(`weir serves .* on (https?://\S+)`, &s.out)
+	s.metrics = s.find(`metrics +(https?://\S+)/metrics`, &s.out)
 	return s
 }
 

@@ -146,7 +146,7 @@ func TestStoriesEqualTheReferenceThroughHTTP(t *testing.T) {
 					conf.Engine.KVMemoryBytes = 384 * 1280
 				}
 			})
-			base := baseURL(s.listener)
+			base := s.apiURL()
 			for _, stream := range []bool{false, true} {
 				for i := range list {
 					check(t, list[i], base, stream)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,12 +28,13 @@ func newTop() *cobra.Command {
 			"of each model, tokens and requests per second, latencies since the last look, who runs and\n" +
 			"waits, and the oldest requests with what they wait for. ADDRESS is that of the server's second\n" +
 			"listener (--admin-address of serve), http://127.0.0.1:9090 by default. Ctrl-C ends it.",
-		Example: "  weir top\n  weir top 127.0.0.1:9091 --interval 5s\n  weir top --once",
+		Example: "  weir top\n  weir top 127.0.0.1:9091 --interval 5s\n  weir top https://10.0.0.5:9090 --ca ca.crt\n  weir top --once",
 		Args:    atMost(1),
 	}
 	interval := cmd.Flags().Duration("interval", time.Second, "time between two looks")
 	once := cmd.Flags().Bool("once", false, "look twice, one interval apart, print and end")
 	key := cmd.Flags().String("key", os.Getenv("WEIR_ADMIN_KEY"), "API key with the admin scope, where the server asks for one (default: $WEIR_ADMIN_KEY)")
+	ca := cmd.Flags().String("ca", "", "PEM file of the authorities that sign the server's certificate, for https addresses (default: the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *interval < 100*time.Millisecond {
 			return &usageError{err: fmt.Errorf("--interval is %v; it takes at least 100ms", *interval)}
@@ -40,12 +43,34 @@ func newTop() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		client, err := lookClient(*ca)
+		if err != nil {
+			return &usageError{err: err}
+		}
 		ctx, stop := interruptible(cmd)
 		defer stop()
-		t := &top{base: base, key: *key, client: &http.Client{Timeout: lookTimeout}, out: cmd.OutOrStdout()}
+		t := &top{base: base, key: *key, client: client, out: cmd.OutOrStdout()}
 		return t.run(ctx, *interval, *once)
 	}
 	return cmd
+}
+
+// lookClient trusts the authorities of a file, or with "" those of the system.
+func lookClient(ca string) (*http.Client, error) {
+	client := &http.Client{Timeout: lookTimeout}
+	if ca == "" {
+		return client, nil
+	}
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("--ca: %w; name a PEM file of certificates", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--ca: %s has no certificate; name a PEM file of certificates", ca)
+	}
+	client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	return client, nil
 }
 
 // adminURL is the address that the user named, or the default.
