@@ -15,8 +15,8 @@ const Withheld = "[withheld]"
 const rounds = 6
 
 // Text returns the text without what should not be kept. It takes time proportional to
-// the length, scrubbing its result again changes nothing, and the result is at most a
-// quarter longer than the text, or Withheld.
+// the length, scrubbing its result again changes nothing, and the result is at most
+// twice as long as the text, or Withheld.
 func Text(text string) string {
 	for range rounds {
 		before := text
