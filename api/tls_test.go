@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -281,6 +282,162 @@ func TestSlowHandshakesMakePlace(t *testing.T) {
 	}
 	if evicted.Load() == 0 {
 		t.Error("no slow handshake was evicted")
+	}
+}
+
+// Beside 2,000 handshakes that do not go on, on a server of 2,000 places, every new
+// client gets in, without waiting for their deadline.
+func TestManySlowHandshakesLockNobodyOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens 4,000 files")
+	}
+	config := DefaultConfig()
+	config.MaxConnections = 2000
+	ours := newAuthority(t, "ours")
+	addr, s, _ := serveTLS(t, ours.files(false), config, whoCalls())
+	for range config.MaxConnections {
+		send(t, dial(t, addr), "\x16\x03\x01")
+	}
+	for s.Stats().Connections < config.MaxConnections {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(leastRest)
+	var slowest atomic.Int64
+	var wait sync.WaitGroup
+	for range 16 {
+		wait.Go(func() {
+			for range 10 {
+				client := httpsClient(t, ours.client(nil, "", future())) // and so a new connection
+				begin := time.Now()
+				res, err := client.Get("https://" + addr + "/")
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("beside slow handshakes: %v %v", res, err)
+					return
+				}
+				_ = res.Body.Close()
+				for took := int64(time.Since(begin)); ; {
+					if most := slowest.Load(); took <= most || slowest.CompareAndSwap(most, took) {
+						break
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if took := time.Duration(slowest.Load()); took > handshakeTimeout/2 {
+		t.Errorf("the slowest client took %v", took)
+	} else {
+		t.Logf("the slowest of 160 clients took %v", took)
+	}
+}
+
+// A shutdown does not wait for TLS clients that read nothing: saying goodbye to one
+// of them can take seconds.
+func TestShutdownLeavesTLSReadersBehind(t *testing.T) {
+	config := DefaultConfig()
+	config.CloseTimeout = 200 * time.Millisecond
+	ours := newAuthority(t, "ours")
+	const clients = 8
+	var writing atomic.Int32
+	large := make([]byte, 64<<20) // more than sockets hold
+	addr, s, _ := serveTLS(t, ours.files(false), config, &handlerFunc{handle: func(ctx *fasthttp.RequestCtx) {
+		writing.Add(1)
+		ctx.Response.SetBodyRaw(large)
+	}})
+	for range clients {
+		conn, err := tls.Dial("tcp", addr, ours.client(nil, "", future()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.NetConn().Close() })
+		send(t, conn, get("/"))
+	}
+	for end := time.Now().Add(patience); writing.Load() < clients; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the requests did not arrive")
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // the sockets fill up
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_ = s.Shutdown(ctx)
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("the shutdown took %v", took)
+	}
+	if n := s.Stats().Connections; n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}
+
+// Whoever ends a connection at once, to give its place away or at the end of a
+// shutdown, does not wait for a client that reads nothing, which TLS's own close does.
+func TestAbortDoesNotWaitForTheClient(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	held, err := NewTLS(ours.files(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []struct {
+		name     string
+		stopping bool
+		do       func(*conn) error
+	}{
+		{"abort", false, (*conn).abort},
+		{"close in a shutdown", true, (*conn).Close},
+	} {
+		there, here := net.Pipe() // holds no byte that is not read
+		c := newConn(here, time.Second, nil)
+		c.listener = newListener(nil, DefaultConfig(), &budget{})
+		c.listener.stopping.Store(end.stopping)
+		c.speakTLS(held.Config(), patience)
+		client := tls.Client(there, ours.client(nil, "", future()))
+		done := make(chan error, 1)
+		go func() {
+			_, err := client.Write([]byte("x")) // after the handshake, which ends with what the server writes
+			if err == nil {
+				_, err = client.Read(make([]byte, 1))
+			}
+			done <- err
+		}()
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.SetReadDeadline(longAgo); err != nil { // the client reads no more
+			t.Fatal(err)
+		}
+		<-done
+		begin := time.Now()
+		if err := end.do(c); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("%s took %v", end.name, took)
+		}
+		_ = there.Close()
+	}
+}
+
+// A session is resumed where no authority of clients is trusted, and never where one
+// is: a resumed session would keep a certificate that may not be good any more.
+func TestSessionsAreNotResumedWithClientAuthorities(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	for _, asks := range []bool{false, true} {
+		addr, _, _ := serveTLS(t, ours.files(asks), DefaultConfig(), whoCalls())
+		client := ours.client(ours, "acme", future())
+		client.ClientSessionCache = tls.NewLRUClientSessionCache(4)
+		resumed := false
+		for range 3 {
+			res, err := httpsClient(t, client).Get("https://" + addr + "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			resumed = resumed || res.TLS.DidResume
+		}
+		if resumed == asks {
+			t.Errorf("authorities: %v, resumed: %v", asks, resumed)
+		}
 	}
 }
 

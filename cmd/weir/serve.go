@@ -332,7 +332,7 @@ func (s *server) listen() {
 		}
 	}()
 	if s.tls != nil {
-		s.callers.begin(s.refreshTLS)
+		s.callers.begin(func(ctx context.Context) { s.refreshTLS(ctx, tlsFilesEvery) })
 	}
 	fields := []zap.Field{zap.String("api", s.apiURL())}
 	if s.second != nil {

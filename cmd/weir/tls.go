@@ -33,11 +33,12 @@ func (s *server) tlsFiles(c configs.Config) (commit func(), err error) {
 }
 
 // refreshTLS takes what the files of TLS hold whenever that changes, until ctx ends.
-func (s *server) refreshTLS(ctx context.Context) {
-	for ticker := time.NewTicker(tlsFilesEvery); ; {
+func (s *server) refreshTLS(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			ticker.Stop()
 			return
 		case <-ticker.C:
 			s.lookAtTLS()

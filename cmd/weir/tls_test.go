@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,6 +14,8 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +26,7 @@ import (
 	"weir/api"
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/telemetry"
 )
 
 // pki is a test's authority, and the files of a server that it signed.
@@ -123,7 +127,11 @@ func (p *pki) acmeOverTLS(c *configs.Config) {
 
 func call(t *testing.T, client *http.Client, url, key, body string) (status int, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+		t.Errorf("a %d that the client did not ask for", code)
+		return nil
+	}})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +250,43 @@ func TestReloadOfCertificates(t *testing.T) {
 	if rest, err := io.ReadAll(stream); err != nil || !strings.Contains(string(rest), "[DONE]") {
 		t.Errorf("the stream did not go on: %v", err)
 	}
+}
+
+// Files that change are taken without being asked; bad ones are in the log once, and
+// change nothing.
+func TestChangedCertificatesAreTaken(t *testing.T) {
+	p := newPKI(t)
+	var errs lockedBuffer
+	log, level, err := telemetry.NewLogger(&errs, false, telemetry.LogConfig{Level: "info", Format: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{log: log, level: level}
+	s.config.Server.TLS = p.files()
+	if err := s.newTLS(); err != nil {
+		t.Fatal(err)
+	}
+	begin, end := background()
+	defer end()
+	begin(func(ctx context.Context) { s.refreshTLS(ctx, time.Millisecond) })
+	wait := func(text string, times int) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); strings.Count(errs.String(), text) < times; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the log never said %q %d times:\n%s", text, times, errs.String())
+			}
+		}
+	}
+	if err := os.WriteFile(p.path("server.crt"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wait("the last good ones stay in force", 1)
+	time.Sleep(20 * time.Millisecond)
+	if n := strings.Count(errs.String(), "\n"); n > 3 { // half-written files are read, too
+		t.Errorf("one bad file made %d lines:\n%s", n, errs.String())
+	}
+	p.issue("server", "second")
+	wait("new connections get the new certificate", 1)
 }
 
 // The second listener over TLS, and weir top that looks at it.
