@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/api/tenant"
+	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
 
@@ -57,8 +58,8 @@ func tenantFields(t *tenant.Tenant) []field {
 		{key: "name", binding: bindText(&t.Name, tenant.NameForm+"; or * for all tenants that are not listed",
 			func(s string) bool { return s == tenant.Rest || tenant.IsName(s) })},
 		{key: "weight", binding: bindInt(&t.Weight, 1, tenant.MaxWeight, "")},
-		{key: "class", binding: bindWord(&t.Class, tenant.ClassNames(), tenant.ParseClass, tenant.ClassName)},
-		{key: "highest_class", binding: bindWord(&t.HighestClass, tenant.ClassNames(), tenant.ParseClass, tenant.ClassName)},
+		{key: "class", binding: bindWord(&t.Class, tenant.ClassNames(), tenant.ParseClass, inference.Class.String)},
+		{key: "highest_class", binding: bindWord(&t.HighestClass, tenant.ClassNames(), tenant.ParseClass, inference.Class.String)},
 		{key: "models", binding: bindList(&t.Models, "the name of a model")},
 		{key: "limits", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 			return d.record(n, path, limitFields(&t.Limits))

@@ -34,9 +34,9 @@ func (c *call) readTerms(o *object, t *tenant.Tenant) (terms, *api.Error) {
 	if named != "" && got.class != asked {
 		if o.notes.strict {
 			keep(&fault, badRequest("invalid_value", "", "%s asks for class %s; the tenant's highest is %s",
-				named, tenant.ClassName(asked), tenant.ClassName(got.class)))
+				named, asked, got.class))
 		}
-		o.notes.add("%s lowered to class %s, the highest of the tenant", named, tenant.ClassName(got.class))
+		o.notes.add("%s lowered to class %s, the highest of the tenant", named, got.class)
 	}
 	if got.tier != "" {
 		got.tier = tierOf[got.class]

@@ -67,9 +67,9 @@ func TestClassOfARequest(t *testing.T) {
 		{&modest, "X-Weir-Class: interactive", `{}`, "default", "", "x-weir-class lowered to class default, the highest of the tenant"},
 	} {
 		got, warnings, fault := termsOf(t, false, tc.may, tc.header, tc.body)
-		if fault != nil || tenant.ClassName(got.class) != tc.class || got.tier != tc.tier || warnings != tc.warning {
+		if fault != nil || got.class.String() != tc.class || got.tier != tc.tier || warnings != tc.warning {
 			t.Errorf("%s %s of %s: class %s, tier %q, warnings %q, %v; want %s, %q, %q", tc.header, tc.body, tc.may.Name,
-				tenant.ClassName(got.class), got.tier, warnings, fault, tc.class, tc.tier, tc.warning)
+				got.class.String(), got.tier, warnings, fault, tc.class, tc.tier, tc.warning)
 		}
 		_, _, fault = termsOf(t, true, tc.may, tc.header, tc.body)
 		if (fault != nil) != (tc.warning != "") {

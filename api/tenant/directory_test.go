@@ -172,8 +172,8 @@ func TestCertificatesFindTheirTenant(t *testing.T) {
 
 func TestClassNames(t *testing.T) {
 	for c := range inference.Class(inference.NumClasses) {
-		if got, ok := ParseClass(ClassName(c)); !ok || got != c {
-			t.Errorf("%s reads as %d, %v", ClassName(c), got, ok)
+		if got, ok := ParseClass(c.String()); !ok || got != c {
+			t.Errorf("%s reads as %d, %v", c.String(), got, ok)
 		}
 	}
 	if _, ok := ParseClass("bulk"); ok {

@@ -119,7 +119,7 @@ func (t *Tenant) Validate() error {
 		wrong("weight is %d; it must be from 1 to %d", t.Weight, MaxWeight)
 	}
 	if t.Class < t.HighestClass {
-		wrong("class is %s, above highest_class %s; lower the one or raise the other", ClassName(t.Class), ClassName(t.HighestClass))
+		wrong("class is %s, above highest_class %s; lower the one or raise the other", t.Class, t.HighestClass)
 	}
 	for _, d := range []struct {
 		name  string
@@ -183,22 +183,16 @@ func (t *Tenant) validateIdentities() error {
 	return errors.Join(errs...)
 }
 
-// classNames are the words of classes, in order of precedence.
-var classNames = [inference.NumClasses]string{inference.Interactive: "interactive", inference.Default: "default", inference.Batch: "batch"}
-
-// ClassName is the word for a class.
-func ClassName(c inference.Class) string {
-	if int(c) >= len(classNames) {
-		return fmt.Sprintf("class %d", c)
-	}
-	return classNames[c]
+// classNames are the classes' names in order of precedence.
+var classNames = [inference.NumClasses]string{
+	inference.Interactive.String(), inference.Default.String(), inference.Batch.String(),
 }
 
-// ParseClass is the inverse of ClassName.
+// ParseClass is the inverse of a class's String.
 func ParseClass(word string) (inference.Class, bool) {
 	i := slices.Index(classNames[:], word)
 	return inference.Class(max(i, 0)), i >= 0
 }
 
-// ClassNames lists the words.
+// ClassNames lists the classes' names in order of precedence.
 func ClassNames() []string { return slices.Clone(classNames[:]) }

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/openai"
-	"weir/api/tenant"
 	"weir/engine/llm"
 	"weir/internal/inference"
 	"weir/telemetry"
@@ -85,7 +84,7 @@ func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
 
 // observeClass records what befell a request by its class.
 func observeClass(m *telemetry.Model, f *openai.RequestFinish) {
-	class := tenant.ClassName(f.Class)
+	class := f.Class.String()
 	if !f.Admitted.IsZero() {
 		m.ObserveQueueWait(class, max(0, f.Admitted.Sub(f.Submitted).Seconds()))
 	}
@@ -199,7 +198,7 @@ const classesTimeout = 500 * time.Millisecond
 func classes(e *llm.Engine, live int) []telemetry.Class {
 	list := make([]telemetry.Class, inference.NumClasses)
 	for c := range list {
-		list[c].Name = tenant.ClassName(inference.Class(c)) //nolint:gosec // one of three
+		list[c].Name = inference.Class(c).String() //nolint:gosec // one of three
 	}
 	if live == 0 {
 		return list // an idle engine need not be woken
@@ -237,7 +236,7 @@ func modelInfo(name string, i llm.Info) telemetry.ModelInfo {
 func accessFields(f *openai.RequestFinish) []zap.Field {
 	fields := []zap.Field{
 		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model), zap.String("version", f.Version),
-		zap.String("class", tenant.ClassName(f.Class)), zap.Bool("stream", f.Stream),
+		zap.String("class", f.Class.String()), zap.Bool("stream", f.Stream),
 		zap.Int("status", f.Status), zap.String("code", f.Code),
 		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
 		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/openai"
-	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/inference"
 	"weir/telemetry"
@@ -71,7 +70,7 @@ func (t *traces) finish(f *openai.RequestFinish) {
 			trace.Int("gen_ai.request.choice.count", f.N), trace.Int("gen_ai.request.max_tokens", f.MaxTokens),
 			trace.Int("gen_ai.usage.input_tokens", f.PromptTokens), trace.Int("gen_ai.usage.output_tokens", f.OutputTokens),
 			trace.Int("gen_ai.usage.cache_read.input_tokens", f.CachedTokens),
-			trace.Text("weir.class", tenant.ClassName(f.Class))),
+			trace.Text("weir.class", f.Class.String())),
 		Stages: stages(f),
 	}
 	if f.Status >= http.StatusInternalServerError {
