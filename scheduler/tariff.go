@@ -48,19 +48,27 @@ func (s *Scheduler) Tariff() Tariff {
 	}
 }
 
+// token is the work of an output token: until some were timed, that of its rows alone.
+func (t *Tariff) token() float64 {
+	if t.typical.token > 0 {
+		return t.typical.token
+	}
+	return t.prices.Row + t.prices.Output
+}
+
 // Item is a request as the door of the queue sees it.
 func (t *Tariff) Item(r *Request) admission.Item {
 	it := admission.Item{
 		Tenant: r.Tenant, Class: r.Class, Weight: r.Weight, OverQuota: r.OverQuota, Retries: r.Retries,
 		Choices: max(r.N, 1), Tokens: len(r.Prompt), FirstTokenBy: r.FirstTokenBy, DoneBy: r.DoneBy,
 	}
-	if !t.known {
-		return it
-	}
 	rows := len(r.Prompt)
 	prompt := t.prices.Step + t.prices.Of(cost.Load{Rows: rows, Outputs: 1, Prompt: cost.Attended(0, rows)})
 	output, learned := t.answers.Of(r.MaxTokens)
-	it.Work = uint64(prompt + t.typical.token*output*float64(it.Choices))
+	it.Work = uint64(prompt + t.token()*output*float64(it.Choices))
+	if !t.known { // the work of requests compares, but nobody knows yet how long it takes
+		return it
+	}
 	it.FirstToken = time.Duration(prompt)
 	it.Done = it.FirstToken
 	if learned { // many answers are half as long as the mean, and a deadline is refused only where it is surely missed

@@ -175,3 +175,30 @@ func TestSubmitRefusesADeadlineThatCannotBeMet(t *testing.T) {
 		s.Cancel(-1)
 	}
 }
+
+// What was submitted before the first step counts as work, too: a deadline behind it is
+// refused as soon as it is known how fast requests are served.
+func TestRequestsBeforeTheFirstStepAreWork(t *testing.T) {
+	s := newStepper(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
+	var streams []*inference.Stream
+	for i := range 40 {
+		r := greedy(prompt(uint64(i), 9), 20)
+		r.IgnoreEOS = true
+		stream, err := s.Submit(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	for s.turn() && s.Load().Waiting > 30 {
+	}
+	time.Sleep(600 * time.Millisecond) // the door believes a rate after half a second
+	r := greedy(prompt(1000, 9), 2)
+	r.FirstTokenBy = time.Now().Add(50 * time.Microsecond)
+	if _, err := s.Submit(r); !errors.Is(err, inference.ErrDeadlineUnreachable) {
+		t.Errorf("a first token in 50 µs behind %d requests: %v", s.Load().Waiting, err)
+	}
+	for _, stream := range streams {
+		stream.Cancel(-1)
+	}
+}
