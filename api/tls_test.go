@@ -460,9 +460,16 @@ func TestSurplusIsToldOverTLS(t *testing.T) {
 		first <- err
 	}()
 	waitFor(t, entered, "the request")
-	res, err := httpsClient(t, ours.client(nil, "", future())).Get("https://" + addr + "/")
-	if err != nil || res.StatusCode != 503 {
-		t.Errorf("surplus: %v %v", res, err)
+	// A plain reader: Go's HTTP client may take an answer that comes before its request
+	// for a broken connection.
+	surplus, err := tls.Dial("tcp", addr, ours.client(nil, "", future()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer surplus.Close()
+	answer, err := io.ReadAll(surplus)
+	if !strings.HasPrefix(string(answer), "HTTP/1.1 503 ") {
+		t.Errorf("surplus: %q %v", answer, err)
 	}
 	close(release)
 	if err := <-first; err != nil {
