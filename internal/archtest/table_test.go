@@ -27,12 +27,12 @@ var table = []folder{
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{
-		"internal/inference", "router", "scheduler/answer", "scheduler/brownout", "scheduler/quota", "tokenizer",
+		"internal/inference", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/quota", "tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/usage"},
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
-	{path: "router", own: []string{"internal/inference", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
+	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
 	{path: "registry", own: []string{"internal/inference"}},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
@@ -58,6 +58,7 @@ var table = []folder{
 	{path: "kvcache", own: []string{"internal/invariants"}},
 
 	{path: "internal/inference"},
+	{path: "internal/tensor"},
 	{path: "internal/invariants"},
 	{path: "internal/arena", third: []string{xsys}},
 	{path: "internal/cpu", third: []string{xsys}},
