@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"weir/internal/inference"
-	"weir/internal/tensor"
 )
 
 // Predictor scores rows with one version of a classical model. Implementations are
@@ -20,43 +19,13 @@ type Predictor interface {
 }
 
 // Description is what a classical model says of itself.
-type Description struct {
-	Name     string
-	Version  string
-	Platform string // as V2 metadata have it: "weir_gbdt", "onnx"
-	Inputs   []tensor.Spec
-	Outputs  []tensor.Spec
-	Labels   map[string][]string // of an output's classes, by its name; nil: none
-	MaxRows  int                 // the most rows of one request
-
-	Optional []tensor.Spec // inputs that a request may leave out, because features have other sources
-	Schema   string        // hash of the features' names, types and order; "": the model has no manifest
-}
+type Description = inference.Description
 
 // Prediction is one predict request and its answer.
-type Prediction struct {
-	Tenant    string
-	Weight    int
-	Class     inference.Class
-	DoneBy    time.Time // zero: no deadline
-	OverQuota bool
+type Prediction = inference.Prediction
 
-	ID     string // of the request, as logs and the client know it
-	Schema string // Description.Schema that the client built its rows for; "": it does not say
-
-	Inputs  []tensor.Tensor
-	Wanted  []string // names of outputs; none: all of them
-	Outputs []tensor.Tensor
-
-	Waited   time.Duration // in the lane's queue
-	Computed time.Duration // this request's share of its batch
-	Batch    int           // rows of the batch that it ran in
-	Notes    []Note        // for the client: features that were defaulted, values that were clipped
-}
-
-// Note is something that the answer says of itself: a parameter of a V2 answer, and a
-// header x-weir-NAME of any. Both are short ASCII texts.
-type Note struct{ Name, Value string }
+// Note is something that an answer says of itself.
+type Note = inference.Note
 
 // Embedder turns texts into vectors, or scores them. Implementations are safe for
 // concurrent use.

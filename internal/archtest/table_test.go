@@ -57,7 +57,7 @@ var table = []folder{
 	{path: "scheduler/answer"},
 	{path: "kvcache", own: []string{"internal/invariants"}},
 
-	{path: "internal/inference"},
+	{path: "internal/inference", own: []string{"internal/tensor"}},
 	{path: "internal/tensor"},
 	{path: "internal/invariants"},
 	{path: "internal/arena", third: []string{xsys}},

@@ -1,7 +1,7 @@
 // Package inference holds the types that edge, engine and scheduler share: a request
 // as the engine sees it (token ids, never text), the events it answers with,
 // the stream that carries them, and the sentinel errors that the API maps to
-// HTTP statuses. It imports the standard library only.
+// HTTP statuses. Beside the standard library it imports the tensors of predict requests.
 package inference
 
 import "time"

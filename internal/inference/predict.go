@@ -1,0 +1,46 @@
+package inference
+
+import (
+	"time"
+
+	"weir/internal/tensor"
+)
+
+// Description is what a classical model says of itself.
+type Description struct {
+	Name     string
+	Version  string
+	Platform string // as V2 metadata have it: "weir_gbdt", "onnx"
+	Inputs   []tensor.Spec
+	Outputs  []tensor.Spec
+	Labels   map[string][]string // of an output's classes, by its name; nil: none
+	MaxRows  int                 // the most rows of one request
+
+	Optional []tensor.Spec // inputs that a request may leave out, because features have other sources
+	Schema   string        // hash of the features' names, types and order; "": the model has no manifest
+}
+
+// Prediction is one predict request and its answer.
+type Prediction struct {
+	Tenant    string
+	Weight    int
+	Class     Class
+	DoneBy    time.Time // zero: no deadline
+	OverQuota bool
+
+	ID     string // of the request, as logs and the client know it
+	Schema string // Description.Schema that the client built its rows for; "": it does not say
+
+	Inputs  []tensor.Tensor
+	Wanted  []string // names of outputs; none: all of them
+	Outputs []tensor.Tensor
+
+	Waited   time.Duration // in the lane's queue
+	Computed time.Duration // this request's share of its batch
+	Batch    int           // rows of the batch that it ran in
+	Notes    []Note        // for the client: features that were defaulted, values that were clipped
+}
+
+// Note is something that the answer says of itself: a parameter of a V2 answer, and a
+// header x-weir-NAME of any. Both are short ASCII texts.
+type Note struct{ Name, Value string }
