@@ -12,7 +12,7 @@ func TestAdviceWhileDraining(t *testing.T) {
 		c := DefaultConfig()
 		c.DrainRetries = retries
 		r := newRig(t, c, &fakeBackend{})
-		r.openai.running.begin()
+		r.openai.running.Begin()
 		res, text := r.do("POST", routeChat, "", chatWith(`"n":1`))
 		h := res.Header
 		if _, code, _ := parseError(t, text); res.StatusCode != 503 || code != "server_shutting_down" || h.Get("X-Weir-Reason") != code ||

@@ -1,6 +1,9 @@
 package openai
 
-import "weir/api"
+import (
+	"weir/api"
+	"weir/api/edge"
+)
 
 // answerForm is what a request wants its answer to hold beside the OpenAI
 // API's fields; all of it is vLLM's.
@@ -21,9 +24,9 @@ func readAnswerForm(o *object, m *Model, stream bool, fault **api.Error) answerF
 	}
 	if id, ok := o.text("request_id", fault); ok {
 		f.requestID = id
-		if !isPlain([]byte(id)) {
+		if !edge.IsPlain([]byte(id)) {
 			keep(fault, badRequest("invalid_value", "request_id",
-				"request_id is %s; it must be of 1 to %d visible ASCII characters", headerQuote(id), maxRequestIDBytes))
+				"request_id is %s; it must be of 1 to %d visible ASCII characters", headerQuote(id), edge.MaxRequestIDBytes))
 		}
 	}
 	return f

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/api/edge"
 	"weir/api/replay"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
@@ -218,9 +219,9 @@ func TestCacheKeepsWholeAnswers(t *testing.T) {
 			}
 			r.say("Hello world", time.Second)
 		}}
-		var finished []RequestFinish
+		var finished []edge.RequestFinish
 		c := cacheConfig()
-		c.Hooks.OnRequestFinish = func(f RequestFinish) { finished = append(finished, f) }
+		c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished = append(finished, f) }
 		k := &keyRig{rig: newRig(t, c, b)}
 		defer k.closeInBubble()
 		body := chatWith(`"temperature":0`)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/edge"
 	"weir/api/tenant"
 )
 
@@ -64,7 +65,7 @@ func bearer(key string) string { return "Authorization: Bearer " + key + "\r\n" 
 func TestDeniedCallersLearnNothing(t *testing.T) {
 	c, issue := callers(t, tenant.New("acme"))
 	var reasons []string
-	c.Hooks.OnRefused = func(r Refusal) { reasons = append(reasons, r.Reason) }
+	c.Hooks.OnRefused = func(r edge.Refusal) { reasons = append(reasons, r.Reason) }
 	good := issue("acme", nil)
 	proofs := []string{
 		"", bearer("sk-unknown"), bearer(good[:len(good)-1]), bearer(good + "0"),

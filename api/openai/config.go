@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -39,7 +40,7 @@ type Config struct {
 
 	Version string             // of the program, for /version
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
-	Hooks   Hooks
+	Hooks   edge.Hooks
 	Metrics http.Handler // GET /metrics, with the scope of metrics; nil: not served
 }
 

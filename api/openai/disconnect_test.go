@@ -14,19 +14,20 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/inference"
 )
 
 const patience = 20 * time.Second // for what must happen; nothing waits this long when all is well
 
 // loopback serves on a real port until the test ends.
-func loopback(t *testing.T, c Config, edge api.Config, b *fakeBackend) string {
+func loopback(t *testing.T, c Config, listening api.Config, b *fakeBackend) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := api.New(edge, newServer(t, c, b))
+	s := api.New(listening, newServer(t, c, b))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	t.Cleanup(func() {
@@ -101,10 +102,10 @@ func TestHangUpCancels(t *testing.T) {
 		{"several prompts, whole", routeCompletions, `{"prompt":["a","b","c"]}`, untilCancelled(0), 0, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			finished := make(chan RequestFinish, 1)
+			finished := make(chan edge.RequestFinish, 1)
 			hungUp := make(chan string, 4)
 			c := DefaultConfig()
-			c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+			c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 			c.Hooks.OnDisconnect = func(model string) { hungUp <- model }
 			b := &fakeBackend{script: tc.script}
 			conn := dial(t, loopback(t, c, api.DefaultConfig(), b))
@@ -130,7 +131,7 @@ func TestHangUpCancels(t *testing.T) {
 			}
 			t.Logf("cancelled %v after the hang-up", time.Since(left))
 			f := waitFor(t, finished, "the end of the request")
-			if f.Status != statusHungUp || f.Code != "client_closed_request" || len(f.Reasons) == 0 || f.Reasons[0] != inference.FinishCancelled {
+			if f.Status != edge.StatusHungUp || f.Code != "client_closed_request" || len(f.Reasons) == 0 || f.Reasons[0] != inference.FinishCancelled {
 				t.Errorf("finished as %+v", f)
 			}
 			waitFor(t, hungUp, "the hook of the hang-up")
@@ -193,11 +194,11 @@ func TestHangUpsLeaveNothingBehind(t *testing.T) {
 
 // A client that reads too slowly loses its request, not the server.
 func TestSlowReaderIsCancelled(t *testing.T) {
-	edge := api.DefaultConfig()
-	edge.WriteTimeout = 200 * time.Millisecond
-	finished := make(chan RequestFinish, 1)
+	listening := api.DefaultConfig()
+	listening.WriteTimeout = 200 * time.Millisecond
+	finished := make(chan edge.RequestFinish, 1)
 	c := DefaultConfig()
-	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 	b := &fakeBackend{ring: 64, script: func(r *fakeRun) {
 		for r.token(0, 65) || r.pause(time.Millisecond) {
 			select {
@@ -209,13 +210,13 @@ func TestSlowReaderIsCancelled(t *testing.T) {
 		}
 		r.stream.Close(inference.ErrCancelled)
 	}}
-	conn := dial(t, loopback(t, c, edge, b))
+	conn := dial(t, loopback(t, c, listening, b))
 	if _, err := io.WriteString(conn, rawRequest("POST", routeChat, "", chatWith(`"stream":true`))); err != nil {
 		t.Fatal(err)
 	}
 	run := b.run(t, 0)
 	waitFor(t, run.cancelled, "the cancel of a client that does not read")
-	if f := waitFor(t, finished, "the end"); f.Status != statusHungUp {
+	if f := waitFor(t, finished, "the end"); f.Status != edge.StatusHungUp {
 		t.Errorf("finished as %+v", f)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/api/edge"
 	"weir/internal/inference"
 )
 
@@ -83,31 +84,6 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-func TestDrainTwiceAndConcurrently(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRunning()
-		r.enter()
-		var wg sync.WaitGroup
-		for i := range 4 {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Second)
-				defer cancel()
-				if err := r.drain(ctx, time.Second); err == nil {
-					t.Error("a drain ended although a request runs")
-				}
-			})
-		}
-		wg.Wait()
-		if r.enter() {
-			t.Error("a request entered after the drain")
-		}
-		r.leave()
-		if err := r.drain(context.Background(), time.Second); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestBeforeModelsAreLoaded(t *testing.T) {
 	c := DefaultConfig()
 	b := &fakeBackend{notReady: true}
@@ -157,21 +133,21 @@ func TestBeforeModelsAreLoaded(t *testing.T) {
 // recorder keeps what the hooks tell.
 type recorder struct {
 	mu       sync.Mutex
-	starts   []RequestStart
-	finishes []RequestFinish
+	starts   []edge.RequestStart
+	finishes []edge.RequestFinish
 	first    []time.Duration
 	gaps     []time.Duration
 	routes   []string
 	panics   []string
 }
 
-func (r *recorder) hooks() Hooks {
+func (r *recorder) hooks() edge.Hooks {
 	with := func(f func()) { r.mu.Lock(); defer r.mu.Unlock(); f() }
-	return Hooks{
-		OnRequestStart:  func(s RequestStart) { with(func() { r.starts = append(r.starts, s) }) },
-		OnRequestFinish: func(f RequestFinish) { with(func() { r.finishes = append(r.finishes, f) }) },
-		OnFirstToken:    func(_ *RequestStart, d time.Duration) { with(func() { r.first = append(r.first, d) }) },
-		OnTokenGap:      func(_ *RequestStart, d time.Duration, _ bool) { with(func() { r.gaps = append(r.gaps, d) }) },
+	return edge.Hooks{
+		OnRequestStart:  func(s edge.RequestStart) { with(func() { r.starts = append(r.starts, s) }) },
+		OnRequestFinish: func(f edge.RequestFinish) { with(func() { r.finishes = append(r.finishes, f) }) },
+		OnFirstToken:    func(_ *edge.RequestStart, d time.Duration) { with(func() { r.first = append(r.first, d) }) },
+		OnTokenGap:      func(_ *edge.RequestStart, d time.Duration, _ bool) { with(func() { r.gaps = append(r.gaps, d) }) },
 		OnResponse: func(route, method string, status int, _ time.Duration) {
 			with(func() { r.routes = append(r.routes, method+" "+route+" "+http.StatusText(status)) })
 		},
@@ -235,7 +211,7 @@ func TestPanicsAreContained(t *testing.T) {
 	rec := &recorder{}
 	c := DefaultConfig()
 	c.Hooks = rec.hooks()
-	c.Hooks.OnTokenGap = func(*RequestStart, time.Duration, bool) { panic("secret detail") }
+	c.Hooks.OnTokenGap = func(*edge.RequestStart, time.Duration, bool) { panic("secret detail") }
 	b := &fakeBackend{script: untilCancelled(time.Millisecond)}
 	r := newRig(t, c, b)
 	defer r.close()

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"weir/api/edge"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -238,7 +239,7 @@ func TestFaults(t *testing.T) {
 		inference.ErrUnavailable: 503, inference.ErrOutOfCache: 503, inference.ErrSlowConsumer: 408, inference.ErrCancelled: 503,
 		inference.ErrInternal: 500, io.ErrUnexpectedEOF: 500,
 	} {
-		e := fromBackend(fmt.Errorf("step 7: %w", sentinel))
+		e := edge.Fault(fmt.Errorf("step 7: %w", sentinel))
 		if e.Status != status || e.Code == "" || e.Type == "" {
 			t.Errorf("%v became %+v", sentinel, e)
 		}

@@ -342,7 +342,7 @@ func newServer(t testing.TB, c Config, b *fakeBackend) *Server {
 	}
 	var n uint64
 	var mu sync.Mutex
-	s.ids.random = func() []byte {
+	s.ids.Random = func() []byte {
 		mu.Lock()
 		defer mu.Unlock()
 		n++

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/inference"
 )
 
@@ -28,7 +29,7 @@ type generation struct {
 	from   int
 
 	cases   []reflect.SelectCase // for several streams only
-	result  RequestFinish
+	result  edge.RequestFinish
 	slowest time.Duration // gap between tokens so far
 	ended   bool
 }
@@ -48,13 +49,13 @@ type stream struct {
 // end on the generation.
 func (s *Server) start(j *job, paid *bill, recalled *recollection, gone <-chan struct{}) (*generation, *api.Error) {
 	g := &generation{server: s, job: j, bill: paid, recalled: recalled, gone: gone,
-		result: RequestFinish{RequestStart: j.start(), Status: statusOK, FromCache: recalled.isHit()}}
+		result: edge.RequestFinish{RequestStart: j.start(), Status: statusOK, FromCache: recalled.isHit()}}
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(g.result.RequestStart)
 	}
 	streams, err := g.submit()
 	if err != nil {
-		fault := fromBackend(err)
+		fault := edge.Fault(err)
 		g.fail(fault)
 		g.end() // no choices, so the hook sees a finish without reasons
 		return nil, fault
@@ -225,14 +226,14 @@ func (g *generation) wait(timer <-chan time.Time) wakeup {
 		return wokeTimer
 	case <-g.gone:
 		return wokeGone
-	case <-g.server.running.aborted():
+	case <-g.server.running.Aborted():
 		return wokeAbort
 	}
 }
 
 // waitMany is wait for several prompts, which no select statement can list.
 func (g *generation) waitMany(timer <-chan time.Time) wakeup {
-	g.cases = append(g.cases[:0], receive(timer), receive(g.gone), receive(g.server.running.aborted()))
+	g.cases = append(g.cases[:0], receive(timer), receive(g.gone), receive(g.server.running.Aborted()))
 	fixed := []wakeup{wokeTimer, wokeGone, wokeAbort}
 	for _, st := range g.streams {
 		if !st.done {
@@ -271,9 +272,9 @@ func (g *generation) pause() *api.Error {
 	switch g.wait(nil) {
 	case wokeGone:
 		g.hungUp()
-		return clientGone()
+		return edge.ClientGone()
 	case wokeAbort:
-		return shuttingDown()
+		return edge.ShuttingDown()
 	case wokeNews, wokeTimer:
 	}
 	return nil
@@ -284,7 +285,7 @@ func (g *generation) drain() *api.Error {
 	for g.open > 0 {
 		_, more, err := g.step()
 		if err != nil {
-			return fromBackend(err)
+			return edge.Fault(err)
 		}
 		if !more {
 			return nil
@@ -301,10 +302,10 @@ func (g *generation) fail(fault *api.Error) {
 
 // hungUp records that the client hung up.
 func (g *generation) hungUp() {
-	if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != statusHungUp {
+	if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != edge.StatusHungUp {
 		h(g.job.model.ID)
 	}
-	g.fail(clientGone())
+	g.fail(edge.ClientGone())
 }
 
 // cancel ends every stream that has not ended.

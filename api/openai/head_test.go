@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/inference"
 )
 
@@ -96,7 +97,7 @@ func FuzzRequestPath(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, target string) {
-		path := requestPath([]byte(target))
+		path := edge.RequestPath([]byte(target))
 		if _, _, found := s.find(path); found && (strings.Contains(path, "//") || strings.Contains(path+"/", "/../") || !strings.HasPrefix(path, "/")) {
 			t.Errorf("%q is served as %q", target, path)
 		}
@@ -106,9 +107,9 @@ func FuzzRequestPath(f *testing.F) {
 func TestPagesOfOtherOriginsCanReadRefusals(t *testing.T) {
 	c := DefaultConfig()
 	c.APIKeys, c.CompressMinBytes = []string{"sk-0123456789"}, 1
-	edge := api.DefaultConfig()
-	edge.Access.Origins = []string{"https://chat.example"}
-	addr := loopback(t, c, edge, &fakeBackend{})
+	listening := api.DefaultConfig()
+	listening.Access.Origins = []string{"https://chat.example"}
+	addr := loopback(t, c, listening, &fakeBackend{})
 	const origin = "Host: x\r\nOrigin: https://chat.example\r\n"
 	res, _ := raw(t, addr, "OPTIONS /v1/chat/completions HTTP/1.1\r\n"+origin+"Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization,content-type\r\n\r\n")
 	if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://chat.example" || res.Header.Get("Access-Control-Allow-Headers") != "authorization,content-type" {
@@ -151,17 +152,17 @@ func TestMetricsOnTheAPIPort(t *testing.T) {
 // Every error that a client gets is reported, whichever part refused.
 func TestRefusalsAreReported(t *testing.T) {
 	var mu sync.Mutex
-	seen := map[string]Refusal{}
+	seen := map[string]edge.Refusal{}
 	c := DefaultConfig()
-	c.Hooks.OnRefused = func(r Refusal) {
+	c.Hooks.OnRefused = func(r edge.Refusal) {
 		mu.Lock()
 		seen[r.Code] = r
 		mu.Unlock()
 	}
-	edge := api.DefaultConfig()
-	edge.Access.Loopback = true
-	edge.MaxRequestBytes = 4 << 10
-	addr := loopback(t, c, edge, &fakeBackend{refuse: func(*inference.Request) error { return inference.ErrQueueFull }})
+	listening := api.DefaultConfig()
+	listening.Access.Loopback = true
+	listening.MaxRequestBytes = 4 << 10
+	addr := loopback(t, c, listening, &fakeBackend{refuse: func(*inference.Request) error { return inference.ErrQueueFull }})
 	for _, tc := range []struct {
 		request, code, route string
 		status               int

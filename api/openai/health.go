@@ -19,7 +19,7 @@ func (c *call) health() *api.Error {
 		api.WriteJSON(c.ctx, http.StatusServiceUnavailable, loadingJSON{"loading", progressJSON{
 			Model: p.Model, DoneBytes: p.DoneBytes, TotalBytes: p.TotalBytes, Fraction: math.Round(1000*p.fraction()) / 1000,
 		}})
-	case s.running.isDraining():
+	case s.running.IsDraining():
 		api.WriteJSON(c.ctx, statusOK, statusJSON{"draining"})
 	case !s.models.Load().ready():
 		api.WriteJSON(c.ctx, http.StatusServiceUnavailable, statusJSON{notReady})
@@ -33,7 +33,7 @@ func (c *call) health() *api.Error {
 func (s *Server) Ready() (ready bool, why string) {
 	set := s.models.Load()
 	switch {
-	case s.running.isDraining():
+	case s.running.IsDraining():
 		return false, "draining"
 	case set == nil:
 		return false, "loading"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/replay"
 )
 
@@ -56,8 +57,8 @@ func (c *call) once(e *endpoint) *api.Error {
 	if key == "" {
 		return c.generate(e)
 	}
-	if !c.server.running.enter() { // until the answer is stored
-		return shuttingDown()
+	if !c.server.running.Enter() { // until the answer is stored
+		return edge.ShuttingDown()
 	}
 	x := &execution{call: c}
 	defer x.end()
@@ -223,7 +224,7 @@ func (x *execution) end() {
 	}
 	x.left = true
 	x.free()
-	x.server.running.leave()
+	x.server.running.Leave()
 }
 
 func (s *Server) claim(r replay.Request) (replay.Outcome, error) {

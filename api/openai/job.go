@@ -3,6 +3,7 @@ package openai
 import (
 	"time"
 
+	"weir/api/edge"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -25,7 +26,7 @@ type job struct {
 	created        int64 // Unix seconds
 	arrived        time.Time
 	parsed         time.Time // before the prompt was tokenised
-	trace          Trace
+	trace          edge.Trace
 	keepsTexts     bool // its tenant agreed
 }
 
@@ -75,8 +76,8 @@ func (j *job) request(i int) *inference.Request {
 	}
 }
 
-func (j *job) start() RequestStart {
-	return RequestStart{
+func (j *job) start() edge.RequestStart {
+	return edge.RequestStart{
 		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant.Name, Class: j.terms.class, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
 		Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,

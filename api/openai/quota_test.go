@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/tenant"
 	"weir/internal/inference"
@@ -234,7 +235,7 @@ func TestParallelCallersOverHTTP(t *testing.T) {
 		c, m := limited(limits)
 		var mu sync.Mutex
 		used, refused := 0, 0
-		c.Hooks.OnRequestFinish = func(f RequestFinish) {
+		c.Hooks.OnRequestFinish = func(f edge.RequestFinish) {
 			mu.Lock()
 			used += f.PromptTokens + f.OutputTokens
 			mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/scheduler/quota"
@@ -29,7 +30,7 @@ const maxAnswerBytes = 64 << 20
 // passage is a relayed request: the counterpart of a generation.
 type passage struct {
 	server *Server
-	result RequestFinish
+	result edge.RequestFinish
 	price  quota.Price
 	bill   *bill
 	cancel context.CancelCauseFunc // of the request to the upstream
@@ -46,22 +47,22 @@ var errStopped = errors.New("the server stops")
 // that gives it.
 func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	s := c.server
-	if !s.running.enter() {
-		return shuttingDown()
+	if !s.running.Enter() {
+		return edge.ShuttingDown()
 	}
 	start := c.relayStart(e, m, o)
 	t, fault := c.relayTerms(o)
 	if fault != nil {
-		s.running.leave()
+		s.running.Leave()
 		return fault
 	}
 	paid, fault := c.reserveRelay(m, o, start.N)
 	if fault != nil {
-		s.running.leave()
+		s.running.Leave()
 		return fault
 	}
 	c.started = true
-	p := &passage{server: s, price: m.Price, bill: paid, result: RequestFinish{RequestStart: start, Status: statusOK}}
+	p := &passage{server: s, price: m.Price, bill: paid, result: edge.RequestFinish{RequestStart: start, Status: statusOK}}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }
 	p.watchDeadlines(t)
@@ -105,10 +106,10 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 
 // relayStart reads what hooks are told of a request whose fields are the
 // upstream's to check.
-func (c *call) relayStart(e *endpoint, m *Model, o *object) RequestStart {
+func (c *call) relayStart(e *endpoint, m *Model, o *object) edge.RequestStart {
 	var ignored *api.Error
 	now := time.Now()
-	return RequestStart{
+	return edge.RequestStart{
 		ID: e.prefix + c.id, Endpoint: e.route, Model: m.ID, Version: m.Version, Tenant: c.caller.Tenant.Name,
 		Stream: o.flag("stream", false, &ignored), Prompts: 1, N: o.count("n", 1, maxInt32, 1, &ignored),
 		Retries: c.retries(), Arrived: c.arrived,
@@ -143,7 +144,7 @@ func (p *passage) watch(gone, over <-chan struct{}) {
 	select {
 	case <-gone:
 		p.cancel(errHungUp)
-	case <-p.server.running.aborted():
+	case <-p.server.running.Aborted():
 		p.cancel(errStopped)
 	case <-over:
 	}
@@ -157,11 +158,11 @@ func (p *passage) broken(err error) *api.Error {
 		if h := p.server.config.Hooks.OnDisconnect; h != nil {
 			h(p.result.Model)
 		}
-		fault = clientGone()
+		fault = edge.ClientGone()
 	case errors.Is(cause, inference.ErrDeadline):
-		fault = fromBackend(cause)
+		fault = edge.Fault(cause)
 	case errors.Is(cause, errStopped):
-		fault = shuttingDown()
+		fault = edge.ShuttingDown()
 	default:
 		p.result.Cause = err
 	}
@@ -231,7 +232,7 @@ func (p *passage) end() {
 	if h := p.server.config.Hooks.OnRequestFinish; h != nil {
 		h(p.result)
 	}
-	p.server.running.leave()
+	p.server.running.Leave()
 }
 
 // relayStream is the body of a relayed stream: it reads as the upstream sends.
@@ -283,7 +284,7 @@ func (r *relayStream) stop(err error) error {
 		return nil
 	}
 	fault := r.p.broken(err)
-	if fault.Status == statusHungUp {
+	if fault.Status == edge.StatusHungUp {
 		return errHungUp
 	}
 	r.failed = fault

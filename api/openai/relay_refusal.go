@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 )
 
 // refused passes an upstream's refusal on. What says that this server is not
@@ -36,7 +37,7 @@ func upstreamCode(body []byte) string {
 		Error struct{ Code any }
 	}
 	_ = json.Unmarshal(body, &said) // a body of another kind has no code
-	if code, ok := said.Error.Code.(string); ok && isPlain([]byte(code)) {
+	if code, ok := said.Error.Code.(string); ok && edge.IsPlain([]byte(code)) {
 		return code
 	}
 	return "upstream_error"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -102,10 +103,10 @@ func TestRelayedAnswersAreTheUpstreams(t *testing.T) {
 
 func TestRelayedRequestsReachTheHooks(t *testing.T) {
 	c := DefaultConfig()
-	finished := make(chan RequestFinish, 2)
+	finished := make(chan edge.RequestFinish, 2)
 	first := make(chan time.Duration, 2)
-	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
-	c.Hooks.OnFirstToken = func(_ *RequestStart, d time.Duration) { first <- d }
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
+	c.Hooks.OnFirstToken = func(_ *edge.RequestStart, d time.Duration) { first <- d }
 	r := relayRig(t, c, edgeUpstream(t, &fakeBackend{script: say("Hello", 0)}))
 	defer r.close()
 	for _, body := range []string{
@@ -145,8 +146,8 @@ func TestRelayStreamsWithoutBufferingAndCancels(t *testing.T) {
 	}))
 	defer upstream.Close()
 	c := DefaultConfig()
-	finished := make(chan RequestFinish, 1)
-	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+	finished := make(chan edge.RequestFinish, 1)
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 	r := relayRig(t, c, upstream.URL)
 	defer r.close()
 	conn, err := r.ln.Dial()
@@ -171,7 +172,7 @@ func TestRelayStreamsWithoutBufferingAndCancels(t *testing.T) {
 	}
 	conn.Close()
 	waitFor(t, cancelled, "the cancel upstream")
-	if f := <-finished; f.Status != statusHungUp || f.Reasons[0] != inference.FinishCancelled {
+	if f := <-finished; f.Status != edge.StatusHungUp || f.Reasons[0] != inference.FinishCancelled {
 		t.Errorf("finish %+v", f)
 	}
 }
@@ -213,8 +214,8 @@ func TestRelayFaults(t *testing.T) {
 			upstream := httptest.NewServer(tc.upstream)
 			defer upstream.Close()
 			c := DefaultConfig()
-			finished := make(chan RequestFinish, 1)
-			c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+			finished := make(chan edge.RequestFinish, 1)
+			c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 			r := relayRig(t, c, upstream.URL)
 			defer r.close()
 			res, text := r.do("POST", routeChat, "", `{"model":"front","messages":[]}`)

@@ -3,13 +3,13 @@ package openai
 import (
 	"crypto/x509"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/tenant"
 )
 
@@ -71,21 +71,21 @@ type head struct {
 // readHead finds the route and the caller, whose verified certificate is peer, nil
 // for none. A client that nobody knows is not told which paths exist.
 func (s *Server) readHead(h *fasthttp.RequestHeader, peer *x509.Certificate) head {
-	path := requestPath(h.RequestURI())
+	path := edge.RequestPath(h.RequestURI())
 	rt, rest, found := s.find(path)
 	hd := head{route: rt, rest: rest}
 	if !found || rt.scope != 0 {
-		if hd.caller, hd.fault, hd.why = s.identify(h, peer); hd.fault != nil {
+		if hd.caller, hd.fault, hd.why = edge.Identify(s.callers, edge.ProofOf(h, peer)); hd.fault != nil {
 			return hd
 		}
 	}
-	switch method := methodName(h); {
+	switch method := edge.MethodName(h); {
 	case !found:
 		hd.fault = s.noRoute(path)
 	case !slices.Contains(rt.methods(), method):
 		hd.fault = methodNotAllowed(method, rt)
 	case !hd.caller.Scope.Has(rt.scope):
-		hd.fault = lacksScope(rt.scope)
+		hd.fault = edge.LacksScope(rt.scope)
 	}
 	return hd
 }
@@ -100,40 +100,9 @@ func (hd *head) explain(h *fasthttp.ResponseHeader) {
 	}
 }
 
-// requestPath is the decoded path of a request's target, without a slash at
-// its end. It is not normalised: a path with // or .. in it matches no route,
-// since a proxy in front may have checked another one.
-func requestPath(target []byte) string {
-	path, _, _ := strings.Cut(string(target), "?")
-	if !strings.HasPrefix(path, "/") { // absolute form
-		if _, rest, absolute := strings.Cut(path, "://"); absolute {
-			_, path, _ = strings.Cut(rest, "/")
-			path = "/" + path
-		}
-	}
-	decoded, err := url.PathUnescape(path)
-	if err != nil {
-		return path
-	}
-	if len(decoded) > 1 {
-		decoded = strings.TrimSuffix(decoded, "/")
-	}
-	return decoded
-}
-
-// isNormal is false for paths that normalising would change.
-func isNormal(path string) bool {
-	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if segment == "" || segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return true
-}
-
 // find returns the route of a decoded path, and what is behind its prefix.
 func (s *Server) find(path string) (rt route, rest string, found bool) {
-	if !isNormal(path) {
+	if !edge.IsNormal(path) {
 		return route{pattern: routeOther}, "", false
 	}
 	for _, rt := range s.routes {

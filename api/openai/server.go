@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -29,13 +30,13 @@ type Server struct {
 	config    Config
 	callers   *tenant.Authenticator
 	routes    []route
-	running   *running
+	running   *edge.Running
 	models    atomic.Pointer[modelSet] // nil until SetModels
 	loading   atomic.Pointer[LoadProgress]
 	turns     *turnstile
 	estimates *meter.Estimates // of the lengths of answers, for quotas
 	cache     *responseCache   // nil: off
-	ids       idSource
+	ids       edge.IDs
 }
 
 // New returns a server without models.
@@ -46,7 +47,7 @@ func New(c Config) (*Server, error) {
 	if c.Idempotency.Claims == nil {
 		c.Idempotency.Claims = replay.NewMemory(c.Idempotency.TenantBytes)
 	}
-	s := &Server{config: c, callers: c.Callers, running: newRunning(), estimates: meter.NewEstimates(),
+	s := &Server{config: c, callers: c.Callers, running: edge.NewRunning(), estimates: meter.NewEstimates(),
 		cache: newResponseCache(c.ResponseCache)}
 	if s.callers == nil {
 		var err error
@@ -55,7 +56,7 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	s.routes = s.routeTable()
-	s.turns = newTurnstile(s.running.aborted(), s.busy)
+	s.turns = newTurnstile(s.running.Aborted(), s.busy)
 	s.loading.Store(&LoadProgress{})
 	return s, nil
 }
@@ -83,18 +84,18 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 		hd.explain(&ctx.Response.Header)
 	}
 	if fault != nil {
-		fault.NoRetry = fault.NoRetry || s.running.isDraining() && !s.config.DrainRetries
+		fault.NoRetry = fault.NoRetry || s.running.IsDraining() && !s.config.DrainRetries
 		fault.Write(ctx)
 		c.refused(&hd.route, fault)
 	}
-	if s.running.isDraining() {
+	if s.running.IsDraining() {
 		ctx.SetConnectionClose()
 	}
 	if !ctx.Response.IsBodyStream() {
-		compress(ctx, s.config.CompressMinBytes)
+		edge.Compress(ctx, s.config.CompressMinBytes)
 	}
 	if h := s.config.Hooks.OnResponse; h != nil {
-		h(hd.route.pattern, methodName(&ctx.Request.Header), ctx.Response.StatusCode(), time.Since(arrived))
+		h(hd.route.pattern, edge.MethodName(&ctx.Request.Header), ctx.Response.StatusCode(), time.Since(arrived))
 	}
 }
 
@@ -102,18 +103,18 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
 	c := &call{server: s, ctx: ctx, arrived: time.Now()}
 	c.identify()
-	rt, _, _ := s.find(requestPath(ctx.Request.Header.RequestURI()))
+	rt, _, _ := s.find(edge.RequestPath(ctx.Request.Header.RequestURI()))
 	c.startTrace(&rt)
 	c.refused(&rt, fault)
 	if h := s.config.Hooks.OnResponse; h != nil {
-		h(rt.pattern, methodName(&ctx.Request.Header), fault.Status, 0)
+		h(rt.pattern, edge.MethodName(&ctx.Request.Header), fault.Status, 0)
 	}
 }
 
 func (c *call) refused(rt *route, fault *api.Error) {
-	if h := c.server.config.Hooks.OnRefused; h != nil && fault.Status != statusHungUp {
-		h(Refusal{
-			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: methodName(&c.ctx.Request.Header),
+	if h := c.server.config.Hooks.OnRefused; h != nil && fault.Status != edge.StatusHungUp {
+		h(edge.Refusal{
+			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
 			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
 			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: rt.generates() && !c.started,
 		})
@@ -123,7 +124,7 @@ func (c *call) refused(rt *route, fault *api.Error) {
 // Drain refuses new requests, waits for running generations until ctx ends and
 // then ends those that still run with an error event.
 func (s *Server) Drain(ctx context.Context) error {
-	return s.running.drain(ctx, s.config.AbortTimeout)
+	return s.running.Drain(ctx, s.config.AbortTimeout)
 }
 
 // busy reports whether any model's backend is running sequences.
@@ -156,7 +157,7 @@ type call struct {
 	caller  tenant.Caller
 	why     string // the caller was denied; for the log
 	arrived time.Time
-	trace   Trace
+	trace   edge.Trace
 	turn    *turn // to read a long body; nil for a short one
 	started bool  // OnRequestStart was called, or would have been
 
@@ -166,7 +167,7 @@ type call struct {
 
 // identify makes the call's id and sends its name.
 func (c *call) identify() {
-	c.id = c.server.ids.next()
+	c.id = c.server.ids.Next()
 	c.name("")
 }
 
@@ -186,23 +187,11 @@ func (c *call) startTrace(rt *route) {
 // trusted to be unique.
 func (c *call) name(own string) string {
 	name := cmp.Or(own, c.id)
-	if header := c.ctx.Request.Header.Peek("X-Request-Id"); isPlain(header) {
+	if header := c.ctx.Request.Header.Peek("X-Request-Id"); edge.IsPlain(header) {
 		name = string(header)
 	}
 	c.ctx.Response.Header.Set("X-Request-Id", name)
 	return name
-}
-
-const maxRequestIDBytes = 128
-
-// isPlain tells ids that may be sent back: short and of visible ASCII.
-func isPlain(id []byte) bool {
-	for _, b := range id {
-		if b <= ' ' || b > '~' {
-			return false
-		}
-	}
-	return len(id) > 0 && len(id) <= maxRequestIDBytes
 }
 
 // body takes the request's JSON object apart. For a long one the call has a
@@ -337,13 +326,13 @@ func (c *call) generate(e *endpoint) *api.Error {
 // to the response's body, which ends it.
 func (c *call) run(j *job, who quota.Holder) *api.Error {
 	s := c.server
-	if !s.running.enter() {
-		return shuttingDown()
+	if !s.running.Enter() {
+		return edge.ShuttingDown()
 	}
 	handedOver := false
 	defer func() {
 		if !handedOver {
-			s.running.leave()
+			s.running.Leave()
 		}
 	}()
 	recalled := c.recall(j)
@@ -378,7 +367,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		g.end()
 	}()
 	if j.params.stream {
-		body := newEventStream(g, s.running.leave)
+		body := newEventStream(g, s.running.Leave)
 		if fault = body.await(); fault == nil {
 			handedOver = true
 			c.stream(body)
@@ -425,16 +414,6 @@ func (c *call) headerNumber(name string) int64 {
 		return 0
 	}
 	return int64(n)
-}
-
-// methodName is a method that may be a metric's label.
-func methodName(h *fasthttp.RequestHeader) string {
-	switch m := string(h.Method()); m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
-		return m
-	}
-	return "other"
 }
 
 var _ api.Handler = (*Server)(nil)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/inference"
 )
 
@@ -121,7 +122,7 @@ func (r *eventStream) fill() error {
 		r.g.hungUp()
 		return errHungUp
 	case wokeAbort:
-		r.fault(shuttingDown())
+		r.fault(edge.ShuttingDown())
 	case wokeTimer:
 		r.tick()
 	case wokeNews:
@@ -139,7 +140,7 @@ func (r *eventStream) news() {
 		}
 		c, more, err := r.g.step()
 		if err != nil {
-			r.fault(fromBackend(err))
+			r.fault(edge.Fault(err))
 			return
 		}
 		if !more {
@@ -167,9 +168,9 @@ func (r *eventStream) await() *api.Error {
 		switch r.g.wait(r.timer.C) {
 		case wokeGone:
 			r.g.hungUp()
-			return clientGone()
+			return edge.ClientGone()
 		case wokeAbort:
-			r.fault(shuttingDown())
+			r.fault(edge.ShuttingDown())
 			return r.refusal
 		case wokeTimer, wokeNews:
 		}

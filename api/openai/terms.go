@@ -1,12 +1,11 @@
 package openai
 
 import (
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -110,7 +109,7 @@ var ownFields = []string{"ttft_deadline_ms", "deadline_ms"}
 // readDeadlines reads what a request says about its deadlines. Of several that are
 // given the soonest counts, and so does the tenant's cap.
 func (c *call) readDeadlines(o *object, t *tenant.Tenant, fault **api.Error) terms {
-	most := maxDeadline.Milliseconds()
+	most := edge.MaxDeadline.Milliseconds()
 	first, _ := o.integer("ttft_deadline_ms", 1, most, fault)
 	done, _ := o.integer("deadline_ms", 1, most, fault)
 	return terms{
@@ -122,18 +121,18 @@ func (c *call) readDeadlines(o *object, t *tenant.Tenant, fault **api.Error) ter
 
 // deadline is the soonest of a field's, 0 for none, those of headers and the cap.
 func (c *call) deadline(field int64, names []string, most time.Duration, fault **api.Error) time.Time {
-	most = sooner(most, time.Duration(field)*time.Millisecond)
+	most = edge.Sooner(most, time.Duration(field)*time.Millisecond)
 	for _, name := range names {
 		text := c.header(name)
 		if text == "" {
 			continue
 		}
-		d, ok := parseMilliseconds(text)
+		d, ok := edge.ParseMilliseconds(text)
 		if !ok {
 			keep(fault, badRequest("invalid_value", "", "the header %s is %s; it must be a number of milliseconds above 0 and at most %d",
-				strings.ToLower(name), headerQuote(text), maxDeadline.Milliseconds()))
+				strings.ToLower(name), headerQuote(text), edge.MaxDeadline.Milliseconds()))
 		}
-		most = sooner(most, d)
+		most = edge.Sooner(most, d)
 	}
 	return c.after(most)
 }
@@ -148,26 +147,4 @@ func (c *call) after(d time.Duration) time.Time {
 		return time.Time{}
 	}
 	return c.arrived.Add(d)
-}
-
-// sooner is the smaller of two durations of which 0 is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// maxDeadline bounds deadlines.
-const maxDeadline = 24 * time.Hour
-
-// parseMilliseconds reads a decimal number of milliseconds, with a fraction or without
-// one, of at least a microsecond and at most maxDeadline.
-func parseMilliseconds(text string) (time.Duration, bool) {
-	ms, err := strconv.ParseFloat(text, 64)
-	plain := strings.Trim(text, "0123456789.") == ""
-	if err != nil || !plain || ms < 0.001 || ms > float64(maxDeadline.Milliseconds()) {
-		return 0, false
-	}
-	return time.Duration(math.Round(ms * float64(time.Millisecond))), true
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -131,8 +132,8 @@ func FuzzParseMilliseconds(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		d, ok := parseMilliseconds(text)
-		if ok != (d > 0) || d > maxDeadline || ok && strings.ContainsAny(text, "eExX+- _") {
+		d, ok := edge.ParseMilliseconds(text)
+		if ok != (d > 0) || d > edge.MaxDeadline || ok && strings.ContainsAny(text, "eExX+- _") {
 			t.Errorf("%q is %v, %v", text, d, ok)
 		}
 	})
@@ -243,9 +244,9 @@ func TestHeaderOfAQuietStream(t *testing.T) {
 
 // A client that hangs up before the first token of its stream ends the request.
 func TestHangUpBeforeTheHeaderOfAStream(t *testing.T) {
-	finished := make(chan RequestFinish, 1)
+	finished := make(chan edge.RequestFinish, 1)
 	c := DefaultConfig()
-	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 	b := &fakeBackend{script: ends(time.Minute, "A", nil)}
 	r := newRig(t, c, b)
 	defer r.close()
@@ -259,7 +260,7 @@ func TestHangUpBeforeTheHeaderOfAStream(t *testing.T) {
 	run := b.run(t, 0)
 	_ = conn.Close()
 	<-run.cancelled
-	if f := <-finished; f.Status != statusHungUp {
+	if f := <-finished; f.Status != edge.StatusHungUp {
 		t.Errorf("finish %+v", f)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/edge"
 	"weir/internal/inference"
 )
 
@@ -14,13 +15,13 @@ import (
 func TestTraceOfARequest(t *testing.T) {
 	c := DefaultConfig()
 	began := make(chan [2]string, 10)
-	c.Hooks.StartTrace = func(traceparent, tracestate string) Trace {
+	c.Hooks.StartTrace = func(traceparent, tracestate string) edge.Trace {
 		began <- [2]string{traceparent, tracestate}
-		return Trace{ID: "id", Header: "own", Context: 7}
+		return edge.Trace{ID: "id", Header: "own", Context: 7}
 	}
-	finished, refused := make(chan RequestFinish, 10), make(chan Refusal, 10)
-	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
-	c.Hooks.OnRefused = func(r Refusal) { refused <- r }
+	finished, refused := make(chan edge.RequestFinish, 10), make(chan edge.Refusal, 10)
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
+	c.Hooks.OnRefused = func(r edge.Refusal) { refused <- r }
 	r := newRig(t, c, &fakeBackend{script: func(run *fakeRun) {
 		run.stream.SetAdmitted(time.Now())
 		say("Hello", time.Millisecond)(run)
@@ -62,9 +63,9 @@ func TestTraceGoesOnToTheUpstream(t *testing.T) {
 	}))
 	defer upstream.Close()
 	c := DefaultConfig()
-	c.Hooks.StartTrace = func(string, string) Trace { return Trace{Header: "own", State: "a=1"} }
-	finished := make(chan RequestFinish, 1)
-	c.Hooks.OnRequestFinish = func(f RequestFinish) { finished <- f }
+	c.Hooks.StartTrace = func(string, string) edge.Trace { return edge.Trace{Header: "own", State: "a=1"} }
+	finished := make(chan edge.RequestFinish, 1)
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 	r := relayRig(t, c, upstream.URL)
 	defer r.close()
 	if status, text := r.post(routeCompletions, `{"model":"front","prompt":"a"}`); status != http.StatusOK {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/tokenizer"
 )
 
@@ -65,9 +66,9 @@ func (s *turnstile) take(gone <-chan struct{}) (*turn, *api.Error) {
 	case <-s.free:
 		return &turn{from: s, gone: gone, began: time.Now()}, nil
 	case <-gone:
-		return nil, clientGone()
+		return nil, edge.ClientGone()
 	case <-s.aborted:
-		return nil, shuttingDown()
+		return nil, edge.ShuttingDown()
 	case <-timer.C:
 		return nil, turnsBusy("the prompt waited too long to be tokenised; retry later")
 	}
@@ -98,9 +99,9 @@ func (t *turn) pause() bool {
 	}
 	select {
 	case <-t.gone:
-		t.fault = clientGone()
+		t.fault = edge.ClientGone()
 	case <-t.from.aborted:
-		t.fault = shuttingDown()
+		t.fault = edge.ShuttingDown()
 	default:
 	}
 	t.began = time.Now()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/api/edge"
 )
 
 // handle gives a request to the server without a connection and measures what
@@ -102,7 +104,7 @@ func TestTurns(t *testing.T) {
 		}
 		gone := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(gone) })
-		refused(gone, time.Second, statusHungUp)
+		refused(gone, time.Second, edge.StatusHungUp)
 		refused(nil, turnTimeout, 503)
 
 		// A turn that ends lets the next one in.
@@ -125,7 +127,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("rested %v after 2 ms of work", time.Since(began))
 		}
 		held[0].gone = gone
-		if held[0].pause() || held[0].ended() == nil || held[0].ended().Status != statusHungUp {
+		if held[0].pause() || held[0].ended() == nil || held[0].ended().Status != edge.StatusHungUp {
 			t.Error("work went on for a client that hung up")
 		}
 

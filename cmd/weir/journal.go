@@ -7,25 +7,25 @@ import (
 	"time"
 
 	"weir/api/admin"
-	"weir/api/openai"
+	"weir/api/edge"
 )
 
 // journaled lets a journal see what the hooks see, before them.
-func journaled(j *admin.Journal, h openai.Hooks) openai.Hooks {
+func journaled(j *admin.Journal, h edge.Hooks) edge.Hooks {
 	start, finish, refused := h.OnRequestStart, h.OnRequestFinish, h.OnRefused
-	h.OnRequestStart = func(r openai.RequestStart) {
+	h.OnRequestStart = func(r edge.RequestStart) {
 		j.Begin(startEntry(r))
 		if start != nil {
 			start(r)
 		}
 	}
-	h.OnRequestFinish = func(f openai.RequestFinish) {
+	h.OnRequestFinish = func(f edge.RequestFinish) {
 		j.End(finishEntry(f))
 		if finish != nil {
 			finish(f)
 		}
 	}
-	h.OnRefused = func(r openai.Refusal) {
+	h.OnRefused = func(r edge.Refusal) {
 		if r.Early {
 			now := time.Now()
 			j.End(admin.Entry{ID: r.ID, Route: r.Route, Arrived: now, Finished: now, Status: r.Status, Code: r.Code, Refused: true})
@@ -37,14 +37,14 @@ func journaled(j *admin.Journal, h openai.Hooks) openai.Hooks {
 	return h
 }
 
-func startEntry(r openai.RequestStart) admin.Entry {
+func startEntry(r edge.RequestStart) admin.Entry {
 	return admin.Entry{
 		ID: r.ID, Route: r.Endpoint, Model: r.Model, Tenant: r.Tenant, Stream: r.Stream, Prompts: r.Prompts, Choices: r.Prompts * r.N,
 		Retries: r.Retries, Prompt: r.PromptTokens, Arrived: r.Arrived,
 	}
 }
 
-func finishEntry(f openai.RequestFinish) admin.Entry {
+func finishEntry(f edge.RequestFinish) admin.Entry {
 	e := startEntry(f.RequestStart)
 	e.Cached, e.Output, e.First, e.Finished = f.CachedTokens, f.OutputTokens, f.FirstToken, f.Finished
 	e.Status, e.Code = f.Status, f.Code

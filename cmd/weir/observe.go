@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"weir/api/openai"
+	"weir/api/edge"
 	"weir/engine/llm"
 	"weir/internal/inference"
 	"weir/telemetry"
@@ -15,20 +15,20 @@ import (
 
 // hooks writes what the edge reports to metrics and log. The log carries ids,
 // counts and durations, never text of a request.
-func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *traces) openai.Hooks {
-	return openai.Hooks{
+func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *traces) edge.Hooks {
+	return edge.Hooks{
 		StartTrace: traced.start,
-		OnFirstToken: func(r *openai.RequestStart, since time.Duration) {
+		OnFirstToken: func(r *edge.RequestStart, since time.Duration) {
 			m.Model(r.Model).ObserveFirstToken(since.Seconds(), exemplar(r.Trace))
 		},
-		OnTokenGap: func(r *openai.RequestStart, gap time.Duration, slowest bool) {
+		OnTokenGap: func(r *edge.RequestStart, gap time.Duration, slowest bool) {
 			if slowest {
 				m.Model(r.Model).ObserveInterToken(gap.Seconds(), exemplar(r.Trace))
 				return
 			}
 			m.Model(r.Model).ObserveInterToken(gap.Seconds(), "")
 		},
-		OnRequestFinish: func(f openai.RequestFinish) {
+		OnRequestFinish: func(f edge.RequestFinish) {
 			m.CountAnswer(answerOf(f))
 			observeFinish(m.Model(f.Model), f)
 			logFinish(log, &f)
@@ -37,7 +37,7 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 		OnResponse: func(route, method string, status int, took time.Duration) {
 			m.ObserveHTTP(route, method, status, took.Seconds())
 		},
-		OnRefused: func(r openai.Refusal) {
+		OnRefused: func(r edge.Refusal) {
 			m.CountRefusal(r.Status, r.Code)
 			if r.Early {
 				m.CountAnswer(telemetry.Answer{Outcome: refusalOutcome(r.Status)})
@@ -62,7 +62,7 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 	}
 }
 
-func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
+func observeFinish(m *telemetry.Model, f edge.RequestFinish) {
 	observeClass(m, &f)
 	if refused := len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest; refused {
 		m.CountRejection(f.Code)
@@ -83,7 +83,7 @@ func observeFinish(m *telemetry.Model, f openai.RequestFinish) {
 }
 
 // observeClass records what befell a request by its class.
-func observeClass(m *telemetry.Model, f *openai.RequestFinish) {
+func observeClass(m *telemetry.Model, f *edge.RequestFinish) {
 	class := f.Class.String()
 	if !f.Admitted.IsZero() {
 		m.ObserveQueueWait(class, max(0, f.Admitted.Sub(f.Submitted).Seconds()))
@@ -98,7 +98,7 @@ func observeClass(m *telemetry.Model, f *openai.RequestFinish) {
 
 // exemplar is the trace that a collector will have, or "". Of the gaps between
 // tokens only a request's slowest so far carry one, since each costs memory.
-func exemplar(t openai.Trace) string {
+func exemplar(t edge.Trace) string {
 	if !t.Sampled {
 		return ""
 	}
@@ -107,7 +107,7 @@ func exemplar(t openai.Trace) string {
 
 // answerOf says how a request that was submitted ended. Choices exist once its
 // backend has taken it, and then a stream's header is out.
-func answerOf(f openai.RequestFinish) telemetry.Answer {
+func answerOf(f edge.RequestFinish) telemetry.Answer {
 	a := telemetry.Answer{Model: f.Model, Outcome: telemetry.AnswerComplete, Stream: f.Stream && len(f.Reasons) > 0}
 	switch {
 	case f.Status == statusHungUp:
@@ -153,7 +153,7 @@ func finishLabel(r inference.FinishReason) string {
 
 // logFinish logs finished requests at level debug, requests that an upstream failed
 // at level warn, and requests that a bug ended at level error.
-func logFinish(log *zap.Logger, f *openai.RequestFinish) {
+func logFinish(log *zap.Logger, f *edge.RequestFinish) {
 	if f.Cause == nil && f.Code != "internal_error" && !log.Core().Enabled(zap.DebugLevel) {
 		return // its fields need not be made
 	}
@@ -233,7 +233,7 @@ func modelInfo(name string, i llm.Info) telemetry.ModelInfo {
 
 // accessFields are what the log says of a request: ids, counts and the times
 // of its stages, of those that it came to.
-func accessFields(f *openai.RequestFinish) []zap.Field {
+func accessFields(f *edge.RequestFinish) []zap.Field {
 	fields := []zap.Field{
 		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model), zap.String("version", f.Version),
 		zap.String("class", f.Class.String()), zap.Bool("stream", f.Stream),

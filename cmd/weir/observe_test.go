@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/api/openai"
+	"weir/api/edge"
 	"weir/internal/inference"
 	"weir/telemetry"
 )
@@ -34,7 +34,7 @@ func TestHowRequestsEnd(t *testing.T) {
 		{"hung up on a stream", 499, true, ran, telemetry.Answer{Outcome: telemetry.AnswerAbandoned, Stream: true}},
 		{"a slow reader", 408, true, ran, telemetry.Answer{Outcome: telemetry.AnswerAbandoned, Stream: true}},
 	} {
-		f := openai.RequestFinish{RequestStart: openai.RequestStart{Stream: c.stream}, Status: c.status, Reasons: c.reasons}
+		f := edge.RequestFinish{RequestStart: edge.RequestStart{Stream: c.stream}, Status: c.status, Reasons: c.reasons}
 		if got := answerOf(f); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
@@ -55,7 +55,7 @@ func TestClassesAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Unix(1000, 0)
-	for _, f := range []openai.RequestFinish{
+	for _, f := range []edge.RequestFinish{
 		{Status: 200, Admitted: began.Add(time.Second), FirstToken: began.Add(2 * time.Second), Reasons: []inference.FinishReason{inference.FinishStop}},
 		{Status: 408, Code: "deadline_exceeded"},
 		{Status: 429, Code: "deadline_unreachable"},
@@ -63,7 +63,7 @@ func TestClassesAreCounted(t *testing.T) {
 		{Status: 503, Code: "queue_timeout"},
 		{Status: 429, Code: "rate_limit_exceeded"},
 	} {
-		f.RequestStart = openai.RequestStart{Class: inference.Batch, Submitted: began}
+		f.RequestStart = edge.RequestStart{Class: inference.Batch, Submitted: began}
 		observeFinish(model, f)
 	}
 	w := httptest.NewRecorder()

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"weir/api/edge"
 	"weir/api/meter"
-	"weir/api/openai"
 	"weir/api/tenant"
 	"weir/api/usage"
 	"weir/configs"
@@ -95,9 +95,9 @@ func (s *server) openMeter() (meter.Meter, error) {
 }
 
 // accounted lets a ledger keep what every finished request has used.
-func accounted(ledger usage.Ledger, h openai.Hooks) openai.Hooks {
+func accounted(ledger usage.Ledger, h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish
-	h.OnRequestFinish = func(f openai.RequestFinish) {
+	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
 		if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() {
 			return // nothing was computed

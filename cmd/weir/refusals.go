@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api"
-	"weir/api/openai"
+	"weir/api/edge"
 	"weir/telemetry"
 )
 
@@ -27,7 +27,7 @@ type refusals struct {
 
 func newRefusals(log *zap.Logger) *refusals { return &refusals{log: log, codes: make(map[string]int)} }
 
-func (r *refusals) add(f openai.Refusal) {
+func (r *refusals) add(f edge.Refusal) {
 	r.log.Debug("request refused", zap.String("id", f.ID), zap.String("route", f.Route), zap.String("method", f.Method),
 		zap.Int("status", f.Status), zap.String("code", f.Code), zap.String("reason", f.Reason), zap.String("remote", f.Remote), zap.String("trace_id", f.Trace.ID))
 	r.mu.Lock()

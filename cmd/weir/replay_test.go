@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/api/openai"
+	"weir/api/edge"
 	"weir/api/usage"
 	"weir/internal/reference"
 )
@@ -312,12 +312,12 @@ func (r *recordedUsage) Record(u usage.Record) { r.record = u }
 func TestHitsOfTheResponseCacheAreChargedNoOutput(t *testing.T) {
 	for _, hit := range []bool{false, true} {
 		var ledger recordedUsage
-		h := accounted(&ledger, openai.Hooks{OnRequestFinish: func(f openai.RequestFinish) {
+		h := accounted(&ledger, edge.Hooks{OnRequestFinish: func(f edge.RequestFinish) {
 			if f.OutputTokens != 5 {
 				t.Errorf("other hooks see %d", f.OutputTokens)
 			}
 		}})
-		h.OnRequestFinish(openai.RequestFinish{RequestStart: openai.RequestStart{PromptTokens: 3}, CachedTokens: 3, OutputTokens: 5,
+		h.OnRequestFinish(edge.RequestFinish{RequestStart: edge.RequestStart{PromptTokens: 3}, CachedTokens: 3, OutputTokens: 5,
 			FirstToken: time.Now(), FromCache: hit})
 		if want := int64(5); ledger.record.Input != 3 || !hit && ledger.record.Output != want || hit && ledger.record.Output != 0 {
 			t.Errorf("hit %v: %+v", hit, ledger.record)

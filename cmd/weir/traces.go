@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"weir/api/openai"
+	"weir/api/edge"
 	"weir/configs"
 	"weir/internal/inference"
 	"weir/telemetry"
@@ -45,18 +45,18 @@ func newTraces(c configs.Config, b telemetry.Build, instance string, log *zap.Lo
 
 // start is the edge's hook. Without an exporter, a caller's trace is still
 // answered and logged; none begins here.
-func (t *traces) start(traceparent, tracestate string) openai.Trace {
+func (t *traces) start(traceparent, tracestate string) edge.Trace {
 	if t.exporter == nil && traceparent == "" {
-		return openai.Trace{}
+		return edge.Trace{}
 	}
 	c := trace.Begin(traceparent, tracestate, t.ratio)
-	return openai.Trace{
+	return edge.Trace{
 		ID: c.ID(), Header: c.Header(), State: c.State, Sampled: t.exporter != nil && c.Sampled, Context: &c,
 	}
 }
 
 // finish exports a request that was submitted.
-func (t *traces) finish(f *openai.RequestFinish) {
+func (t *traces) finish(f *edge.RequestFinish) {
 	c := t.wanted(f.Trace, f.Status >= http.StatusInternalServerError || t.missed(f))
 	if c == nil {
 		return
@@ -89,7 +89,7 @@ func (t *traces) finish(f *openai.RequestFinish) {
 }
 
 // refused exports a request that was refused before it was submitted.
-func (t *traces) refused(r *openai.Refusal) {
+func (t *traces) refused(r *edge.Refusal) {
 	failed := r.Status >= http.StatusInternalServerError
 	c := t.wanted(r.Trace, failed)
 	if c == nil {
@@ -106,7 +106,7 @@ func (t *traces) refused(r *openai.Refusal) {
 }
 
 // wanted is the context of a trace that is to be exported, or nil.
-func (t *traces) wanted(own openai.Trace, special bool) *trace.Context {
+func (t *traces) wanted(own edge.Trace, special bool) *trace.Context {
 	c, ok := own.Context.(*trace.Context)
 	if t.exporter == nil || !ok || !own.Sampled && !special {
 		return nil
@@ -116,7 +116,7 @@ func (t *traces) wanted(own openai.Trace, special bool) *trace.Context {
 
 // missed reports whether a request was slower than an objective's target. One
 // whose first token never came has waited until its end.
-func (t *traces) missed(f *openai.RequestFinish) bool {
+func (t *traces) missed(f *edge.RequestFinish) bool {
 	if len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest {
 		return false // refused, which is quick and the caller's
 	}
@@ -166,7 +166,7 @@ func identity(operation, route string, status int) []trace.Attribute {
 
 // stages divide a request's time, as far as it came. A stage that the request
 // ended in ends with it.
-func stages(f *openai.RequestFinish) []trace.Stage {
+func stages(f *edge.RequestFinish) []trace.Stage {
 	if f.Relayed {
 		return []trace.Stage{
 			{Name: "parse", Start: f.Arrived, End: f.Parsed},
@@ -189,7 +189,7 @@ func stages(f *openai.RequestFinish) []trace.Stage {
 	}
 }
 
-func orEnd(t time.Time, f *openai.RequestFinish) time.Time {
+func orEnd(t time.Time, f *edge.RequestFinish) time.Time {
 	if t.IsZero() {
 		return f.Finished
 	}

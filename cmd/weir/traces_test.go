@@ -15,7 +15,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"weir/api/openai"
+	"weir/api/edge"
 	"weir/configs"
 	"weir/telemetry/slo"
 	"weir/telemetry/trace"
@@ -203,7 +203,7 @@ func TestWithoutACollectorTheCallersTraceIsAnsweredAndLogged(t *testing.T) {
 
 func TestTracesCostNothingWhenOff(t *testing.T) {
 	off := &traces{slo: slo.Default()}
-	f := openai.RequestFinish{Status: 503, Code: "server_is_overloaded"}
+	f := edge.RequestFinish{Status: 503, Code: "server_is_overloaded"}
 	if n := testing.AllocsPerRun(100, func() {
 		f.Trace = off.start("", "")
 		off.finish(&f)
@@ -222,12 +222,12 @@ func TestRefusalsAreTraced(t *testing.T) {
 	}
 	own := &traces{exporter: exporter, slo: slo.Default()}
 	for status, code := range map[int]string{503: "model_loading", 400: "invalid_json", 401: "invalid_api_key"} {
-		own.refused(&openai.Refusal{
+		own.refused(&edge.Refusal{
 			Status: status, Code: code, Route: "/v1/chat/completions", Arrived: time.Now(), Trace: own.start("", ""),
 		})
 	}
 	sampled := own.start("00-"+callersTrace+"-"+callersSpan+"-01", "")
-	own.refused(&openai.Refusal{Status: 400, Code: "invalid_json", Route: "/v1/completions", Arrived: time.Now(), Trace: sampled})
+	own.refused(&edge.Refusal{Status: 400, Code: "invalid_json", Route: "/v1/completions", Arrived: time.Now(), Trace: sampled})
 	exporter.Close(t.Context())
 	got := make(map[string]string)
 	for _, s := range spans() {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
-	"weir/api/openai"
+	"weir/api/edge"
 	"weir/configs"
 	"weir/internal/store"
 	"weir/telemetry"
@@ -52,9 +52,9 @@ func (s *server) closeTranscripts() error {
 }
 
 // transcribed lets a recorder keep the texts of the requests that have some.
-func transcribed(r *transcript.Recorder, h openai.Hooks) openai.Hooks {
+func transcribed(r *transcript.Recorder, h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish
-	h.OnRequestFinish = func(f openai.RequestFinish) {
+	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
 		texts := f.Texts
 		if texts == nil {

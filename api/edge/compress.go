@@ -1,4 +1,4 @@
-package openai
+package edge
 
 import (
 	"strconv"
@@ -25,8 +25,8 @@ var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
 
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// compress replaces the body of a response if that is worth it.
-func compress(ctx *fasthttp.RequestCtx, minBytes int) {
+// Compress replaces the body of a response if that is worth it, and the client takes it.
+func Compress(ctx *fasthttp.RequestCtx, minBytes int) {
 	body := ctx.Response.Body()
 	if len(body) < minBytes || len(body) == 0 {
 		return

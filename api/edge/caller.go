@@ -1,4 +1,4 @@
-package openai
+package edge
 
 import (
 	"crypto/x509"
@@ -12,13 +12,19 @@ import (
 	"weir/api/tenant"
 )
 
-// identify finds the caller of a request. The fault is the same whatever is wrong
-// with the proof; why is for the log.
-func (s *Server) identify(h *fasthttp.RequestHeader, peer *x509.Certificate) (c tenant.Caller, fault *api.Error, why string) {
-	c, err := s.callers.Identify(tenant.Proof{
+// ProofOf is what the head of a request shows of its caller, whose verified certificate
+// is peer, nil for none.
+func ProofOf(h *fasthttp.RequestHeader, peer *x509.Certificate) tenant.Proof {
+	return tenant.Proof{
 		Secret:      tenant.SecretOf(func(name string) string { return string(h.Peek(name)) }),
 		Certificate: peer,
-	}, time.Now())
+	}
+}
+
+// Identify finds the caller of a request. The fault is the same whatever is wrong
+// with the proof; why is for the log.
+func Identify(a *tenant.Authenticator, p tenant.Proof) (c tenant.Caller, fault *api.Error, why string) {
+	c, err := a.Identify(p, time.Now())
 	switch {
 	case err == nil:
 		return c, nil, ""
@@ -39,7 +45,8 @@ func unverifiable() *api.Error {
 		RetryAfter: time.Second}
 }
 
-func lacksScope(want tenant.Scope) *api.Error {
+// LacksScope refuses a caller who is known and may not do this.
+func LacksScope(want tenant.Scope) *api.Error {
 	return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "insufficient_scope", NoRetry: true,
 		Message: "this needs the scope " + want.String() + ", which the key does not have; use one made with --scope " + want.String()}
 }

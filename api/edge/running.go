@@ -1,4 +1,4 @@
-package openai
+package edge
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// running counts the generations in flight and lets a shutdown wait for them,
-// and then end them.
-type running struct {
+// Running counts the requests in flight and lets a shutdown wait for them, and then
+// end them.
+type Running struct {
 	mu       sync.Mutex
 	count    int
 	draining bool
@@ -18,12 +18,13 @@ type running struct {
 	aborting sync.Once
 }
 
-func newRunning() *running {
-	return &running{idle: make(chan struct{}), abort: make(chan struct{})}
+// NewRunning counts none.
+func NewRunning() *Running {
+	return &Running{idle: make(chan struct{}), abort: make(chan struct{})}
 }
 
-// enter counts a generation; false when the server drains.
-func (r *running) enter() bool {
+// Enter counts a request; false when the server drains.
+func (r *Running) Enter() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
@@ -33,7 +34,8 @@ func (r *running) enter() bool {
 	return true
 }
 
-func (r *running) leave() {
+// Leave ends what Enter began.
+func (r *Running) Leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count--
@@ -42,17 +44,18 @@ func (r *running) leave() {
 	}
 }
 
-func (r *running) isDraining() bool {
+// IsDraining reports whether new requests are refused.
+func (r *Running) IsDraining() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.draining
 }
 
-// aborted is closed when running generations must end with an error.
-func (r *running) aborted() <-chan struct{} { return r.abort }
+// Aborted is closed when running requests must end with an error.
+func (r *Running) Aborted() <-chan struct{} { return r.abort }
 
-// begin refuses new generations from here on.
-func (r *running) begin() {
+// Begin refuses new requests from here on.
+func (r *Running) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
@@ -64,10 +67,10 @@ func (r *running) begin() {
 	}
 }
 
-// drain waits for the running generations until ctx ends, tells the rest to
+// Drain waits for the running requests until ctx ends, tells the rest to
 // end, and waits a little longer.
-func (r *running) drain(ctx context.Context, abortTimeout time.Duration) error {
-	r.begin()
+func (r *Running) Drain(ctx context.Context, abortTimeout time.Duration) error {
+	r.Begin()
 	select {
 	case <-r.idle:
 		return nil

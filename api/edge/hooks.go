@@ -1,4 +1,8 @@
-package openai
+// Package edge holds what all protocols of the API listener share: who calls, by
+// when an answer is due, how errors of backends are told, how requests are named,
+// counted and drained, and the hooks that report them. api/openai and api/predict
+// build their endpoints on it.
+package edge
 
 import (
 	"time"
@@ -29,7 +33,7 @@ type Hooks struct {
 	// once.
 	OnRequestFinish func(RequestFinish)
 	// OnResponse: any request was answered; for a stream, its header is out.
-	// route is a pattern of this package's route list, or "other".
+	// route is a pattern of the protocol's route list, or "other".
 	OnResponse func(route, method string, status int, took time.Duration)
 	// OnRefused: a request was answered with an error, by whichever part.
 	OnRefused func(Refusal)
@@ -100,7 +104,7 @@ type RequestFinish struct {
 // Refusal describes a request that got an error for an answer.
 type Refusal struct {
 	ID      string // as sent back in x-request-id
-	Route   string // a pattern of this package's route list, or "other"
+	Route   string // a pattern of the protocol's route list, or "other"
 	Method  string
 	Remote  string // address of the peer
 	Status  int    // HTTP status
@@ -109,4 +113,24 @@ type Refusal struct {
 	Arrived time.Time
 	Early   bool   // it asked for a generation, and OnRequestStart has not seen it
 	Reason  string // why a caller was denied, which the caller is not told
+}
+
+// Texts are what a request of a tenant with LogPrompts asked and was answered, as they
+// were: whoever keeps them scrubs them first.
+type Texts struct {
+	Answers []string // of all choices; those of one prompt stand together
+
+	// Prompts are the prompts as the model read them. It takes the time of decoding
+	// them: hooks call it later, on a goroutine of their own.
+	Prompts     func() []string
+	PromptBytes int // about what the prompts hold in memory
+}
+
+// Bytes is about what the texts hold in memory.
+func (t *Texts) Bytes() int {
+	bytes := t.PromptBytes
+	for _, text := range t.Answers {
+		bytes += len(text)
+	}
+	return bytes
 }
