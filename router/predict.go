@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"time"
 
 	"weir/internal/inference"
 )
@@ -36,18 +35,4 @@ type Embedder interface {
 }
 
 // Embedding is one call of an embedding or reranking endpoint and its answer.
-type Embedding struct {
-	Tenant    string
-	Weight    int
-	Class     inference.Class
-	DoneBy    time.Time // zero: no deadline
-	OverQuota bool
-
-	Texts [][]int32 // token ids with the model's special tokens, each within its context
-	Types [][]uint8 // token types, for pairs of texts; nil: all 0
-
-	Vectors [][]float32 // by text: the pooled vector, or the scores of a model with a rank head
-
-	Waited   time.Duration
-	Computed time.Duration
-}
+type Embedding = inference.Embedding

@@ -36,7 +36,13 @@ const (
 	PoolingMean Pooling = 1
 	PoolingCLS  Pooling = 2
 	PoolingLast Pooling = 3
+	PoolingRank Pooling = 4 // a classifier's scores instead of a vector
 )
+
+// String is the pooling's name in messages.
+func (p Pooling) String() string {
+	return [...]string{"none", "mean", "cls", "last", "rank", "unknown"}[min(p, 5)]
+}
 
 // Toggle is a switch of a request: on, off, or unset, which leaves the choice to
 // the server.
