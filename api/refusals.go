@@ -38,6 +38,7 @@ var Refusals = map[string]Refusal{
 	"unknown_parameter":          {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"unsupported_header":         {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"unsupported_parameter":      {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"wrong_model_kind":           {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"model_not_found":            {http.StatusNotFound, TypeInvalidRequest, 0},
 	"unknown_url":                {http.StatusNotFound, TypeInvalidRequest, 0},
 	"method_not_allowed":         {http.StatusMethodNotAllowed, TypeInvalidRequest, 0},

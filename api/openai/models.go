@@ -17,8 +17,8 @@ import (
 
 // Model is an entry of the model table: the names that requests may use, the
 // version that they stand for, and the lane that computes for it. A lane is
-// either an engine here with the tokenizer that feeds it, or an upstream that
-// has its own. An entry is immutable once given to SetModels; a name moves to
+// an engine here that generates text or pools it, with the tokenizer that feeds
+// it, or an upstream that has its own. An entry is immutable once given to SetModels; a name moves to
 // another version by another SetModels.
 type Model struct {
 	ID      string
@@ -30,10 +30,12 @@ type Model struct {
 
 	Relay *router.Relay // the upstream; nil: what follows is the engine here
 
-	Fingerprint string // system_fingerprint: changes when the same seed may give other text. "" sends null
 	Tokenizer   *tokenizer.Tokenizer
+	MaxModelLen int     // prompt and output together, in tokens
+	Pooler      *Pooler // of a model that reads texts and writes none; nil: what follows generates text
+
+	Fingerprint string         // system_fingerprint: changes when the same seed may give other text. "" sends null
 	Template    *chat.Template // nil: chat is refused
-	MaxModelLen int            // prompt and output together, in tokens
 	MaxLogprobs int            // most alternatives per token; 0 means DefaultMaxLogprobs
 	Backend     router.Backend
 }
@@ -70,16 +72,27 @@ func checkModel(m *Model) error {
 	switch {
 	case m.ID == "":
 		return errors.New("a model has no id")
-	case m.Relay != nil && m.Backend != nil:
-		return fmt.Errorf("model %q has both an upstream and a backend", m.ID)
+	case m.lanes() > 1:
+		return fmt.Errorf("model %q has more than one of an upstream, a pooler and a backend", m.ID)
 	case m.Relay != nil:
 		return nil
-	case m.Tokenizer == nil || m.Backend == nil:
-		return fmt.Errorf("model %q lacks a tokenizer or a backend", m.ID)
+	case m.Tokenizer == nil || m.lanes() == 0:
+		return fmt.Errorf("model %q lacks a tokenizer, or both a pooler and a backend", m.ID)
 	case m.MaxModelLen < 2:
 		return fmt.Errorf("model %q has a context of %d tokens; 2 is the least", m.ID, m.MaxModelLen)
+	case m.Pooler != nil:
+		return m.Pooler.check(m)
 	}
 	return nil
+}
+
+func (m *Model) lanes() (n int) {
+	for _, has := range []bool{m.Relay != nil, m.Pooler != nil, m.Backend != nil} {
+		if has {
+			n++
+		}
+	}
+	return n
 }
 
 // find resolves a request's model field; a missing one means the only model.
@@ -151,18 +164,25 @@ func (s *Server) SetModels(models ...*Model) error {
 // SetLoadProgress is shown by /health until SetModels.
 func (s *Server) SetLoadProgress(p LoadProgress) { s.loading.Store(&p) }
 
-// modelJSON has the OpenAI API's fields and vLLM's max_model_len, which is
-// left out where only an upstream knows it.
+// modelJSON has the OpenAI API's fields, vLLM's max_model_len and what the model is
+// for: kind, and the dimensions of its vectors. What only an upstream knows is left
+// out.
 type modelJSON struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
 	Created     int64  `json:"created"`
 	OwnedBy     string `json:"owned_by"`
 	MaxModelLen int    `json:"max_model_len,omitempty"`
+	Kind        kind   `json:"kind,omitempty"`
+	Dimensions  int    `json:"dimensions,omitempty"`
 }
 
 func (m *Model) json() modelJSON {
-	return modelJSON{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: "weir", MaxModelLen: m.MaxModelLen}
+	j := modelJSON{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: "weir", MaxModelLen: m.MaxModelLen, Kind: m.kind()}
+	if m.Pooler != nil {
+		j.Dimensions = m.Pooler.Dimensions
+	}
+	return j
 }
 
 // listModels answers GET /v1/models.

@@ -134,7 +134,7 @@ func (s *Server) busy() bool {
 		return false
 	}
 	for _, m := range set.list {
-		if m.Relay == nil && m.Backend.Load().Running > 0 {
+		if m.Backend != nil && m.Backend.Load().Running > 0 {
 			return true
 		}
 	}
@@ -296,6 +296,9 @@ func (c *call) generate(e *endpoint) *api.Error {
 		c.endTurn() // nothing is tokenised here
 		warn(c.ctx, o.notes)
 		return c.relay(e, m, o)
+	}
+	if m.Pooler != nil {
+		return m.wrongKind()
 	}
 	t, fault := c.readTerms(o, c.caller.Tenant)
 	if fault != nil {

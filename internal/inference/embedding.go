@@ -4,17 +4,21 @@ import "time"
 
 // Embedding is one call of an embedding or reranking endpoint and its answer.
 type Embedding struct {
+	ID        string
 	Tenant    string
 	Weight    int // the tenant's share relative to others, 1 to 4096; 0 is 1
 	Class     Class
 	DoneBy    time.Time // zero: no deadline
+	WaitUntil time.Time // the end of waiting, as of Request; zero leaves it to the lane
+	Arrived   time.Time // at the edge
+	Retries   int       // times that the client says it has tried before
 	OverQuota bool
 
 	Texts [][]TokenID // with the model's special tokens, each within its context
 	Types [][]uint8   // token types, for pairs of texts; nil: all 0
 
 	// Vectors are the answer, by text: the pooled vector, not normalised, or the
-	// scores of a model with a rank head.
+	// logits of the labels of a rank head. The caller owns them.
 	Vectors [][]float32
 
 	Waited   time.Duration // in the lane's queue, until the last text was taken

@@ -1,0 +1,74 @@
+package openai
+
+import (
+	"fmt"
+
+	"weir/api"
+	"weir/router"
+)
+
+// Pooler is the lane of a model that reads texts and writes none: of each text it
+// gives a vector, or, with a rank head, a score. vLLM calls such models pooling
+// models. A Pooler is immutable once its Model was given to SetModels.
+type Pooler struct {
+	Embedder   router.Embedder
+	Dimensions int // of a vector; 0 with a rank head
+
+	Rank bool // the model scores pairs of texts, and gives no vectors
+	// PairTemplate is the text that a rank head reads of a pair, with {query} and
+	// {document} where the texts go. Without one they are tokenised with the
+	// vocabulary's separator between them.
+	PairTemplate string
+	PairTypes    bool // a pair's second text is marked by token type 1
+}
+
+func (p *Pooler) check(m *Model) error {
+	switch {
+	case p.Embedder == nil:
+		return fmt.Errorf("model %q has a pooler without an embedder", m.ID)
+	case p.Rank != (p.Dimensions == 0) || p.Dimensions < 0:
+		return fmt.Errorf("model %q has vectors of %d dimensions; a rank head has 0, other models have at least 1", m.ID, p.Dimensions)
+	case !p.Rank && (p.PairTemplate != "" || p.PairTypes):
+		return fmt.Errorf("model %q reads pairs of texts but has no rank head", m.ID)
+	}
+	return nil
+}
+
+// kind says what a model is asked for.
+type kind string
+
+const (
+	kindGenerate  kind = "generate"
+	kindEmbedding kind = "embedding"
+	kindRank      kind = "rerank"
+	kindUnknown   kind = "" // the upstream knows
+)
+
+func (m *Model) kind() kind {
+	switch {
+	case m.Relay != nil:
+		return kindUnknown
+	case m.Pooler == nil:
+		return kindGenerate
+	case m.Pooler.Rank:
+		return kindRank
+	}
+	return kindEmbedding
+}
+
+// takes says which requests the model answers.
+func (m *Model) takes() string {
+	switch m.kind() {
+	case kindEmbedding:
+		return "it gives vectors and no text"
+	case kindRank:
+		return "it scores texts and writes none"
+	case kindGenerate, kindUnknown:
+	}
+	return "it generates text: ask " + routeChat + " or " + routeCompletions
+}
+
+// wrongKind refuses a request for what another kind of model gives.
+func (m *Model) wrongKind() *api.Error {
+	return badRequest("wrong_model_kind", "model", "the model %s does not answer this request; %s", m.ID, m.takes())
+}
