@@ -51,6 +51,7 @@ var table = []folder{
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
 	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
+	{path: "scheduler/batch", own: []string{"internal/inference", "scheduler/admission"}},
 	{path: "scheduler/brownout", own: []string{"internal/inference"}},
 	{path: "scheduler/cost"},
 	{path: "scheduler/quota"},

@@ -20,8 +20,13 @@ type window struct {
 	products [terms][terms]float64 // of the terms; only j <= i is kept
 	targets  vector                // of terms and times
 	power    float64               // of the times
-	error    float64               // typical distance from the estimate, as a logarithm
 	seen     int                   // number of the last step
+	belief
+}
+
+// belief bounds what is believed of one observation.
+type belief struct {
+	error float64 // typical distance from the estimate, as a logarithm
 }
 
 func (w *window) add(x vector, y float64, number int) {
@@ -66,7 +71,7 @@ const (
 
 // believe bounds an observation, learns the typical error and returns by what
 // share the observation was off, as far as it is believed.
-func (w *window) believe(expected, y float64) (believed, off float64) {
+func (w *belief) believe(expected, y float64) (believed, off float64) {
 	expected = max(expected, 1)
 	far := spread * w.error
 	log := min(max(math.Log(y/expected), -far), far)
