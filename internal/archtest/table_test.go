@@ -48,6 +48,7 @@ var table = []folder{
 	{path: "engine/kernel/pool", own: []string{"internal/cpu"}},
 	{path: "engine/kernel/isa", third: []string{xsys}},
 	{path: "engine/gguf"},
+	{path: "engine/gbdt", own: []string{"engine/kernel/isa", "engine/kernel/vector", "internal"}},
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
 	{path: "scheduler/admission", own: []string{"internal/inference", "internal/invariants"}},
