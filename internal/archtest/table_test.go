@@ -15,8 +15,8 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
-		"api/replay", "api/tenant", "api/usage", "scheduler/quota", "telemetry/audit", "telemetry/transcript",
-	}, third: []string{sqlite, pgx, redis}},
+		"api/replay", "api/tenant", "api/usage", "router/feature", "scheduler/quota", "telemetry/audit", "telemetry/transcript",
+	}, third: []string{sqlite, pgx, redis, protobuf}},
 	{path: "bench", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
@@ -33,6 +33,7 @@ var table = []folder{
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
+	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "registry", own: []string{"internal/inference"}},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
@@ -88,7 +89,9 @@ const (
 	yaml            = "go.yaml.in/yaml/v4"
 	fasthttp        = "github.com/valyala/fasthttp"
 	compress        = "github.com/klauspost/compress"
+	breaker         = "github.com/sony/gobreaker/v2"
 	lru             = "github.com/hashicorp/golang-lru/v2"
+	protobuf        = "google.golang.org/protobuf"
 	sqlite          = "modernc.org/sqlite"
 	pgx             = "github.com/jackc/pgx/v5"
 	redis           = "github.com/redis/go-redis/v9"

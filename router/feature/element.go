@@ -1,0 +1,93 @@
+package feature
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+
+	"weir/internal/inference"
+	"weir/internal/tensor"
+)
+
+// element reads one value of a request's tensor, wherever its bytes lie. NaN is missing.
+func element(t *tensor.Tensor, i int) (Value, error) {
+	if t.Type == tensor.Bytes {
+		return TextOf(string(t.Strings[i])), nil
+	}
+	size := t.Type.Size()
+	at := t.Data[i*size : (i+1)*size]
+	switch t.Type {
+	case tensor.Float32:
+		return FloatOf(float64(math.Float32frombits(binary.LittleEndian.Uint32(at)))), nil
+	case tensor.Float64:
+		return FloatOf(math.Float64frombits(binary.LittleEndian.Uint64(at))), nil
+	case tensor.Bool:
+		return BoolOf(at[0] != 0), nil
+	case tensor.Uint64:
+		if u := binary.LittleEndian.Uint64(at); u > math.MaxInt64 {
+			return Value{}, fmt.Errorf("input %q has the value %d; at most %d is read", t.Name, u, int64(math.MaxInt64))
+		}
+		return IntOf(int64(binary.LittleEndian.Uint64(at))), nil //nolint:gosec // just checked
+	default:
+		if n, whole := integer(t.Type, at); whole {
+			return IntOf(n), nil
+		}
+		return Value{}, fmt.Errorf("input %q is %v; features are sent as FP32, FP64, integers, BOOL or BYTES", t.Name, t.Type)
+	}
+}
+
+// integer reads a whole number of at most 64 bits; a Uint64 above them wraps.
+func integer(t tensor.Type, at []byte) (n int64, whole bool) {
+	switch t {
+	case tensor.Int8:
+		return int64(int8(at[0])), true //nolint:gosec // the type's own bits
+	case tensor.Uint8:
+		return int64(at[0]), true
+	case tensor.Int16:
+		return int64(int16(binary.LittleEndian.Uint16(at))), true //nolint:gosec // the type's own bits
+	case tensor.Uint16:
+		return int64(binary.LittleEndian.Uint16(at)), true
+	case tensor.Int32:
+		return int64(int32(binary.LittleEndian.Uint32(at))), true //nolint:gosec // the type's own bits
+	case tensor.Uint32:
+		return int64(binary.LittleEndian.Uint32(at)), true
+	case tensor.Int64, tensor.Uint64:
+		return int64(binary.LittleEndian.Uint64(at)), true //nolint:gosec // the type's own bits
+	default:
+		return 0, false
+	}
+}
+
+// isInteger reports whether integer reads the type.
+func isInteger(t tensor.Type) bool { return t >= tensor.Uint8 && t <= tensor.Int64 }
+
+// keyText is a part of an id; integers are in decimal.
+func keyText(t *tensor.Tensor, row int) string {
+	if t.Type == tensor.Bytes {
+		return string(t.Strings[row])
+	}
+	size := t.Type.Size()
+	at := t.Data[row*size : (row+1)*size]
+	n, _ := integer(t.Type, at)
+	if t.Type == tensor.Uint64 {
+		return strconv.FormatUint(uint64(n), 10) //nolint:gosec // the type's own bits
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// wellFormed checks that a tensor holds what its shape says.
+func wellFormed(t *tensor.Tensor) error {
+	n, err := tensor.Elements(t.Shape, maxCells)
+	if err != nil {
+		return fmt.Errorf("%w: input %q: %v", inference.ErrInvalid, t.Name, err)
+	}
+	have := int64(len(t.Strings))
+	if size := t.Type.Size(); size > 0 {
+		have = int64(len(t.Data) / size)
+	}
+	if have != n {
+		return fmt.Errorf("%w: input %q has %d elements; its shape %v has %d", inference.ErrInvalid, t.Name, have, t.Shape, n)
+	}
+	return nil
+}

@@ -1,0 +1,515 @@
+package feature
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"weir/internal/inference"
+	"weir/internal/tensor"
+	"weir/router"
+)
+
+// maxCells bounds rows times features of one request.
+const maxCells = 1 << 22
+
+// Join resolves the features of requests for one version of a model. It is safe for
+// concurrent use.
+type Join struct {
+	manifest *Manifest
+	matrix   string // the model's input that holds all features, which a request may send as it is; "": none
+	online   *Online
+	reader   Reader                        // nil where no feature is stored
+	cache    *lru.Cache[string, *remember] // nil: nothing is remembered
+	index    map[string]int                // features by name
+	keys     map[string]place              // entities' keys by the input's name
+	counts   []atomic.Int64                // by view, then outcome; what is not stored counts under the last
+}
+
+// place is a part of an entity's id.
+type place struct{ entity, part int }
+
+// remember is a record as the cache holds it; it is not changed.
+type remember struct {
+	record Record
+	readAt time.Time
+}
+
+// NewJoin prepares the join of a manifest. online may be nil where no feature is stored.
+func NewJoin(m *Manifest, online *Online) (*Join, error) {
+	j := &Join{
+		manifest: m, online: online, index: map[string]int{}, keys: map[string]place{},
+		counts: make([]atomic.Int64, (len(m.Views)+1)*int(outcomes)),
+	}
+	for i := range m.Features {
+		j.index[m.Features[i].Name] = i
+	}
+	target := Target{Project: m.Project, Layout: m.Layout, Views: m.Views}
+	for e := range m.Entities {
+		entity := &m.Entities[e]
+		for part, k := range entity.Keys {
+			j.keys[k.Input] = place{e, part}
+		}
+		target.Entities = append(target.Entities, EntityFields{entity.Name, entity.Keys, entity.fields})
+	}
+	if len(m.Views) == 0 {
+		return j, nil
+	}
+	if online == nil {
+		return nil, errors.New("the manifest has features of an online store, and none is configured: set --feature-redis")
+	}
+	var err error
+	if j.reader, err = online.store.Reader(target); err != nil {
+		return nil, err
+	}
+	if m.Cache.Entries > 0 && m.Cache.Stale > 0 {
+		j.cache, err = lru.New[string, *remember](m.Cache.Entries)
+	}
+	return j, err
+}
+
+// Counts are the values so far by view and outcome; "" is the view of what is not
+// stored.
+func (j *Join) Counts(each func(view, outcome string, n int64)) {
+	for i := range j.counts {
+		view := ""
+		if v := i / int(outcomes); v < len(j.manifest.Views) {
+			view = j.manifest.Views[v]
+		}
+		each(view, outcomeNames[i%int(outcomes)], j.counts[i].Load())
+	}
+}
+
+// Cached is how many entities are remembered.
+func (j *Join) Cached() int {
+	if j.cache == nil {
+		return 0
+	}
+	return j.cache.Len()
+}
+
+// Resolve fills r with the features of p's rows.
+func (j *Join) Resolve(ctx context.Context, p *router.Prediction, r *Rows) error {
+	s := session{Join: j, rows: r, now: time.Now(), doneBy: p.DoneBy}
+	if err := s.requested(p.Inputs); err != nil {
+		return err
+	}
+	if j.reader != nil {
+		s.stored(ctx)
+	}
+	err := s.finish()
+	j.count(r)
+	return err
+}
+
+func (j *Join) count(r *Rows) {
+	m := j.manifest
+	var perView [outcomes]int64
+	// Features are few views; their cells are added per feature, so that the shared
+	// counters are touched once per feature and outcome.
+	for f := range m.Features {
+		clear(perView[:])
+		for row := range r.n {
+			perView[r.Outcome(row, f)]++
+		}
+		view := len(m.Views)
+		if m.Features[f].Source == FromStore {
+			view = m.Features[f].View
+		}
+		for o, n := range perView {
+			if n > 0 {
+				j.counts[view*int(outcomes)+o].Add(n)
+			}
+		}
+	}
+}
+
+// session is the resolution of one request.
+type session struct {
+	*Join
+	rows   *Rows
+	now    time.Time
+	doneBy time.Time
+	ids    [][]*tensor.Tensor // by entity and part; nil where the request has none
+}
+
+// requested takes what the request has, and constants.
+func (s *session) requested(inputs []tensor.Tensor) error {
+	n, err := s.length(inputs)
+	if err != nil {
+		return err
+	}
+	m := s.manifest
+	s.rows.reset(m, n)
+	for i := range s.rows.outcomes {
+		s.rows.outcomes[i] = Absent
+	}
+	s.ids = make([][]*tensor.Tensor, len(m.Entities))
+	for e := range m.Entities {
+		s.ids[e] = make([]*tensor.Tensor, len(m.Entities[e].Keys))
+	}
+	for i := range inputs {
+		if err := s.input(&inputs[i]); err != nil {
+			return err
+		}
+	}
+	for f := range m.Features {
+		if m.Features[f].Source == FromConstant {
+			for row := range n {
+				s.set(row, f, m.Features[f].Constant, Constant)
+			}
+		}
+	}
+	return nil
+}
+
+// length is the number of rows that all inputs agree on.
+func (s *session) length(inputs []tensor.Tensor) (int, error) {
+	if len(inputs) == 0 {
+		return 0, fmt.Errorf("%w: the request has no inputs", inference.ErrInvalid)
+	}
+	n := inputs[0].Rows()
+	for i := range inputs {
+		if inputs[i].Rows() != n {
+			return 0, fmt.Errorf("%w: input %q has %d rows, and %q has %d",
+				inference.ErrInvalid, inputs[i].Name, inputs[i].Rows(), inputs[0].Name, n)
+		}
+	}
+	if limit := int64(maxCells / len(s.manifest.Features)); n > limit {
+		return 0, fmt.Errorf("%w: %d rows; at most %d have room for %d features", inference.ErrInvalid, n, limit, len(s.manifest.Features))
+	}
+	return int(n), nil
+}
+
+func (s *session) input(t *tensor.Tensor) error {
+	if err := wellFormed(t); err != nil {
+		return err
+	}
+	if t.Name == s.matrix && s.matrix != "" {
+		return s.whole(t)
+	}
+	f, isFeature := s.index[t.Name]
+	key, isKey := s.keys[t.Name]
+	if !isFeature && !isKey {
+		return fmt.Errorf("%w: input %.64q is no feature of the model, nor an entity's key", inference.ErrInvalid, t.Name)
+	}
+	if len(t.Shape) > 2 || len(t.Shape) == 2 && t.Shape[1] != 1 {
+		return fmt.Errorf("%w: input %q has shape %v; a feature is of shape [rows] or [rows, 1]", inference.ErrInvalid, t.Name, t.Shape)
+	}
+	if isKey {
+		return s.key(t, key)
+	}
+	feature := &s.manifest.Features[f]
+	if feature.Source == FromConstant {
+		return fmt.Errorf("%w: input %q is a constant of the model; leave it out", inference.ErrInvalid, t.Name)
+	}
+	return s.column(t, f, 0, 1)
+}
+
+func (s *session) key(t *tensor.Tensor, at place) error {
+	want := s.manifest.Entities[at.entity].Keys[at.part].Type
+	whole := isInteger(t.Type)
+	if whole != (want == Integer) || !whole && t.Type != tensor.Bytes {
+		return fmt.Errorf("%w: input %q is %v; the key is of type %v", inference.ErrInvalid, t.Name, t.Type, want)
+	}
+	s.ids[at.entity][at.part] = t
+	return nil
+}
+
+// whole takes the model's own matrix of all features.
+func (s *session) whole(t *tensor.Tensor) error {
+	width := len(s.manifest.Features)
+	if len(t.Shape) != 2 || t.Shape[1] != int64(width) {
+		return fmt.Errorf("%w: input %q has shape %v; it must be [rows, %d]", inference.ErrInvalid, t.Name, t.Shape, width)
+	}
+	for f := range width {
+		if s.manifest.Features[f].Source == FromConstant {
+			continue
+		}
+		if err := s.column(t, f, f, width); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// column takes feature f from every width-th element of t, from the first on.
+func (s *session) column(t *tensor.Tensor, f, first, width int) error {
+	feature := &s.manifest.Features[f]
+	for row := range s.rows.n {
+		v, err := element(t, first+row*width)
+		if err != nil {
+			return fmt.Errorf("%w: %v", inference.ErrInvalid, err)
+		}
+		if v.Kind == Missing {
+			continue
+		}
+		// A number stands for a category by its index, as training libraries have it.
+		if feature.Type == String && v.Kind != Text && feature.Categories != nil {
+			v = feature.category(v)
+		}
+		if v = v.Convert(feature.Type); v.Kind == WrongType {
+			return fmt.Errorf("%w: feature %q of row %d is not of type %v", inference.ErrInvalid, feature.Name, row, feature.Type)
+		}
+		s.set(row, f, v, Requested)
+	}
+	return nil
+}
+
+func (f *Feature) category(v Value) Value {
+	if i := v.Convert(Integer); i.Kind == Int && i.Int() >= 0 && i.Int() < int64(len(f.Categories)) {
+		return TextOf(f.Categories[i.Int()])
+	}
+	return Value{Kind: WrongType}
+}
+
+func (s *session) set(row, f int, v Value, o Outcome) {
+	at := row*len(s.manifest.Features) + f
+	s.rows.values[at], s.rows.outcomes[at] = v, o
+}
+
+// wanted is an entity that some rows of the request need.
+type wanted struct {
+	entity int
+	id     string // for maps: entity and parts
+	parts  []string
+	rows   []int
+	found  *remember
+	reason Outcome // where nothing was found
+}
+
+// stored takes what is left from the cache and the store.
+func (s *session) stored(ctx context.Context) {
+	var list []*wanted
+	for e := range s.manifest.Entities {
+		list = s.entities(e, list)
+	}
+	var ask []*wanted
+	outcome := make([]Outcome, len(list))
+	for i, w := range list {
+		outcome[i] = Cached
+		if w.found = s.remembered(w.id, s.manifest.Cache.Fresh); w.found == nil {
+			outcome[i] = Stored
+			ask = append(ask, w)
+		}
+	}
+	if len(ask) > 0 {
+		s.ask(ctx, ask)
+	}
+	for i, w := range list {
+		if w.found != nil && w.reason == 0 {
+			s.fill(w, outcome[i])
+			continue
+		}
+		if w.found = s.remembered(w.id, s.manifest.Cache.Stale); w.found != nil {
+			s.fill(w, Outdated)
+			continue
+		}
+		s.mark(w)
+	}
+}
+
+// entities finds whom the rows are about, each once, as far as a row lacks a feature
+// of it.
+func (s *session) entities(e int, list []*wanted) []*wanted {
+	entity := &s.manifest.Entities[e]
+	known := map[string]*wanted{}
+	named := true
+	for _, t := range s.ids[e] {
+		named = named && t != nil
+	}
+	for row := range s.rows.n {
+		if !s.lacks(entity, row) {
+			continue
+		}
+		if !named {
+			for _, f := range entity.members {
+				if at := row*len(s.manifest.Features) + f; s.rows.outcomes[at] == Absent {
+					s.rows.outcomes[at] = NoEntity
+				}
+			}
+			continue
+		}
+		parts := make([]string, len(entity.Keys))
+		id := strconv.Itoa(e)
+		for i, t := range s.ids[e] {
+			parts[i] = keyText(t, row)
+			id += ":" + strconv.Itoa(len(parts[i])) + ":" + parts[i]
+		}
+		w := known[id]
+		if w == nil {
+			w = &wanted{entity: e, id: id, parts: parts}
+			known[id] = w
+			list = append(list, w)
+		}
+		w.rows = append(w.rows, row)
+	}
+	return list
+}
+
+func (s *session) lacks(entity *Entity, row int) bool {
+	for _, f := range entity.members {
+		if s.rows.Outcome(row, f) != Requested {
+			return true
+		}
+	}
+	return false
+}
+
+// remembered is an entity of the cache that was read within the last while.
+func (s *session) remembered(id string, within time.Duration) *remember {
+	if s.cache == nil || within <= 0 {
+		return nil
+	}
+	if r, known := s.cache.Get(id); known && s.now.Sub(r.readAt) <= within {
+		return r
+	}
+	return nil
+}
+
+// ask reads entities in one round trip.
+func (s *session) ask(ctx context.Context, ask []*wanted) {
+	q := query{timeout: s.manifest.Timeout, doneBy: s.doneBy, ids: make([]ID, len(ask)), records: make([]Record, len(ask))}
+	for i, w := range ask {
+		q.ids[i] = ID{w.entity, w.parts}
+		q.records[i] = Record{
+			Values: make([]Value, len(s.manifest.Entities[w.entity].fields)), Times: make([]time.Time, len(s.manifest.Views)),
+		}
+	}
+	err := s.online.read(ctx, s.reader, q)
+	readAt := time.Now()
+	for i, w := range ask {
+		switch {
+		case err == nil:
+			w.found = &remember{q.records[i], readAt}
+			if s.cache != nil {
+				s.cache.Add(w.id, w.found)
+			}
+		case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, errNoTime):
+			w.reason = Timeout
+		default:
+			w.reason = Unavailable
+		}
+	}
+}
+
+// fill gives an entity's values to the rows that are about it.
+func (s *session) fill(w *wanted, o Outcome) {
+	entity := &s.manifest.Entities[w.entity]
+	for slot, f := range entity.members {
+		feature := &s.manifest.Features[f]
+		v, outcome := w.found.record.Values[slot], o
+		at := w.found.record.Times[feature.View]
+		switch {
+		case v.Kind == WrongType:
+			v, outcome = Value{}, Mistyped
+		case !v.Present():
+			outcome = Absent
+		case feature.MaxStaleness > 0 && (at.IsZero() || s.now.Sub(at) > feature.MaxStaleness):
+			v, outcome = Value{}, TooOld
+		}
+		for _, row := range w.rows {
+			if s.rows.Outcome(row, f) != Requested {
+				s.set(row, f, v, outcome)
+			}
+		}
+	}
+}
+
+// mark notes why an entity's features are missing.
+func (s *session) mark(w *wanted) {
+	for _, f := range s.manifest.Entities[w.entity].members {
+		for _, row := range w.rows {
+			if s.rows.Outcome(row, f) != Requested {
+				s.set(row, f, Value{}, w.reason)
+			}
+		}
+	}
+}
+
+// finish checks ranges and lets defaults stand in.
+func (s *session) finish() error {
+	for f := range s.manifest.Features {
+		feature := &s.manifest.Features[f]
+		for row := range s.rows.n {
+			at := row*len(s.manifest.Features) + f
+			v := s.rows.values[at]
+			if v.Present() && !feature.allows(v) {
+				s.rows.violated[f]++
+				if feature.OnRange == Reject {
+					return feature.rejects(v, row)
+				}
+				if feature.OnRange == Clip {
+					v = feature.clip(v)
+					s.rows.values[at] = v
+					if !v.Present() {
+						s.rows.outcomes[at] = Unknown
+					}
+				}
+			}
+			if v.Present() {
+				continue
+			}
+			if feature.Required {
+				return feature.lost(row, s.rows.outcomes[at])
+			}
+			s.rows.values[at] = feature.Default
+		}
+	}
+	return nil
+}
+
+func (f *Feature) rejects(v Value, row int) error {
+	if v.Kind == Text {
+		return fmt.Errorf("%w: feature %q of row %d is %.40q, which is none of its %d categories", inference.ErrInvalid,
+			f.Name, row, v.text, len(f.Categories))
+	}
+	bounds := "above its min " + strconv.FormatFloat(f.Min, 'g', -1, 64)
+	switch {
+	case math.IsNaN(f.Min):
+		bounds = "at most " + strconv.FormatFloat(f.Max, 'g', -1, 64)
+	case !math.IsNaN(f.Max):
+		bounds = fmt.Sprintf("from %v to %v", f.Min, f.Max)
+	}
+	return fmt.Errorf("%w: feature %q of row %d is %s; it must be %s", inference.ErrInvalid, f.Name, row, v.String(), bounds)
+}
+
+// clip moves a number to the bound that it passes; an unknown category is missing from
+// then on.
+func (f *Feature) clip(v Value) Value {
+	if v.Kind == Text {
+		return Value{}
+	}
+	x := v.Float()
+	if x < f.Min {
+		x = f.Min
+		if v.Kind == Int {
+			x = math.Ceil(x)
+		}
+	} else {
+		x = f.Max
+		if v.Kind == Int {
+			x = math.Floor(x)
+		}
+	}
+	return FloatOf(x).Convert(f.Type)
+}
+
+// lost is the error of a required feature that no source gave.
+func (f *Feature) lost(row int, why Outcome) error {
+	switch why {
+	case Timeout, Unavailable:
+		return fmt.Errorf("%w: feature %q is required, and the online store does not answer (%v); send it in the request",
+			inference.ErrUnavailable, f.Name, why)
+	case NoEntity:
+		return fmt.Errorf("%w: feature %q of row %d is required; send it, or the key of its entity", inference.ErrInvalid, f.Name, row)
+	default:
+		return fmt.Errorf("%w: feature %q of row %d is required and missing (%v); send it in the request", inference.ErrInvalid, f.Name, row, why)
+	}
+}
