@@ -51,7 +51,7 @@ generate: ## rewrite generated files
 	$(GO) test ./telemetry/slo -run TestRulesFile -rewrite
 
 check-generate: generate ## fail where generated files are out of date
-	git diff --exit-code -- configs/weir.example.yml configs/prometheus engine/kernel internal/roofline
+	git diff --exit-code -- configs/weir.example.yml configs/prometheus engine/gbdt engine/kernel internal/roofline
 
 vectors: ## tests against the reference data in ../shared/testdata
 	@test -d ../shared/testdata || { echo 'no ../shared/testdata beside this checkout'; exit 1; }

@@ -18,10 +18,14 @@ type evaluator interface {
 	predict32(rows, out []float32, raw bool)
 	predict64(rows, out []float64, raw bool)
 	kernelName() string
+	choice() Choice
 }
 
 // New checks an ensemble and chooses its kernel. The model keeps the ensemble, which nobody changes from then on.
-func New(e *Ensemble) (*Model, error) {
+func New(e *Ensemble) (*Model, error) { return NewWith(e, Options{}) }
+
+// NewWith is New with a say in the choice of the kernel.
+func NewWith(e *Ensemble, o Options) (*Model, error) {
 	if e.Width == 0 {
 		e.Width = 1
 	}
@@ -29,16 +33,23 @@ func New(e *Ensemble) (*Model, error) {
 		return nil, fmt.Errorf("gbdt: %w", err)
 	}
 	m := &Model{ensemble: e}
+	var err error
 	switch {
 	case e.Rows64:
-		m.evaluator = newEngine[float64, float64](e)
+		m.evaluator, err = newEngine[float64, float64](e, o)
 	case e.Sums64:
-		m.evaluator = newEngine[float32, float64](e)
+		m.evaluator, err = newEngine[float32, float64](e, o)
 	default:
-		m.evaluator = newEngine[float32, float32](e)
+		m.evaluator, err = newEngine[float32, float32](e, o)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return m, nil
 }
+
+// Choice says which kernels were chosen.
+func (m *Model) Choice() Choice { return m.choice() }
 
 // Ensemble gives the trees. They are shared and not to be changed.
 func (m *Model) Ensemble() *Ensemble { return m.ensemble }
@@ -107,11 +118,17 @@ type buffer[X, S float] struct {
 	margins []S
 }
 
-func newEngine[X, S float](e *Ensemble) *engine[X, S] {
-	return &engine[X, S]{Ensemble: e, kernel: choose[X, S](e)}
+func newEngine[X, S float](e *Ensemble, o Options) (*engine[X, S], error) {
+	k, err := choose[X, S](e, o)
+	if err != nil {
+		return nil, err
+	}
+	return &engine[X, S]{Ensemble: e, kernel: k}, nil
 }
 
 func (g *engine[X, S]) kernelName() string { return g.kernel.name() }
+
+func (g *engine[X, S]) choice() Choice { return g.kernel.choice() }
 
 func (g *engine[X, S]) predict32(rows, out []float32, raw bool) { run(g, rows, out, raw) }
 

@@ -35,6 +35,7 @@ var families = []family{
 	{"engine/kernel/vector", "vector", "reduce", reductions},
 	{"engine/kernel/attend", "attend", "attention", attentions},
 	{"engine/kernel/pool", "pool", "pause", pauses},
+	{"engine/gbdt", "gbdt", "trees", trees},
 	{"internal/roofline", "roofline", "limit", rooflines},
 }
 

@@ -1,0 +1,15 @@
+//go:build !amd64 || purego || noasm
+
+package gbdt
+
+import "weir/engine/kernel/isa"
+
+// ranking gives the level's function for the ranks of plain columns.
+func ranking[X float](isa.Level) rankFunc[X] { return rankPortable[X] }
+
+// maskKernel gives the kernel of a layout; nil if the level has none.
+func maskKernel[S float](isa.Level, maskLayout, int) maskFunc[S] { return nil }
+
+// sliceKernel gives the kernel for perfect trees of that depth and the rows that it computes together; nil if the
+// level has none.
+func sliceKernel[S float](isa.Level, int) (sliceFunc[S], int) { return nil, 0 }

@@ -1,0 +1,127 @@
+package gbdt
+
+// forest is what scorers are prepared from.
+type forest[S float] struct {
+	*Ensemble
+	tests   []nodeTest // by node
+	values  []S        // by leaf
+	parts   []part
+	columns int
+	depth   int // of the deepest tree
+	leaves  int // of the tree with the most of them
+}
+
+// perfect pads tree t to a perfect one of that depth: node i of 1<<depth has children 2i and 2i+1, the root is node 1,
+// and leaf i is what follows 1<<depth. Where a leaf stands higher, all below it are that leaf.
+func (f *forest[S]) perfect(t int32, depth int, nodes []nodeTest, leaves []S) {
+	root, hi := f.nodes(int(t))
+	if root == hi {
+		root = ^f.Trees[t].Leaf
+	}
+	f.perfectBelow(root, 1, depth, nodes, leaves)
+}
+
+func (f *forest[S]) perfectBelow(n int32, at, depth int, nodes []nodeTest, leaves []S) {
+	switch {
+	case at >= 1<<depth:
+		leaves[at-1<<depth] = f.values[^n]
+	case n < 0:
+		nodes[at] = nodeTest{rank: missingRight}
+		f.perfectBelow(n, 2*at, depth, nodes, leaves)
+		f.perfectBelow(n, 2*at+1, depth, nodes, leaves)
+	default:
+		nodes[at] = f.tests[n]
+		f.perfectBelow(f.Left[n], 2*at, depth, nodes, leaves)
+		f.perfectBelow(f.Right[n], 2*at+1, depth, nodes, leaves)
+	}
+}
+
+// maxPaddedDepth bounds the nodes of a padded tree.
+const maxPaddedDepth = 8
+
+// padded evaluates perfect trees without branches in plain Go, eight of them at a time for a single row so that their
+// memory accesses overlap.
+type padded[S float] struct {
+	depth  int
+	starts []int    // by part: its first tree
+	nodes  []uint32 // by tree 1<<depth: the column above 8 bits of rank
+	leaves []S      // by tree 1<<depth
+}
+
+func newPadded[S float](f *forest[S]) *padded[S] {
+	p := &padded[S]{depth: f.depth}
+	nodes := make([]nodeTest, 1<<f.depth)
+	leaves := make([]S, 1<<f.depth)
+	trees := 0
+	for _, part := range f.parts {
+		p.starts = append(p.starts, trees)
+		trees += len(part.trees)
+		for _, t := range part.trees {
+			f.perfect(t, f.depth, nodes, leaves)
+			for _, n := range nodes {
+				p.nodes = append(p.nodes, uint32(n.column)<<8|uint32(n.rank))
+			}
+			p.leaves = append(p.leaves, leaves...)
+		}
+	}
+	p.starts = append(p.starts, trees)
+	return p
+}
+
+func (p *padded[S]) name() string { return "padded" }
+
+func (p *padded[S]) lanes() int { return 1 }
+
+func (p *padded[S]) bytes() int { return len(p.nodes)*4 + len(p.leaves)*sizeOf[S]() }
+
+// paddedTrees is how many trees go down together.
+const paddedTrees = 8
+
+func (p *padded[S]) add(sums []S, ranks []byte, part int) {
+	lo, hi := p.starts[part], p.starts[part+1]
+	sum := sums[0]
+	size := 1 << p.depth
+	for ; lo+paddedTrees <= hi; lo += paddedTrees {
+		nodes := p.nodes[lo<<p.depth : (lo+paddedTrees)<<p.depth]
+		at := [paddedTrees]int{1, 1, 1, 1, 1, 1, 1, 1}
+		for range p.depth {
+			at[0] = descend(nodes, 0, at[0], ranks)
+			at[1] = descend(nodes, size, at[1], ranks)
+			at[2] = descend(nodes, 2*size, at[2], ranks)
+			at[3] = descend(nodes, 3*size, at[3], ranks)
+			at[4] = descend(nodes, 4*size, at[4], ranks)
+			at[5] = descend(nodes, 5*size, at[5], ranks)
+			at[6] = descend(nodes, 6*size, at[6], ranks)
+			at[7] = descend(nodes, 7*size, at[7], ranks)
+		}
+		leaves := p.leaves[lo<<p.depth : (lo+paddedTrees)<<p.depth]
+		for i, n := range at {
+			sum += leaves[i*size+n-size]
+		}
+	}
+	for ; lo < hi; lo++ {
+		nodes, at := p.nodes[lo<<p.depth:(lo+1)<<p.depth], 1
+		for range p.depth {
+			at = descend(nodes, 0, at, ranks)
+		}
+		sum += p.leaves[lo<<p.depth+at-size]
+	}
+	sums[0] = sum
+}
+
+// descend steps from node at to its child.
+func descend(nodes []uint32, tree, at int, ranks []byte) int {
+	n := nodes[tree+at]
+	right := 0
+	if ranks[n>>8] >= uint8(n) {
+		right = 1
+	}
+	return 2*at + right
+}
+
+func sizeOf[S float]() int {
+	if single[S]() {
+		return 4
+	}
+	return 8
+}

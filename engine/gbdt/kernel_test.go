@@ -1,0 +1,283 @@
+package gbdt
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"weir/engine/kernel/isa"
+)
+
+// shape is what a random ensemble looks like.
+type shape struct {
+	trees, depth, leaves     int // depth and leaves at most
+	features, outputs        int
+	thresholds               int // distinct ones per feature; 0: as many as nodes
+	rows64, sums64, less     bool
+	missing, zero, flags     bool
+	base, baseLast, perfect_ bool
+}
+
+func (s shape) String() string {
+	return fmt.Sprintf("%d trees, depth %d, %d leaves, %d features, %d outputs, %d thresholds, rows64=%v sums64=%v less=%v missing=%v zero=%v flags=%v",
+		s.trees, s.depth, s.leaves, s.features, s.outputs, s.thresholds, s.rows64, s.sums64, s.less, s.missing, s.zero, s.flags)
+}
+
+// random makes an ensemble of the shape: leaves split at random while there is room.
+func (s shape) random(r *rand.Rand) *Ensemble {
+	e := &Ensemble{Features: s.features, Outputs: s.outputs, Rows64: s.rows64, Sums64: s.sums64, Less: s.less, Width: 1}
+	pool := make([]float64, max(s.thresholds, 1))
+	for i := range pool {
+		pool[i] = s.round(s.number(r))
+	}
+	if s.flags {
+		for range 3 {
+			e.Sets = append(e.Sets, []uint32{r.Uint32(), r.Uint32()})
+		}
+	}
+	for range s.trees {
+		nodes := []Node{{Left: -1, Right: -1}}
+		depth := []int{0}
+		for leaves := 1 + r.IntN(s.leaves); leaves > 1; leaves-- {
+			at := r.IntN(len(nodes))
+			for tries := 0; nodes[at].Left >= 0 || depth[at] >= s.depth; tries++ {
+				if at = r.IntN(len(nodes)); tries > 100 {
+					break
+				}
+			}
+			if nodes[at].Left >= 0 || depth[at] >= s.depth {
+				break
+			}
+			n := &nodes[at]
+			n.Left, n.Right = int32(len(nodes)), int32(len(nodes)+1)
+			if r.IntN(2) == 0 {
+				n.Left, n.Right = n.Right, n.Left
+			}
+			n.Feature = int32(r.IntN(s.features))
+			n.Threshold = pool[r.IntN(len(pool))]
+			if s.thresholds == 0 {
+				n.Threshold = s.round(s.number(r))
+			}
+			if s.missing && r.IntN(2) == 0 {
+				n.Rule |= MissingLeft
+			}
+			if s.zero && r.IntN(2) == 0 {
+				n.Rule |= ZeroMissing
+			}
+			if s.flags {
+				switch r.IntN(4) {
+				case 0:
+					n.Rule |= Equal
+				case 1:
+					n.Rule |= Member
+					n.Set = []uint32{r.Uint32(), r.Uint32()}
+				}
+			}
+			nodes = append(nodes, Node{Left: -1, Right: -1}, Node{Left: -1, Right: -1})
+			depth = append(depth, depth[at]+1, depth[at]+1)
+		}
+		for i := range nodes {
+			if nodes[i].Left < 0 {
+				nodes[i].Value = float64(float32(r.NormFloat64()))
+				if s.sums64 {
+					nodes[i].Value = r.NormFloat64()
+				}
+			}
+		}
+		if err := e.Add(nodes, r.IntN(s.outputs)); err != nil {
+			panic(err)
+		}
+	}
+	if s.base {
+		for range s.outputs {
+			e.Base = append(e.Base, float64(float32(r.NormFloat64())))
+		}
+		e.BaseLast = s.baseLast
+	}
+	return e
+}
+
+func (s shape) round(x float64) float64 {
+	if s.rows64 {
+		return x
+	}
+	return float64(float32(x))
+}
+
+// number is any kind of number that a threshold can be.
+func (s shape) number(r *rand.Rand) float64 {
+	switch r.IntN(24) {
+	case 0:
+		return math.Copysign(0, -1)
+	case 1:
+		return 0
+	case 2:
+		return math.Inf(1)
+	case 3:
+		return math.Inf(-1)
+	case 4:
+		return float64(math.SmallestNonzeroFloat32)
+	case 5:
+		return -math.MaxFloat32
+	case 6:
+		return float64(r.IntN(64))
+	case 7:
+		return float64(float32(1e-36) * float32(r.IntN(30)-15))
+	}
+	return r.NormFloat64()
+}
+
+// edgeRows makes rows of what is hard: thresholds and their neighbours, zeros, infinities, NaN, denormals.
+func edgeRows[X float](r *rand.Rand, e *Ensemble, n int) []X {
+	rows := make([]X, n*e.Features)
+	s := shape{rows64: e.Rows64}
+	for i := range rows {
+		x := X(s.round(s.number(r)))
+		if len(e.Threshold) > 0 && r.IntN(3) > 0 {
+			x = X(e.Threshold[r.IntN(len(e.Threshold))])
+		}
+		switch r.IntN(8) {
+		case 0:
+			x = neighbour(x, 1)
+		case 1:
+			x = neighbour(x, -1)
+		case 2:
+			if i/e.Features%2 == 0 {
+				x = X(math.NaN())
+			}
+		}
+		rows[i] = x
+	}
+	return rows
+}
+
+func neighbour[X float](x X, side int) X {
+	if single[X]() {
+		return X(math.Nextafter32(float32(x), float32(math.Inf(side))))
+	}
+	return X(math.Nextafter(float64(x), math.Inf(side)))
+}
+
+var shapes = []shape{
+	{trees: 1, depth: 1, leaves: 2, features: 1, outputs: 1, less: true},
+	{trees: 3, depth: 0, leaves: 1, features: 2, outputs: 1, less: true},
+	{trees: 33, depth: 6, leaves: 64, features: 28, outputs: 1, less: true, base: true},
+	{trees: 40, depth: 6, leaves: 64, features: 28, outputs: 1, less: true, missing: true, thresholds: 40},
+	{trees: 41, depth: 5, leaves: 32, features: 70, outputs: 3, missing: true, sums64: true, base: true, baseLast: true},
+	{trees: 17, depth: 4, leaves: 16, features: 9, outputs: 1, rows64: true, sums64: true, zero: true, missing: true},
+	{trees: 17, depth: 3, leaves: 8, features: 9, outputs: 2, rows64: true, sums64: true, less: true},
+	{trees: 21, depth: 12, leaves: 31, features: 30, outputs: 1, rows64: true, sums64: true, missing: true},
+	{trees: 20, depth: 30, leaves: 32, features: 200, outputs: 1, rows64: true, sums64: true},
+	{trees: 20, depth: 30, leaves: 64, features: 20, outputs: 2, less: true, missing: true},
+	{trees: 20, depth: 7, leaves: 128, features: 40, outputs: 1, less: true, base: true},
+	{trees: 20, depth: 8, leaves: 256, features: 150, outputs: 1, less: true, missing: true},
+	{trees: 20, depth: 8, leaves: 256, features: 5, outputs: 1, rows64: true, sums64: true},
+	{trees: 20, depth: 6, leaves: 64, features: 12, outputs: 1, less: true, flags: true, missing: true, zero: true},
+	{trees: 200, depth: 6, leaves: 64, features: 2, outputs: 1, less: true, missing: true},
+	{trees: 12, depth: 40, leaves: 700, features: 12, outputs: 2, missing: true, rows64: true, sums64: true},
+	{trees: 30, depth: 6, leaves: 64, features: 400, outputs: 1, missing: true},
+}
+
+// TestKernelsGiveTheWalkersBits: every kernel of every level, alone and in blocks, on rows of every kind.
+func TestKernelsGiveTheWalkersBits(t *testing.T) {
+	for i, s := range shapes {
+		t.Run(s.String(), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(i), 7))
+			e := s.random(r)
+			if err := e.check(); err != nil {
+				t.Fatal(err)
+			}
+			for _, level := range isa.Levels() {
+				switch {
+				case e.Rows64:
+					checkKernels[float64, float64](t, r, e, level)
+				case e.Sums64:
+					checkKernels[float32, float64](t, r, e, level)
+				default:
+					checkKernels[float32, float32](t, r, e, level)
+				}
+			}
+		})
+	}
+}
+
+func checkKernels[X, S float](t *testing.T, r *rand.Rand, e *Ensemble, level isa.Level) {
+	t.Helper()
+	w := newWalker[X, S](e)
+	b := newBuilder[X](w, level)
+	if b == nil {
+		if len(e.Feature) > 0 {
+			t.Errorf("%v: no kernels", level)
+		}
+		return
+	}
+	const n = 200
+	rows := edgeRows[X](r, e, n)
+	want := make([]S, n*e.Outputs)
+	w.margins(rows, want)
+	check := func(k kernel[X, S], calls ...int) {
+		t.Helper()
+		got := make([]S, len(want))
+		done := 0
+		for _, c := range append(calls, n) {
+			c = min(c, n-done)
+			k.margins(rows[done*e.Features:(done+c)*e.Features], got[done*e.Outputs:(done+c)*e.Outputs])
+			done += c
+		}
+		for i := range want {
+			if bitsOf(got[i]) != bitsOf(want[i]) {
+				t.Fatalf("%v, %s: row %d, output %d: %v, not %v", level, k.name(), i/e.Outputs, i%e.Outputs, got[i], want[i])
+			}
+		}
+	}
+	chosen, err := choose[X, S](e, Options{Level: level})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(chosen, 1, 1, 8)
+	for _, o := range b.singles() {
+		s := o.build()
+		check(b.kernel(s, nil, 0), 1, 1, 3)
+		for _, o := range b.blocks() {
+			check(b.kernel(s, o.build(), 2), 1, 5, 64, 65)
+		}
+	}
+}
+
+func bitsOf[S float](x S) uint64 {
+	if single[S]() {
+		return uint64(math.Float32bits(float32(x)))
+	}
+	return math.Float64bits(float64(x))
+}
+
+func BenchmarkKernels(b *testing.B) {
+	s := shape{trees: 500, depth: 6, leaves: 64, features: 28, outputs: 1, less: true, thresholds: 200}
+	r := rand.New(rand.NewPCG(1, 7))
+	e := s.random(r)
+	w := newWalker[float32, float32](e)
+	const n = 1024
+	rows := edgeRows[float32](r, e, n)
+	out := make([]float32, n)
+	for _, level := range isa.Levels() {
+		build := newBuilder[float32](w, level)
+		run := func(k kernel[float32, float32], batch int) {
+			b.Run(fmt.Sprintf("%v/%s/batch%d", level, k.name(), batch), func(b *testing.B) {
+				for i := 0; i < b.N; i += batch {
+					at := i % n
+					k.margins(rows[at*e.Features:(at+batch)*e.Features], out[at:at+batch])
+				}
+			})
+		}
+		run(w, 1)
+		for _, o := range build.singles() {
+			s := o.build()
+			run(build.kernel(s, nil, 0), 1)
+			run(build.kernel(s, nil, 0), 64)
+			for _, o := range build.blocks() {
+				run(build.kernel(s, o.build(), 1), 64)
+			}
+		}
+	}
+}

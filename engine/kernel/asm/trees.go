@@ -1,0 +1,464 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// trees writes the kernels of tree ensembles, which package gbdt explains: values become ranks, bytes that say how
+// many of a column's thresholds a value reaches, and a node goes right where its column's rank is at least its own.
+func trees(ctx *build.Context) {
+	f := &forest{Context: ctx}
+	for _, bits := range []int{32, 64} {
+		f.bits = bits
+		f.rank()
+		for _, depth := range []int{6, 7, 8} {
+			for _, columns := range []int{64, 128, 256} {
+				f.maskPerfect(depth, columns)
+			}
+		}
+		for _, columns := range []int{64, 128, 256} {
+			f.maskLeaves32(columns)
+			f.maskLeaves64(columns)
+		}
+		for _, depth := range []int{3, 4, 5, 6} {
+			f.slice(depth)
+		}
+	}
+}
+
+// forest writes kernels whose rows or sums have bits bits.
+type forest struct {
+	*build.Context
+	bits int
+}
+
+func (f *forest) float() string { return fmt.Sprint("float", f.bits) }
+
+func (f *forest) function(name, signature, doc string) {
+	name = fmt.Sprintf("%s%dAVX512", name, f.bits)
+	f.Function(name)
+	f.Attributes(attr.NOSPLIT)
+	f.Pragma("noescape")
+	f.SignatureExpr("func" + signature)
+	f.Doc(fmt.Sprintf(doc, name))
+}
+
+func (f *forest) param(name string) reg.GPVirtual {
+	return f.Load(f.Param(name), f.GP64()).(reg.GPVirtual)
+}
+
+// loop runs body count times, count being at least one.
+func (f *forest) loop(label string, count reg.GPVirtual, body func()) {
+	f.Label(label)
+	body()
+	f.DECQ(count)
+	f.JNZ(operand.LabelRef(label))
+}
+
+// rank finds how many of a column's thresholds a value reaches in two looks at 16 of them: the last of each block of
+// 16, then the block where the count ends. A place beyond the last threshold holds NaN, which no value reaches.
+func (f *forest) rank() {
+	f.function("rank", fmt.Sprintf("(dst *byte, stride int, row *%s, columns *uint64, thresholds *%s, n int)", f.float(), f.float()),
+		"%s writes the ranks of n > 0 columns of a row, stride bytes apart.")
+	dst, stride, row := f.param("dst"), f.param("stride"), f.param("row")
+	columns, thresholds, n := f.param("columns"), f.param("thresholds"), f.param("n")
+	size := f.bits / 8
+	feature, block, rank, missing, part := f.GP64(), f.GP64(), f.GP64(), f.GP64(), f.GP64()
+	x := f.ZMM()
+	count := func(at operand.Mem, into reg.GPVirtual) {
+		const atLeast = 0x1d // ordered, quiet
+		k := f.K()
+		if f.bits == 32 {
+			f.VCMPPS(operand.U8(atLeast), at, x, k)
+			f.KMOVW(k, into.As32())
+		} else {
+			high := f.K()
+			f.VCMPPD(operand.U8(atLeast), at, x, k)
+			f.VCMPPD(operand.U8(atLeast), at.Offset(64), x, high)
+			f.KUNPCKBW(k, high, k)
+			f.KMOVW(k, into.As32())
+		}
+		f.POPCNTL(into.As32(), into.As32())
+	}
+	f.loop("column", n, func() {
+		f.MOVL(operand.Mem{Base: columns}, feature.As32())
+		f.MOVL(operand.Mem{Base: columns, Disp: 4}, missing.As32())
+		value := operand.Mem{Base: row, Index: feature, Scale: uint8(size)}
+		if f.bits == 32 {
+			f.VBROADCASTSS(value, x)
+		} else {
+			f.VBROADCASTSD(value, x)
+		}
+		count(operand.Mem{Base: thresholds}, block)
+		f.SHLQ(operand.U8(4), block)
+		count(operand.Mem{Base: thresholds, Index: block, Scale: uint8(size), Disp: 16 * size}, part)
+		f.LEAQ(operand.Mem{Base: block, Index: part, Scale: 1}, rank)
+		if f.bits == 32 {
+			f.VUCOMISS(x.AsX(), x.AsX())
+		} else {
+			f.VUCOMISD(x.AsX(), x.AsX())
+		}
+		f.CMOVQPS(missing, rank)
+		f.MOVB(rank.As8(), operand.Mem{Base: dst})
+		f.ADDQ(stride, dst)
+		f.ADDQ(operand.U32(8), columns)
+		f.ADDQ(operand.U32(uint32(17*16*size)), thresholds)
+	})
+	f.VZEROUPPER()
+	f.RET()
+}
+
+// nodeLanes is what the kernels share that compute one row with nodes in lanes.
+type nodeLanes struct {
+	*forest
+	ranks         []reg.VecVirtual // 64 columns each
+	nodes, leaves reg.GPVirtual
+	sum           reg.VecVirtual
+}
+
+func (f *forest) nodeLanes(name string, columns int, doc string) (*nodeLanes, reg.GPVirtual, reg.GPVirtual) {
+	f.function(fmt.Sprintf("%sColumns%dSum", name, columns),
+		fmt.Sprintf("(sum *%s, ranks, nodes *byte, leaves *%s, n int)", f.float(), f.float()), doc)
+	m := &nodeLanes{forest: f}
+	result, ranks := f.param("sum"), f.param("ranks")
+	m.nodes, m.leaves = f.param("nodes"), f.param("leaves")
+	n := f.param("n")
+	for c := 0; c < columns; c += 64 {
+		v := f.ZMM()
+		f.VMOVDQU8(operand.Mem{Base: ranks, Disp: c}, v)
+		m.ranks = append(m.ranks, v)
+	}
+	m.sum = f.XMM()
+	if f.bits == 32 {
+		f.VMOVSS(operand.Mem{Base: result}, m.sum)
+	} else {
+		f.VMOVSD(operand.Mem{Base: result}, m.sum)
+	}
+	return m, result, n
+}
+
+func (m *nodeLanes) end(result reg.GPVirtual) {
+	if m.bits == 32 {
+		m.VMOVSS(m.sum, operand.Mem{Base: result})
+	} else {
+		m.VMOVSD(m.sum, operand.Mem{Base: result})
+	}
+	m.VZEROUPPER()
+	m.RET()
+}
+
+// right gives the bits of the 64 nodes at disp that go right: 64 bytes of columns are followed by 64 of ranks.
+func (m *nodeLanes) right(disp int) reg.GPVirtual {
+	column, k, bits := m.ZMM(), m.K(), m.GP64()
+	m.VMOVDQU8(operand.Mem{Base: m.nodes, Disp: disp}, column)
+	switch len(m.ranks) {
+	case 1:
+		m.VPERMB(m.ranks[0], column, column)
+	case 2:
+		m.VPERMI2B(m.ranks[1], m.ranks[0], column)
+	default:
+		far, high := m.ZMM(), m.K()
+		m.VPMOVB2M(column, high)
+		m.VMOVDQA64(column, far)
+		m.VPERMI2B(m.ranks[1], m.ranks[0], column)
+		m.VPERMI2B(m.ranks[3], m.ranks[2], far)
+		m.VMOVDQU8(far, high, column)
+	}
+	const atLeast = 5
+	m.VPCMPUB(operand.U8(atLeast), operand.Mem{Base: m.nodes, Disp: disp + 64}, column, k)
+	m.KMOVQ(k, bits)
+	return bits
+}
+
+// add adds the leaf at index, disp leaves further on.
+func (m *nodeLanes) add(index reg.GPVirtual, disp int) {
+	at := operand.Mem{Base: m.leaves, Index: index, Scale: uint8(m.bits / 8), Disp: disp * m.bits / 8}
+	if m.bits == 32 {
+		m.VADDSS(at, m.sum, m.sum)
+	} else {
+		m.VADDSD(at, m.sum, m.sum)
+	}
+}
+
+// maskPerfect evaluates trees padded to a depth of 6, 7 or 8. Node i has children 2i and 2i+1, the root is node 1 and
+// node i lies in bit i, so that a step down is a bit test and an addition with carry.
+func (f *forest) maskPerfect(depth, columns int) {
+	m, result, n := f.nodeLanes(fmt.Sprint("maskDepth", depth), columns,
+		"%s adds n > 0 perfect trees' leaves for one row.")
+	f.loop("tree", n, func() {
+		right := make([]reg.GPVirtual, 1<<(depth-6))
+		for i := range right {
+			right[i] = m.right(128 * i)
+		}
+		at := f.GP64()
+		f.MOVL(operand.U32(1), at.As32())
+		down := func(bits reg.GPVirtual) {
+			f.BTQ(at, bits) // the index counts modulo 64
+			f.ADCQ(at, at)
+		}
+		for range 6 {
+			down(right[0])
+		}
+		if depth >= 7 {
+			down(right[1])
+		}
+		if depth >= 8 {
+			f.BTQ(operand.U8(6), at)
+			f.CMOVQCS(right[3], right[2])
+			down(right[2])
+		}
+		m.add(at, -(1 << depth))
+		f.ADDQ(operand.U32(uint32(128*len(right))), m.nodes)
+		f.ADDQ(operand.U32(uint32(f.bits/8<<depth)), m.leaves)
+	})
+	m.end(result)
+}
+
+// maskLeaves32 evaluates pairs of trees of any shape with up to 32 leaves. Leaves count from left to right; a row's
+// leaf is the first that has no node above it which goes right while the leaf is on its left. The pair's nodes
+// are followed by one such set of nodes for each leaf.
+func (f *forest) maskLeaves32(columns int) {
+	m, result, n := f.nodeLanes("maskLeaves32", columns,
+		"%s adds n > 0 pairs of trees' leaves for one row.")
+	f.loop("pair", n, func() {
+		bits := m.right(0)
+		for tree := range 2 {
+			set, low, high, leaf := f.ZMM(), f.K(), f.K(), f.GP64()
+			f.VPBROADCASTD(bits.As32(), set)
+			f.VPTESTNMD(operand.Mem{Base: m.nodes, Disp: 128 + 128*tree}, set, low)
+			f.VPTESTNMD(operand.Mem{Base: m.nodes, Disp: 192 + 128*tree}, set, high)
+			f.KUNPCKWD(low, high, low)
+			f.KMOVD(low, leaf.As32())
+			f.TZCNTL(leaf.As32(), leaf.As32())
+			m.add(leaf, 32*tree)
+			if tree == 0 {
+				f.SHRQ(operand.U8(32), bits)
+			}
+		}
+		f.ADDQ(operand.U32(128+2*128), m.nodes)
+		f.ADDQ(operand.U32(uint32(64*f.bits/8)), m.leaves)
+	})
+	m.end(result)
+}
+
+// maskLeaves64 is maskLeaves32 with one tree at a time.
+func (f *forest) maskLeaves64(columns int) {
+	m, result, n := f.nodeLanes("maskLeaves64", columns,
+		"%s adds n > 0 trees' leaves for one row.")
+	f.loop("tree", n, func() {
+		bits := m.right(0)
+		set, leaf := f.ZMM(), f.GP64()
+		f.VPBROADCASTQ(bits, set)
+		var join func(first, count int) reg.OpmaskVirtual
+		join = func(first, count int) reg.OpmaskVirtual {
+			if count == 1 {
+				k := f.K()
+				f.VPTESTNMQ(operand.Mem{Base: m.nodes, Disp: 128 + 64*first}, set, k)
+				return k
+			}
+			low, high := join(first, count/2), join(first+count/2, count/2)
+			switch count {
+			case 2:
+				f.KUNPCKBW(low, high, low)
+			case 4:
+				f.KUNPCKWD(low, high, low)
+			default:
+				f.KUNPCKDQ(low, high, low)
+			}
+			return low
+		}
+		f.KMOVQ(join(0, 8), leaf)
+		f.TZCNTQ(leaf, leaf)
+		m.add(leaf, 0)
+		f.ADDQ(operand.U32(128+512), m.nodes)
+		f.ADDQ(operand.U32(uint32(64*f.bits/8)), m.leaves)
+	})
+	m.end(result)
+}
+
+// slicer computes 64 rows, a row in each byte of a register.
+type slicer struct {
+	*forest
+	depth        int
+	ranks, nodes reg.GPVirtual
+	node         int            // of the tree, in the order of evaluation
+	pair         reg.VecVirtual // index of the next pair's left leaf
+	one, two     reg.VecVirtual
+	root         reg.OpmaskVirtual
+}
+
+// slice evaluates perfect trees whole, from the bottom up: every node picks the left or the right one of its
+// children's leaf indices, and the root's index looks the leaf up in registers. Nodes lie in the order of evaluation,
+// children before parents: the offset of the column's 64 ranks, and the node's own rank four times.
+func (f *forest) slice(depth int) {
+	f.function(fmt.Sprintf("sliceDepth%dSum", depth),
+		fmt.Sprintf("(sums *%s, ranks, nodes *byte, leaves *%s, n int)", f.float(), f.float()),
+		"%s adds n > 0 perfect trees' leaves for 64 rows.")
+	s := &slicer{forest: f, depth: depth, one: f.ZMM(), two: f.ZMM(), pair: f.ZMM()}
+	sums := f.param("sums")
+	s.ranks, s.nodes = f.param("ranks"), f.param("nodes")
+	leaves, n := f.param("leaves"), f.param("n")
+	fill := f.GP32()
+	f.MOVL(operand.U32(0x01010101), fill)
+	f.VPBROADCASTD(fill, s.one)
+	f.VPADDB(s.one, s.one, s.two)
+	sum := make([]reg.VecVirtual, f.bits/8)
+	for i := range sum {
+		sum[i] = f.ZMM()
+		f.VMOVUPS(operand.Mem{Base: sums, Disp: 64 * i}, sum[i])
+	}
+	f.loop("tree", n, func() {
+		s.node = 0
+		f.VPXORD(s.pair, s.pair, s.pair)
+		index := s.subtree(depth)
+		if f.bits == 32 {
+			s.lookup32(index, leaves, sum)
+		} else {
+			s.lookup64(index, leaves, sum)
+		}
+		f.ADDQ(operand.U32(uint32(8*(1<<depth-1))), s.nodes)
+		f.ADDQ(operand.U32(uint32(f.bits/8<<depth)), leaves)
+	})
+	for i := range sum {
+		f.VMOVUPS(sum[i], operand.Mem{Base: sums, Disp: 64 * i})
+	}
+	f.VZEROUPPER()
+	f.RET()
+}
+
+func (s *slicer) subtree(depth int) reg.VecVirtual {
+	if depth == 1 {
+		index := s.ZMM()
+		k := s.right()
+		s.VMOVDQA64(s.pair, index)
+		s.VPADDB(s.one, index, k, index)
+		s.VPADDB(s.two, s.pair, s.pair)
+		return index
+	}
+	left := s.subtree(depth - 1)
+	right := s.subtree(depth - 1)
+	k := s.right()
+	s.VMOVDQU8(right, k, left)
+	s.root = k
+	return left
+}
+
+// right gives the rows that go right at the next node.
+func (s *slicer) right() reg.OpmaskVirtual {
+	rank, offset, k := s.ZMM(), s.GP64(), s.K()
+	s.MOVL(operand.Mem{Base: s.nodes, Disp: 8 * s.node}, offset.As32())
+	s.VPBROADCASTD(operand.Mem{Base: s.nodes, Disp: 8*s.node + 4}, rank)
+	const atMost = 2
+	s.VPCMPUB(operand.U8(atMost), operand.Mem{Base: s.ranks, Index: offset, Scale: 1}, rank, k)
+	s.node++
+	return k
+}
+
+// lookup32 adds the leaves of 16 rows at a time; 32 leaves are one permutation of two registers.
+func (s *slicer) lookup32(index reg.VecVirtual, leaves reg.GPVirtual, sum []reg.VecVirtual) {
+	tables := make([]reg.VecVirtual, max(1, (1<<s.depth)/16))
+	if s.depth == 3 {
+		tables[0] = s.ZMM()
+		s.VMOVUPS(operand.Mem{Base: leaves}, tables[0].AsY())
+	} else {
+		for i := range tables {
+			tables[i] = s.ZMM()
+			s.VMOVUPS(operand.Mem{Base: leaves, Disp: 64 * i}, tables[i])
+		}
+	}
+	for part := range sum {
+		at, leaf := s.ZMM(), s.ZMM()
+		quarter := index.AsX()
+		if part > 0 {
+			x := s.XMM()
+			s.VEXTRACTI32X4(operand.U8(uint8(part)), index, x)
+			quarter = x
+		}
+		s.VPMOVZXBD(quarter, at)
+		switch len(tables) {
+		case 1:
+			s.VPERMPS(tables[0], at, leaf)
+		case 2:
+			s.VMOVDQA64(at, leaf)
+			s.VPERMI2PS(tables[1], tables[0], leaf)
+		default:
+			far, k := s.ZMM(), s.root
+			if part > 0 {
+				k = s.K()
+				s.KSHIFTRQ(operand.U8(uint8(16*part)), s.root, k)
+			}
+			s.VMOVDQA64(at, leaf)
+			s.VMOVDQA64(at, far)
+			s.VPERMI2PS(tables[1], tables[0], leaf)
+			s.VPERMI2PS(tables[3], tables[2], far)
+			s.VMOVAPS(far, k, leaf)
+		}
+		s.VADDPS(leaf, sum[part], sum[part])
+	}
+}
+
+// lookup64 adds the leaves of 8 rows at a time; 16 leaves are one permutation of two registers.
+func (s *slicer) lookup64(index reg.VecVirtual, leaves reg.GPVirtual, sum []reg.VecVirtual) {
+	pairs := max(1, (1<<s.depth)/16)
+	var middle reg.OpmaskVirtual
+	if pairs == 4 {
+		bit := s.ZMM()
+		middle = s.K()
+		s.VPSLLW(operand.U8(4), s.one, bit)
+		s.VPTESTMB(bit, index, middle)
+	}
+	first := make([]reg.VecVirtual, pairs)
+	for i := range first {
+		first[i] = s.ZMM()
+		s.VMOVUPD(operand.Mem{Base: leaves, Disp: 128 * i}, first[i])
+	}
+	second := func(i int) operand.Mem { return operand.Mem{Base: leaves, Disp: 128*i + 64} }
+	var quarter reg.VecVirtual
+	for part := range sum {
+		at := s.ZMM()
+		switch {
+		case part == 0:
+			quarter = s.XMM()
+			s.VMOVDQA64(index.AsX(), quarter)
+		case part%2 == 0:
+			quarter = s.XMM()
+			s.VEXTRACTI32X4(operand.U8(uint8(part/2)), index, quarter)
+		default:
+			s.VPSRLDQ(operand.U8(8), quarter, quarter)
+		}
+		s.VPMOVZXBQ(quarter, at)
+		shifted := func(of reg.OpmaskVirtual) reg.OpmaskVirtual {
+			if part == 0 {
+				return of
+			}
+			k := s.K()
+			s.KSHIFTRQ(operand.U8(uint8(8*part)), of, k)
+			return k
+		}
+		leaf := make([]reg.VecVirtual, pairs)
+		for i := range leaf {
+			leaf[i] = s.ZMM()
+			if s.depth == 3 {
+				s.VPERMPD(first[0], at, leaf[0])
+				continue
+			}
+			s.VMOVDQA64(at, leaf[i])
+			s.VPERMI2PD(second(i), first[i], leaf[i])
+		}
+		if pairs == 4 {
+			k := shifted(middle)
+			s.VMOVAPD(leaf[1], k, leaf[0])
+			s.VMOVAPD(leaf[3], k, leaf[2])
+			leaf[1] = leaf[2]
+		}
+		if pairs >= 2 {
+			s.VMOVAPD(leaf[1], shifted(s.root), leaf[0])
+		}
+		s.VADDPD(leaf[0], sum[part], sum[part])
+	}
+}
