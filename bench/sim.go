@@ -15,20 +15,22 @@ import (
 )
 
 // Machine is how long a simulated machine takes for a step: at least what
-// reading the weights takes, and the arithmetic of its rows on top.
+// reading the weights takes, with arithmetic of its rows on top, and at least what
+// arithmetic alone takes, during which the weights are read.
 type Machine struct {
 	Step     time.Duration // of every step: the weights are read, for a panel of rows
 	Row      time.Duration // of a further row through the layers
 	Output   time.Duration // of a further row through the output matrix
 	Position time.Duration // of 1024 positions that rows attend to
 	Panel    int           // rows that the kernels take at a time; a part of a panel costs a whole one
+	Bound    time.Duration // of every row through the layers, where arithmetic alone decides
 }
 
 // SmallMachine is fitted to docs/performance.md: a model of 1.2 billion
 // parameters in Q4_K_M on two cores.
 var SmallMachine = Machine{
 	Step: 22 * time.Millisecond, Row: 1650 * time.Microsecond, Output: 300 * time.Microsecond,
-	Position: 560 * time.Microsecond, Panel: 4,
+	Position: 560 * time.Microsecond, Panel: 4, Bound: 1800 * time.Microsecond,
 }
 
 // Prior is the shape that an engine would compute from such a model.
@@ -44,7 +46,8 @@ func (m Machine) Time(p *scheduler.Plan) time.Duration {
 		outputs += c.LogitRows
 		attended += cost.Attended(c.Start, c.Count)
 	}
-	return m.Step + time.Duration(whole(p.Rows, m.Panel)-m.Panel)*m.Row +
+	rows := time.Duration(whole(p.Rows, m.Panel))
+	return max(m.Step+(rows-time.Duration(m.Panel))*m.Row, rows*m.Bound) +
 		time.Duration(max(0, whole(outputs, m.Panel)-m.Panel))*m.Output +
 		time.Duration(float64(attended)/1024*float64(m.Position))
 }
@@ -100,6 +103,8 @@ type SimOptions struct {
 	OneTenant bool // all requests are of one tenant, for contrast: nothing is fair between them
 	Requests  []SimRequest
 	Seed      uint64
+
+	Turnaround time.Duration // of a client, from the end of an answer to its next request
 
 	MaxSteps   int  // nothing is sent after so many steps, and the simulation ends once it is idle; 0 is no limit
 	CheckEvery int  // steps between two checks of the scheduler's and the pool's invariants; 0 is never
@@ -173,7 +178,7 @@ func Simulate(o SimOptions) (*SimResult, error) {
 			}
 			return s.result(), nil
 		}
-		s.now = s.o.Requests[s.order[s.next]].At
+		s.now, _ = s.upcoming()
 	}
 	return nil, fmt.Errorf("simulate: not done after %d steps, %v", simLimit, s.now)
 }
@@ -190,6 +195,7 @@ type sim struct {
 	order  []int // of requests, by arrival
 	next   int   // in order
 	live   int
+	free   []time.Duration // when the clients of a closed loop send their next requests, soonest first
 	steps  int
 	told   []*SimOutcome // whose end the next plan must tell of
 	broken error         // the first broken invariant that a step showed
@@ -242,6 +248,7 @@ func newSim(o SimOptions) (*sim, error) {
 	slices.SortStableFunc(s.order, func(a, b int) int { return int(o.Requests[a].At - o.Requests[b].At) })
 	if o.Clients > 0 {
 		s.done.Ramp = min(o.Clients, len(o.Requests))
+		s.free = make([]time.Duration, o.Clients)
 	}
 	return s, nil
 }
@@ -249,16 +256,37 @@ func newSim(o SimOptions) (*sim, error) {
 // arrive submits the requests whose time has come or whose client is free.
 func (s *sim) arrive() {
 	for s.next < len(s.order) {
-		i := s.order[s.next]
-		at := s.o.Requests[i].At
-		if at > s.now || s.o.Clients > 0 && s.live >= s.o.Clients {
+		at, ok := s.upcoming()
+		if !ok || at > s.now {
 			return
 		}
+		i := s.order[s.next]
 		s.next++
 		if s.o.Clients > 0 {
-			at = s.now
+			s.free = s.free[1:]
 		}
-		s.submit(i, at)
+		if s.submit(i, at); s.done.Outcomes[i].Err != nil {
+			s.release()
+		}
+	}
+}
+
+// upcoming is when the next request is sent; false: not before an answer ends, or never.
+func (s *sim) upcoming() (at time.Duration, ok bool) {
+	if s.next == len(s.order) || s.o.Clients > 0 && len(s.free) == 0 {
+		return 0, false
+	}
+	at = s.o.Requests[s.order[s.next]].At
+	if s.o.Clients > 0 {
+		at = max(at, s.free[0])
+	}
+	return at, true
+}
+
+// release makes a client free for its next request.
+func (s *sim) release() {
+	if s.o.Clients > 0 {
+		s.free = append(s.free, s.now+s.o.Turnaround)
 	}
 }
 
@@ -426,6 +454,7 @@ func (s *sim) end(e *scheduler.End) {
 		s.leaveDoor(out, false)
 		out.live = false
 		s.live--
+		s.release()
 	}
 }
 

@@ -68,9 +68,13 @@ func servedConfig() scheduler.Config {
 	return scheduler.Config{MaxSeqs: 64, MaxBatchTokens: 512, ITLTarget: 200 * time.Millisecond}
 }
 
+// turnaround is how long a client takes from the end of an answer until its next request is
+// there: the next step has begun then.
+const turnaround = 1500 * time.Microsecond
+
 // servedLoad is the closed loop of docs/performance.md.
 func servedLoad(seed uint64, clients, requests int) SimOptions {
-	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Clients: clients, Seed: seed}
+	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Clients: clients, Turnaround: turnaround, Seed: seed}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range requests {
 		o.Requests = append(o.Requests, SimRequest{Prompt: 105 + rng.IntN(11), Output: 32})

@@ -169,10 +169,35 @@ func TestStepsWithoutOutputsAreBounded(t *testing.T) {
 		t.Errorf("a prompt of 20 tokens waited %d ms behind a long one, want at most two steps", w)
 	}
 	quick := SmallMachine // an eighth of the model: its steps are to be as much shorter
-	quick.Step, quick.Row, quick.Output, quick.Position = quick.Step/8, quick.Row/8, quick.Output/8, quick.Position/8
+	quick.Step, quick.Row, quick.Bound, quick.Output, quick.Position = quick.Step/8, quick.Row/8, quick.Bound/8, quick.Output/8, quick.Position/8
 	o.Machine = quick
 	if r := simulate(t, o); r.Longest > 200*time.Millisecond {
 		t.Errorf("on a machine 8 times as fast a step took %v, want at most 200 ms", r.Longest)
+	}
+}
+
+// Clients whose answers are equally long do not march in step: where two prompts ended in
+// one step, their requests would end in one step as well, and their next prompts would wait for each
+// other again. The time of one prompt alone is the measure.
+func TestClientsDoNotMarchInStep(t *testing.T) {
+	alone := simulate(t, servedLoad(1, 1, 20)).rowOf(t, "")
+	for _, clients := range []int{2, 3, 4, 8, 16} {
+		o := servedLoad(1, clients, 20*clients)
+		o.Noise = Noise{Deviation: 0.04, SpikeShare: 0.01, SpikeFactor: 1.5}
+		r := simulate(t, o).rowOf(t, "")
+		mean := 0.0
+		for _, ttft := range r.Steady {
+			mean += ttft / float64(len(r.Steady))
+		}
+		ratio, most := mean/alone.TTFT[len(alone.TTFT)/2], 1.7
+		if clients > 4 {
+			most = 2.5
+		}
+		t.Logf("%d clients: mean TTFT after the ramp %.0f ms, %.2f times that of one client; ITL p99 %d ms; %.1f tok/s",
+			clients, 1000*mean, ratio, millis(r.ITL, 99), r.PerSecond)
+		if ratio > most {
+			t.Errorf("%d clients: the mean TTFT is %.2f times that of one client, want at most %.1f", clients, ratio, most)
+		}
 	}
 }
 

@@ -64,6 +64,9 @@ func (s *Scheduler) pace() {
 	paced := time.Duration(float64(s.step.target) * s.cost.Share())
 	s.step.limit = min(s.step.limit, max(paced, s.promptFloor()))
 	s.step.least = s.cfg.RowPanel
+	if s.step.outputs.Rows > 0 {
+		s.spread()
+	}
 }
 
 // strictest is the least inter-token target of the classes that outputs have rows
@@ -94,6 +97,49 @@ func (s *Scheduler) rest() allowance {
 	return allowance{s.step.budget, s.step.limit, s.step.least - s.step.prompt}
 }
 
+// A step that finishes a prompt and has enoughRows rows of prompts, or rowsPerRequest for each
+// request that runs or waits where that is more, takes no further prompt: its rows
+// would cost as much in the next step, and here they delay a first token and every output.
+// Requests whose prompts were finished in one step would end in one step as well, send
+// their next prompts together, and wait for each other in every round. The more
+// requests there are, the more it counts that the kernels have many rows at a time.
+const (
+	enoughRows     = 16
+	rowsPerRequest = 2
+)
+
+// satisfied reports whether the step finishes a prompt and has enough rows of prompts.
+func (s *Scheduler) satisfied() bool {
+	return s.step.finishes && s.step.prompt >= max(enoughRows, rowsPerRequest*(len(s.running)+s.waiting.Len()))
+}
+
+// Beside outputs, prompts get spreadRows rows of a step at most, or spreadPerOutput for each
+// output where that is more: with so many the kernels take hardly longer for a row
+// than with all of a prompt, and the outputs little of the step.
+const (
+	spreadRows      = 64
+	spreadPerOutput = 16
+)
+
+// spread divides the prompts that are known over steps of equal rows. A row of a prompt
+// costs the same in each of them, and every further step gives each output a token while the
+// weights are read anyway.
+func (s *Scheduler) spread() {
+	rows, outputs := s.waiting.Tokens(), s.step.outputs.Rows
+	for _, q := range s.running {
+		if !q.decoding() {
+			rows += q.pending()
+		}
+	}
+	most := max(spreadRows, spreadPerOutput*outputs)
+	steps := (rows + most/2) / most
+	if steps < 2 {
+		return
+	}
+	panels := (outputs + (rows+steps-1)/steps + s.cfg.RowPanel - 1) / s.cfg.RowPanel
+	s.step.budget = min(s.step.budget, panels*s.cfg.RowPanel-outputs)
+}
+
 // guaranteed is the quarter of the step that the oldest prompt may take before
 // shorter ones, and at least a panel of rows, so that none starves.
 func (s *Scheduler) guaranteed() allowance {
@@ -110,7 +156,7 @@ func (s *Scheduler) paced() bool { return s.step.limit < math.MaxInt64 }
 
 // open reports whether the step has room for a new sequence.
 func (s *Scheduler) open() bool {
-	if s.step.budget <= s.step.wanted {
+	if s.step.budget <= s.step.wanted || s.satisfied() {
 		return false
 	}
 	if !s.paced() || s.step.prompt+s.step.wanted < s.step.least {
@@ -173,6 +219,9 @@ func (s *Scheduler) prefills() {
 // finish plans the remaining rows of a prompt if the step has room for all of
 // them.
 func (s *Scheduler) finish(q *sequence) bool {
+	if s.satisfied() {
+		return false
+	}
 	n, a := q.pending()-q.rows, s.rest()
 	if n > min(a.rows, s.cfg.PrefillChunk-q.rows) || s.fit(q, n, a) < n {
 		return false
@@ -186,7 +235,7 @@ func (s *Scheduler) finish(q *sequence) bool {
 // leftover gives what nobody else wanted to prompts, shortest remaining first.
 func (s *Scheduler) leftover() {
 	for _, q := range s.prompts() {
-		if s.step.budget == 0 {
+		if s.step.budget == 0 || s.satisfied() {
 			return
 		}
 		s.advance(q, s.rest())
@@ -239,6 +288,7 @@ func (s *Scheduler) weigh(q *sequence, n int) {
 	switch {
 	case !q.decoding():
 		s.step.prompt += n
+		s.step.finishes = s.step.finishes || n > 0 && q.rows+n == q.pending()
 	case q.rows == 0:
 		s.step.classes[q.req.Class]++
 	case q.rows+n == 0:

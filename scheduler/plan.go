@@ -18,15 +18,16 @@ type step struct {
 	pressed bool        // a sequence lacked blocks: nothing new is admitted
 	out     bool        // the engine is working on it
 
-	began   int64                     // when Plan was called
-	load    cost.Load                 // of the planned rows
-	outputs cost.Load                 // of these, the rows that continue outputs
-	classes [inference.NumClasses]int // outputs of each class that have rows
-	target  time.Duration             // for the inter-token latency of these; 0 is none
-	prompt  int                       // planned rows that are not
-	limit   time.Duration             // that the step may take by its estimate
-	least   int                       // prompt rows that it has room for whatever they take
-	wanted  int                       // rows that new prompts could take which the step cannot finish
+	began    int64                     // when Plan was called
+	load     cost.Load                 // of the planned rows
+	outputs  cost.Load                 // of these, the rows that continue outputs
+	classes  [inference.NumClasses]int // outputs of each class that have rows
+	target   time.Duration             // for the inter-token latency of these; 0 is none
+	prompt   int                       // planned rows that are not
+	finishes bool                      // the last row of a prompt is among them
+	limit    time.Duration             // that the step may take by its estimate
+	least    int                       // prompt rows that it has room for whatever they take
+	wanted   int                       // rows that new prompts could take which the step cannot finish
 }
 
 func (p *Plan) reset() {
