@@ -38,6 +38,7 @@ var table = []folder{
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 
+	{path: "engine/classic", own: []string{"engine/gbdt", "engine/kernel/pool", "engine/onnx", "internal", "scheduler"}},
 	{path: "engine/llm", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "engine/sample", own: []string{"engine/kernel/isa", "engine/kernel/vector", "internal"}},
 	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}},

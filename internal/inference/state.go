@@ -33,10 +33,11 @@ const (
 	PhasePaused    // gave its slot to another tenant or class, and keeps its KV blocks
 	PhasePreempted // gave its KV blocks, too
 	PhaseWaiting   // in the waiting queue
+	PhaseCompute   // of predictions, which have no other phase once they have left the queue
 )
 
 func (p Phase) String() string {
-	return [...]string{"decode", "prefill", "paused", "preempted", "waiting"}[min(p, PhaseWaiting)]
+	return [...]string{"decode", "prefill", "paused", "preempted", "waiting", "compute"}[min(p, PhaseCompute)]
 }
 
 // Cause is what a request waits for.

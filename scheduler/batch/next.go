@@ -81,7 +81,7 @@ func (q *Queue) Wake() int64 {
 	for i := range q.kinds {
 		k := &q.kinds[i]
 		if k.rows >= k.maxRows {
-			return math.MinInt64
+			return 0
 		}
 		at = min(at, k.ready)
 	}

@@ -22,6 +22,7 @@ const lineClasses = 24
 // lineClass sums recent observations of one class, with fading weight.
 type lineClass struct {
 	n, x, xx, y, xy, yy float64
+	seen                int // number of the last observation
 	belief
 }
 
@@ -68,6 +69,7 @@ func (l *Line) Observe(rows int, took time.Duration) {
 		l.error += (off - l.error) / patience
 	}
 	l.observed++
+	c.seen = l.observed
 	c.add(x, y)
 	l.fit()
 }
@@ -94,14 +96,14 @@ func (l *Line) fit() {
 		if c.n == 0 {
 			continue
 		}
-		f := c.n / c.yy // errors count as shares of the class's typical time
+		age := float64(l.observed-c.seen) / fresh
+		f := max(math.Exp(-age), lineStale) * c.n / c.yy // errors count as shares of the class's typical time
 		n += f * c.n
 		x += f * c.x
 		xx += f * c.xx
 		y += f * c.y
 		xy += f * c.xy
 	}
-	l.perRow, l.base = 0, y/n
 	if d := n*xx - x*x; d > lineSpread*n*xx {
 		l.perRow, l.base = (n*xy-x*y)/d, (xx*y-x*xy)/d
 	} else {
@@ -115,6 +117,10 @@ func (l *Line) fit() {
 	}
 	l.perRow, l.base = math.Max(l.perRow, 0), math.Max(l.base, 0)
 }
+
+// lineStale is what a class weighs at least that was not seen for long: enough to tell what
+// only it knows, and too little to hold back the others where the machine has changed.
+const lineStale = 1e-3
 
 // lineSpread is how different in size, as a share of variance, work must be to tell the
 // cost of a row from the cost of the whole.

@@ -46,6 +46,19 @@ func TestLineFollowsALastingChange(t *testing.T) {
 	}
 }
 
+// What was learned of large work long ago does not hold back what small work shows.
+func TestLineForgetsWhatContradicts(t *testing.T) {
+	var l Line
+	l.Observe(1, time.Microsecond)
+	l.Observe(64, 64*time.Microsecond)
+	for range 200 {
+		l.Observe(1, time.Millisecond)
+	}
+	if got := l.Estimate(1); got < 700*time.Microsecond || got > 1300*time.Microsecond {
+		t.Errorf("a row is estimated at %v, want 1ms", got)
+	}
+}
+
 // Estimates never fall when the work grows, whatever was observed.
 func TestLineGrowsWithItsWork(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

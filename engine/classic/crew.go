@@ -1,0 +1,117 @@
+package classic
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"weir/internal/inference"
+	"weir/internal/tensor"
+)
+
+// A crew is tasks of one kind whose rows are computed together.
+
+// compute computes a crew on this goroutine: together, and one by one where that fails, so
+// that the request which is the reason fails alone.
+func compute(crew []*task, begin time.Time) {
+	v, rows := crew[0].v, rowsOf(crew)
+	for _, t := range crew {
+		t.waited = begin.Sub(t.since)
+	}
+	if len(crew) == 1 {
+		computeAlone(crew[0], begin)
+		return
+	}
+	out, err := v.compute(joinInputs(crew))
+	took := time.Since(begin)
+	if err == nil {
+		err = checkRows(out, rows)
+	}
+	if err != nil {
+		for _, t := range crew {
+			computeAlone(t, time.Now())
+		}
+		return
+	}
+	v.observe(rows, took)
+	deliver(crew, out, took)
+}
+
+func computeAlone(t *task, begin time.Time) {
+	t.out, t.err = t.v.compute(t.in)
+	t.computed, t.batch = time.Since(begin), t.rows
+	if t.err == nil {
+		t.v.observe(t.rows, t.computed)
+	}
+	t.v.count(t)
+}
+
+func rowsOf(crew []*task) (rows int) {
+	for _, t := range crew {
+		rows += t.rows
+	}
+	return rows
+}
+
+func joinInputs(crew []*task) []tensor.Tensor {
+	sets := make([][]tensor.Tensor, len(crew))
+	for i, t := range crew {
+		sets[i] = t.in
+	}
+	return join(sets)
+}
+
+// deliver gives each task its rows of the answer, and its share of the time.
+func deliver(crew []*task, out []tensor.Tensor, took time.Duration) {
+	rows, from := rowsOf(crew), 0
+	for _, t := range crew {
+		t.batch, t.computed = rows, took*time.Duration(t.rows)/time.Duration(rows)
+		if t.out = out; len(crew) > 1 {
+			t.out = parts(out, from, from+t.rows)
+		}
+		from += t.rows
+	}
+	crew[0].v.count(crew...)
+}
+
+// count adds tasks that were computed together to the statistics.
+func (v *Version) count(crew ...*task) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s, now := &v.stats, time.Now()
+	s.Batches++
+	s.Last = now
+	b := &s.Batch[sizeOf(crew[0].batch)]
+	b.Batches++
+	for _, t := range crew {
+		if t.err != nil {
+			s.Failed++
+			continue
+		}
+		s.Requests++
+		s.Rows += uint64(t.rows)
+		s.Waited += t.waited
+		s.Computed += t.computed
+		b.Rows += uint64(t.rows)
+		b.Computed += t.computed
+	}
+}
+
+// failed counts a request that the model's description refuses.
+func (v *Version) failed() {
+	v.mu.Lock()
+	v.stats.Failed++
+	v.mu.Unlock()
+}
+
+// notServed is the error of a request that left its line without service.
+func notServed(why error) error {
+	if errors.Is(why, inference.ErrShed) {
+		return fmt.Errorf("%w: try again later", why)
+	}
+	return fmt.Errorf("%w: while the prediction waited", why)
+}
+
+// sizeOf is the index in Stats.Batch of a batch of so many rows.
+func sizeOf(rows int) int { return min(bits.Len(uint(rows)), batchSizes) - 1 }

@@ -1,0 +1,130 @@
+package classic
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"weir/scheduler/batch"
+)
+
+// inlineBatch is how long the requests may take, by the estimate, that one waiting caller
+// computes together: little beside what a connection costs.
+const inlineBatch = 100 * time.Microsecond
+
+// inline computes requests on their callers' goroutines, as many at once as there are
+// cores. Who finds all cores taken waits in line. Whoever is done hands its core to the
+// first in line, who computes what waits of its kind beside it: so batches form
+// where requests come faster than they are computed, and nowhere else.
+type inline struct {
+	l *Lane
+
+	mu      sync.Mutex
+	free    int // cores
+	queue   *batch.Queue
+	waiting map[*task]struct{} // for operators
+	taken   []batch.Taken      // scratch
+}
+
+func (in *inline) init(l *Lane) {
+	in.l, in.free, in.waiting = l, l.opts.Cores, make(map[*task]struct{})
+}
+
+// do returns when the task has its answer, or with the reason why it has none.
+func (in *inline) do(ctx context.Context, t *task, w batch.Work) error {
+	w.Delay = 0 // a delay would be longer than the work
+	in.mu.Lock()
+	if in.free > 0 && in.queue.Len() == 0 {
+		taken, err := in.queue.Begin(t.since.UnixNano(), w)
+		if err != nil {
+			in.mu.Unlock()
+			return err
+		}
+		in.free--
+		in.mu.Unlock()
+		t.taken = taken
+		in.lead([]*task{t}, t.since)
+		return nil
+	}
+	if t.v.Batches() {
+		w.MaxRows = max(min(t.v.opts.MaxBatch, t.v.rowsWithin(inlineBatch)), 1)
+	}
+	now := time.Now().UnixNano()
+	ticket, err := in.queue.Offer(now, w)
+	in.dropped(now)
+	if err != nil {
+		in.mu.Unlock()
+		return err
+	}
+	t.ticket, t.wake = ticket, make(chan signal, 2)
+	in.waiting[t] = struct{}{}
+	in.mu.Unlock()
+	return in.wait(ctx, t)
+}
+
+func (in *inline) wait(ctx context.Context, t *task) error {
+	var s signal
+	select {
+	case s = <-t.wake:
+	case <-ctx.Done():
+		in.mu.Lock()
+		removed := in.queue.Remove(time.Now().UnixNano(), t.ticket)
+		delete(in.waiting, t)
+		in.mu.Unlock()
+		if removed {
+			return ended(ctx)
+		}
+		s = <-t.wake // its turn has come, which takes no longer than inlineBatch
+	}
+	if s == lead {
+		in.lead(t.crew, time.Now())
+	}
+	return t.err
+}
+
+// lead computes a crew that has a core, and passes the core on.
+func (in *inline) lead(crew []*task, now time.Time) {
+	compute(crew, now)
+	for _, t := range crew {
+		in.l.fault(t.err)
+	}
+	at := time.Now().UnixNano()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, t := range crew {
+		in.queue.Settle(&t.taken, in.l.charge(t.computed))
+	}
+	for _, t := range crew[1:] {
+		t.wake <- done
+	}
+	in.pass(at)
+}
+
+// pass gives a core to the first in line. The caller holds mu.
+func (in *inline) pass(now int64) {
+	in.dropped(now)
+	in.taken = in.queue.Next(now, in.taken[:0])
+	if len(in.taken) == 0 {
+		in.free++
+		return
+	}
+	crew := make([]*task, len(in.taken))
+	for i := range in.taken {
+		t := in.taken[i].User.(*task)
+		t.taken, t.begun, crew[i] = in.taken[i], true, t
+		delete(in.waiting, t)
+	}
+	clear(in.taken)
+	crew[0].crew = crew
+	crew[0].wake <- lead
+}
+
+// dropped tells those that have left the line without service. The caller holds mu.
+func (in *inline) dropped(now int64) {
+	for user, why, ok := in.queue.Dropped(now); ok; user, why, ok = in.queue.Dropped(now) {
+		t := user.(*task)
+		delete(in.waiting, t)
+		t.err = notServed(why)
+		t.wake <- done
+	}
+}

@@ -1,0 +1,256 @@
+package classic
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/engine/kernel/pool"
+	"weir/internal/inference"
+	"weir/scheduler/batch"
+)
+
+const (
+	// turnTime is how long a turn at the pool takes, by the estimate: short beside a
+	// language model's step, so that token follows token.
+	turnTime = 2 * time.Millisecond
+	// batchTime is how long the requests of a batch may take together, by the
+	// estimate: each of them waits for all.
+	batchTime = 4 * time.Millisecond
+	// maxJobs is how many batches take turns with one another, so that a small request
+	// does not wait for the end of a large one.
+	maxJobs = 4
+)
+
+// turns computes batches in turns at the compute pool, on its workers. The pool's lead
+// goroutine calls step, at one turn each.
+type turns struct {
+	l      *Lane
+	member *pool.Member
+
+	mu     sync.Mutex
+	queue  *batch.Queue
+	live   map[*task]struct{} // waiting or computed
+	timer  *time.Timer        // for batches that wait for more rows
+	closed bool
+
+	// Of step alone.
+	jobs  []*job // that were begun; the first has the next turn
+	taken []batch.Taken
+}
+
+func (s *turns) init(l *Lane) {
+	s.l, s.live = l, make(map[*task]struct{})
+	s.member = l.opts.Pool.Join(l.opts.PoolWeight)
+	s.timer = time.AfterFunc(time.Hour, s.member.Ready)
+	s.timer.Stop()
+	s.member.Drive(s.step)
+}
+
+func (s *turns) close() {
+	s.timer.Stop()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+}
+
+// do returns when the task has its answer, or with the reason why it has none.
+func (s *turns) do(ctx context.Context, t *task, w batch.Work) error {
+	if t.v.Batches() {
+		w.MaxRows = max(min(t.v.opts.MaxBatch, t.v.rowsWithin(batchTime*time.Duration(s.member.Workers()))), 1)
+	}
+	t.wake = make(chan signal, 2)
+	now := time.Now().UnixNano()
+	s.mu.Lock()
+	ticket, err := s.queue.Offer(now, w)
+	s.dropped(now)
+	if err == nil {
+		t.ticket = ticket
+		s.live[t] = struct{}{}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s.member.Ready()
+	return s.wait(ctx, t, w)
+}
+
+// wait returns when the task is done, its context ends, or one of its times has come.
+func (s *turns) wait(ctx context.Context, t *task, w batch.Work) error {
+	until := w.WaitUntil
+	if w.DoneBy != 0 {
+		until = min(until, w.DoneBy)
+	}
+	timer := time.NewTimer(time.Until(time.Unix(0, until)))
+	defer timer.Stop()
+	for {
+		select {
+		case <-t.wake:
+			return t.err
+		case <-ctx.Done():
+			s.leave(t)
+			return ended(ctx)
+		case <-timer.C:
+			late := w.DoneBy != 0 && time.Now().UnixNano() >= w.DoneBy
+			switch {
+			case late:
+				s.leave(t)
+				return notServed(inference.ErrDeadline)
+			case !s.begun(t):
+				s.leave(t)
+				return notServed(inference.ErrQueueTimeout)
+			case w.DoneBy != 0:
+				timer.Reset(time.Until(time.Unix(0, w.DoneBy))) // it did not wait too long, but may still end too late
+			}
+		}
+	}
+}
+
+func (s *turns) begun(t *task) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.begun
+}
+
+// leave ends a caller's waiting. It returns when the lane reads none of the caller's
+// memory any more, which takes no longer than a copy.
+func (s *turns) leave(t *task) {
+	s.mu.Lock()
+	t.gone = true
+	if s.queue.Remove(time.Now().UnixNano(), t.ticket) {
+		delete(s.live, t)
+		s.mu.Unlock()
+		return
+	}
+	copying := t.begun && !t.gathered
+	s.mu.Unlock()
+	if copying {
+		<-t.wake
+	}
+}
+
+// dropped tells those that have left the line without service. The caller holds mu.
+func (s *turns) dropped(now int64) {
+	for user, why, ok := s.queue.Dropped(now); ok; user, why, ok = s.queue.Dropped(now) {
+		t := user.(*task)
+		delete(s.live, t)
+		t.err = notServed(why)
+		t.wake <- done
+	}
+}
+
+// step is one turn: it begins a batch, if one waits, and computes a part of the batch
+// whose turn it is. It reports whether there is more to do.
+func (s *turns) step() (more bool) {
+	defer func() {
+		if caught := recover(); caught != nil { // a bug of the lane's: models' panics are caught where they are called
+			s.l.fault(&Fault{Value: caught, Stack: debug.Stack()})
+			more = len(s.jobs) > 0
+		}
+	}()
+	if len(s.jobs) < maxJobs {
+		if j := s.open(); j != nil {
+			s.jobs = append(s.jobs, j)
+		}
+	}
+	if len(s.jobs) > 0 {
+		j := s.jobs[0]
+		s.jobs = append(s.jobs[:0], s.jobs[1:]...)
+		s.jobs = append(s.jobs, s.turn(j)...)
+	}
+	return len(s.jobs) > 0 || s.waits()
+}
+
+// waits reports whether a batch may begin now; where one may later, the timer asks for
+// another step.
+func (s *turns) waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.Len() == 0 {
+		return false
+	}
+	wake, now := s.queue.Wake(), time.Now().UnixNano()
+	if wake > now {
+		s.timer.Reset(time.Duration(wake - now))
+	}
+	return wake <= now
+}
+
+// open begins the batch that is first in line; nil where none may begin.
+func (s *turns) open() *job {
+	crew := s.next(time.Now())
+	if len(crew) == 0 {
+		return nil
+	}
+	j := &job{v: crew[0].v, crew: crew, rows: rowsOf(crew), in: crew[0].in}
+	if len(crew) > 1 || !crew[0].own {
+		j.in = joinInputs(crew)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range crew {
+		t.gathered, t.in = true, nil
+		if t.gone {
+			t.wake <- copied
+		}
+	}
+	return j
+}
+
+// next takes the crew of the next batch out of the line.
+func (s *turns) next(now time.Time) []*task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropped(now.UnixNano())
+	s.taken = s.queue.Next(now.UnixNano(), s.taken[:0])
+	crew := make([]*task, len(s.taken))
+	for i := range s.taken {
+		t := s.taken[i].User.(*task)
+		t.taken, t.begun, t.waited, crew[i] = s.taken[i], true, now.Sub(t.since), t
+	}
+	clear(s.taken)
+	return crew
+}
+
+// turn computes a part of a batch and returns what is left of it: the batch, nothing, or
+// each of its requests by itself where the batch failed.
+func (s *turns) turn(j *job) (left []*job) {
+	if s.abandoned(j) {
+		s.release(j)
+		return nil
+	}
+	j.plan(s.member.Workers())
+	s.member.Run(j, len(j.errs), 1)
+	j.collect()
+	switch {
+	case j.err != nil && len(j.crew) > 1:
+		return j.split()
+	case j.err == nil && j.at < j.rows:
+		return []*job{j}
+	}
+	j.answer()
+	s.l.fault(j.err)
+	s.release(j)
+	return nil
+}
+
+// abandoned reports whether nobody waits for the batch any more.
+func (s *turns) abandoned(j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !slices.ContainsFunc(j.crew, func(t *task) bool { return !t.gone })
+}
+
+// release ends the tasks of a batch.
+func (s *turns) release(j *job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range j.crew {
+		s.queue.Settle(&t.taken, s.l.charge(j.took*time.Duration(t.rows)/time.Duration(j.rows)))
+		delete(s.live, t)
+		t.wake <- done
+	}
+}

@@ -1,0 +1,226 @@
+package classic
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/inference"
+	"weir/internal/tensor"
+	"weir/scheduler/cost"
+)
+
+// Options say how a version is served. The zero value of a field means its default.
+type Options struct {
+	Version  string        // "1"
+	MaxBatch int           // rows of a batch; 1024, 1 computes every request alone
+	MaxDelay time.Duration // that a batch may wait for more rows; none
+	MaxRows  int           // of one request; 16384
+}
+
+func (o Options) complete() Options {
+	if o.Version == "" {
+		o.Version = "1"
+	}
+	if o.MaxBatch == 0 {
+		o.MaxBatch = 1024
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = 16384
+	}
+	return o
+}
+
+// model is what a format's engine does for a version. Implementations are safe for
+// concurrent use.
+type model interface {
+	// about says everything of the description but name, version and the most rows.
+	about() inference.Description
+	// accept brings inputs into the form that compute takes. Tensors that it
+	// changes are new; own reports whether all of them are.
+	accept(in []tensor.Tensor) (taken []tensor.Tensor, own bool, err error)
+	// compute returns all outputs, which belong to the caller.
+	compute(in []tensor.Tensor) ([]tensor.Tensor, error)
+	// batches reports whether the first size of every input and output is the
+	// number of rows.
+	batches() bool
+	// bytes is the memory that the model takes, about.
+	bytes() int64
+	// kernel names what computes it, for operators.
+	kernel() string
+}
+
+// Version is a loaded version of a classical model. It is safe for concurrent use.
+type Version struct {
+	opts      Options
+	desc      inference.Description
+	model     model
+	kind      string // of its batches
+	separable bool   // rows have the same results whatever they are computed beside
+
+	mu    sync.Mutex
+	cost  cost.Line // of one core
+	stats Stats
+}
+
+// Stats count what became of a version's requests.
+type Stats struct {
+	Requests uint64 // that were answered
+	Failed   uint64 // that the model refused, or that a bug ended
+	Rows     uint64 // of those answered
+	Batches  uint64
+	Panics   uint64
+	Waited   time.Duration // of those answered, summed up
+	Computed time.Duration
+	Batch    [batchSizes]BatchStats // by powers of two of the batch's rows
+	Last     time.Time
+}
+
+// batchSizes is the number of sizes of batches that are told apart.
+const batchSizes = 16
+
+// BatchStats count the batches of a size.
+type BatchStats struct {
+	Batches  uint64
+	Rows     uint64
+	Computed time.Duration
+}
+
+func newVersion(name string, m model, o Options) *Version {
+	o = o.complete()
+	v := &Version{opts: o, model: m, desc: m.about()}
+	v.desc.Name, v.desc.Version, v.desc.MaxRows = name, o.Version, o.MaxRows
+	v.kind = name + "\x00" + o.Version
+	v.separable = m.batches()
+	return v
+}
+
+// Describe says what the version takes and gives. The answer is shared.
+func (v *Version) Describe() *inference.Description { return &v.desc }
+
+// Bytes is the memory that the version takes, about.
+func (v *Version) Bytes() int64 { return v.model.bytes() }
+
+// Kernel names what computes the version.
+func (v *Version) Kernel() string { return v.model.kernel() }
+
+// Batches reports whether rows of several requests are computed together.
+func (v *Version) Batches() bool { return v.separable && v.opts.MaxBatch > 1 }
+
+// Stats is a snapshot.
+func (v *Version) Stats() Stats {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stats
+}
+
+// Estimate is the time that a core probably takes for so many rows.
+func (v *Version) Estimate(rows int) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.cost.Estimate(rows)
+}
+
+// rowsWithin is how many rows take about so long on one core, at least 1.
+func (v *Version) rowsWithin(d time.Duration) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	perRow := v.cost.PerRow()
+	if perRow <= 0 {
+		return v.opts.MaxRows
+	}
+	return int(max((d-v.cost.Base())/perRow, 1))
+}
+
+// observe takes in what rows took on one core.
+func (v *Version) observe(rows int, took time.Duration) {
+	v.mu.Lock()
+	v.cost.Observe(rows, took)
+	v.mu.Unlock()
+}
+
+// accept checks a request and brings its inputs into the model's form.
+func (v *Version) accept(p *inference.Prediction) (*task, error) {
+	for _, name := range p.Wanted {
+		if !slices.ContainsFunc(v.desc.Outputs, func(s tensor.Spec) bool { return s.Name == name }) {
+			return nil, fmt.Errorf("%w: model %q has no output %q; it has %s", inference.ErrInvalid, v.desc.Name, name, names(v.desc.Outputs))
+		}
+	}
+	in, own, err := v.model.accept(p.Inputs)
+	if err != nil {
+		return nil, fmt.Errorf("%w: model %q: %w", inference.ErrInvalid, v.desc.Name, err)
+	}
+	t := &task{v: v, id: p.ID, tenant: p.Tenant, class: p.Class, in: in, own: own, rows: 1, kind: v.kind}
+	if v.model.batches() {
+		t.rows = int(in[0].Rows())
+	}
+	switch {
+	case t.rows == 0:
+		return nil, fmt.Errorf("%w: model %q: the inputs have no rows", inference.ErrInvalid, v.desc.Name)
+	case t.rows > v.opts.MaxRows:
+		return nil, &inference.LimitError{
+			Err: inference.ErrInvalid, What: "rows", Need: t.rows, Limit: v.opts.MaxRows, Remedy: "send them in several requests",
+		}
+	}
+	if v.Batches() {
+		t.kind = kindOf(v, in)
+	}
+	return t, nil
+}
+
+// kindOf names what can be computed together: the version, and the shape of a row where
+// the model leaves that open.
+func kindOf(v *Version, in []tensor.Tensor) string {
+	open := false
+	for i := range v.desc.Inputs {
+		s := v.desc.Inputs[i].Shape
+		open = open || len(s) > 1 && slices.Contains(s[1:], tensor.Any)
+	}
+	if !open {
+		return v.kind
+	}
+	kind := append([]byte(v.kind), 0)
+	for i := range in {
+		kind = fmt.Append(kind, in[i].Shape[1:])
+	}
+	return string(kind)
+}
+
+// compute runs the model. A panic is an error that is no fault of the caller's.
+func (v *Version) compute(in []tensor.Tensor) (out []tensor.Tensor, err error) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			v.mu.Lock()
+			v.stats.Panics++
+			v.mu.Unlock()
+			out, err = nil, &Fault{Model: v.desc.Name, Version: v.desc.Version, Value: caught, Stack: debug.Stack()}
+		}
+	}()
+	if out, err = v.model.compute(in); err != nil {
+		return nil, fmt.Errorf("%w: model %q: %w", inference.ErrInvalid, v.desc.Name, err)
+	}
+	return out, nil
+}
+
+// Fault is a panic of a model's engine, recovered.
+type Fault struct {
+	Model, Version string
+	Value          any
+	Stack          []byte
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("%v: model %q version %s failed", inference.ErrInternal, f.Model, f.Version)
+}
+
+func (f *Fault) Unwrap() error { return inference.ErrInternal }
+
+func names(specs []tensor.Spec) string {
+	list := make([]string, len(specs))
+	for i := range specs {
+		list[i] = specs[i].Name
+	}
+	return fmt.Sprintf("%q", list)
+}
