@@ -206,7 +206,7 @@ func (m *micro) operations() microGroup {
 	rows := []int{1, 64, 512}
 	return microGroup{3*len(rows) + 1, func() ([]microCase, func() error, error) {
 		most := rows[len(rows)-1]
-		x, up, weight := m.floats(most*microFFN), m.floats(most*microFFN), m.floats(microWidth)
+		x, up, factors := m.floats(most*microFFN), m.floats(most*microFFN), m.floats(microWidth)
 		cos, sin := m.floats(most*microHeadDim/2), m.floats(most*microHeadDim/2)
 		dst := make([]float32, most*microWidth)
 		var cases []microCase
@@ -216,13 +216,13 @@ func (m *micro) operations() microGroup {
 			cases = append(cases, microCase{MicroRow{Kernel: name, Shape: shape, Work: roofline.Work{Bytes: bytes}, InCache: true}, call})
 		}
 		for _, n := range rows {
-			add("norm", n, microWidth, 2, func() { m.cpu.RMSNorm(dst, x, weight, n, 1e-5) })
+			add("norm", n, microWidth, 2, func() { m.cpu.Norm(dst, x, weight.Norm{Weight: factors, Eps: 1e-5}, n) })
 			add("rope", n, microHeads*microHeadDim, 2, func() {
 				m.cpu.Rope(dst, n, vector.Rotation{
 					Style: vector.RopeNeox, Heads: microHeads, HeadDim: microHeadDim, Half: microHeadDim / 2, Cos: cos, Sin: sin,
 				})
 			})
-			add("swiglu", n, microFFN, 3, func() { m.cpu.SwiGLU(x, up, n, microFFN) })
+			add("swiglu", n, microFFN, 3, func() { m.cpu.Gate(vector.SiLU, x, up, n, microFFN) })
 		}
 		cases = append(cases, microCase{MicroRow{Kernel: "round", Shape: "empty", InCache: true}, func() {
 			m.cpu.Run(nothing{}, 2*m.cpu.Threads(), 1)

@@ -4,6 +4,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
+	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
 )
 
@@ -77,8 +78,8 @@ func (c *CPU) Products(x []float32, rows int, norm weight.Norm, products ...weig
 	c.multiplier.Products(x, rows, norm, products...)
 }
 
-// Gated computes dst = silu(x gate^T) * (x up^T), dst being [rows][gate.W.Rows];
-// gate and up have the same shape, and their Dst is not used.
+// Gated computes dst = a(x gate^T) * (x up^T), where a is gate.Act; dst is
+// [rows][gate.W.Rows]. gate and up have the same shape, and their Dst is not used.
 func (c *CPU) Gated(dst, x []float32, rows int, norm weight.Norm, gate, up weight.Product) {
 	if weight.SideBySide(gate.W, up.W) {
 		c.multiplier.Gated(dst, x, rows, norm, gate, up)
@@ -88,9 +89,10 @@ func (c *CPU) Gated(dst, x []float32, rows int, norm weight.Norm, gate, up weigh
 	if len(c.apart) < n {
 		c.apart = make([]float32, n)
 	}
-	gate.Dst, up.Dst = dst, c.apart[:n]
+	act := gate.Act
+	gate.Dst, gate.Act, up.Dst = dst, vector.Identity, c.apart[:n]
 	c.Products(x, rows, norm, gate, up)
-	c.SwiGLU(dst, up.Dst, rows, up.W.Rows)
+	c.Gate(act, dst, up.Dst, rows, up.W.Rows)
 }
 
 // StoreKV writes keys and values, each [len(places)][KVHeads*HeadDim], of a

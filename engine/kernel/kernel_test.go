@@ -147,14 +147,14 @@ func TestRMSNormAndSwiGLU(t *testing.T) {
 	c := NewCPU(1, isa.Auto)
 	defer c.Close()
 	x := []float32{3, 4, 0, 0, 1, 1, 1, 1}
-	c.RMSNorm(x, x, []float32{1, 2, 1, 1}, 2, 0)
+	c.Norm(x, x, weight.Norm{Weight: []float32{1, 2, 1, 1}}, 2)
 	for i, want := range []float64{1.2, 3.2, 0, 0, 1, 2, 1, 1} {
 		if math.Abs(float64(x[i])-want) > 1e-6 {
 			t.Errorf("norm[%d] = %v, want %v", i, x[i], want)
 		}
 	}
 	g := []float32{0, 1, -200, 200}
-	c.SwiGLU(g, []float32{5, 2, 3, 1}, 1, 4)
+	c.Gate(vector.SiLU, g, []float32{5, 2, 3, 1}, 1, 4)
 	for i, want := range []float64{0, 2 / (1 + math.Exp(-1)), 0, 200} {
 		if math.Abs(float64(g[i])-want) > 1e-5 {
 			t.Errorf("swiglu[%d] = %v, want %v", i, g[i], want)
@@ -172,8 +172,8 @@ func TestVectorOperationsDoNotDependOnWorkers(t *testing.T) {
 			c := NewCPU(threads, level)
 			defer c.Close()
 			out := slices.Clone(x)
-			c.RMSNorm(out, out, w, rows, 1e-6)
-			c.SwiGLU(out, y, rows, width)
+			c.Norm(out, out, weight.Norm{Weight: w, Eps: 1e-6}, rows)
+			c.Gate(vector.SiLU, out, y, rows, width)
 			return out
 		}
 		one := run(1)
@@ -200,8 +200,8 @@ func TestVectorOperationsAllocateNothing(t *testing.T) {
 		c := NewCPU(2, level)
 		defer c.Close()
 		step := func() {
-			c.RMSNorm(x, x, w, rows, 1e-6)
-			c.SwiGLU(x, y, rows, width)
+			c.Norm(x, x, weight.Norm{Weight: w, Eps: 1e-6}, rows)
+			c.Gate(vector.SiLU, x, y, rows, width)
 			c.Rope(x, rows, vector.Rotation{
 				Style: vector.RopeNeox, Heads: width / headDim, HeadDim: headDim, Half: headDim / 2, Cos: angles, Sin: angles,
 			})
@@ -233,7 +233,7 @@ func TestGatedIsTwoProductsAndSwiGLU(t *testing.T) {
 			x, bias := randoms(r, n*cols), randoms(r, rows)
 			g, u, got := make([]float32, n*rows), make([]float32, n*rows), make([]float32, n*rows)
 			c.Products(x, n, weight.Norm{}, weight.Product{Dst: g, W: gate, Bias: bias}, weight.Product{Dst: u, W: up})
-			c.SwiGLU(g, u, n, rows)
+			c.Gate(vector.SiLU, g, u, n, rows)
 			c.Gated(got, x, n, weight.Norm{}, weight.Product{W: gate, Bias: bias}, weight.Product{W: up})
 			if !slices.Equal(got, g) {
 				t.Errorf("%v, %d rows: other bits than the parts", level, rows)
@@ -259,7 +259,7 @@ func TestOperationsAllocateNothing(t *testing.T) {
 	spans := []attend.Span{{Row: 0, Count: 8, Start: 4, Blocks: []kvcache.BlockID{1, 2}}}
 	step := func() {
 		c.MatMul(y, m, x, 8, nil)
-		c.RMSNorm(y, y, x[:128], 8, 1e-5)
+		c.Norm(y, y, weight.Norm{Weight: x[:128], Eps: 1e-5}, 8)
 		c.Attention(attend.Query{Out: y, Q: x, KV: kv, Heads: 4, Spans: spans, Scale: 1})
 	}
 	step()

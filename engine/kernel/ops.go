@@ -3,29 +3,29 @@ package kernel
 import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
+	"weir/engine/kernel/weight"
 )
 
 // pieceElems is how many elements an element-wise operation hands to a worker
 // at a time; a row may be cut, since no element depends on another.
 const pieceElems = 4096
 
-// RMSNorm scales each row of x, [rows][width], to unit root mean square and
-// multiplies by weight: dst = x / sqrt(mean(x^2)+eps) * weight. dst may be x.
-// Norms with a weight of one head's size are rows of heads (Qwen3's q and k).
-func (c *CPU) RMSNorm(dst, x, weight []float32, rows int, eps float32) {
-	c.norm = normJob{level: c.level, dst: dst, x: x, weight: weight, eps: eps}
-	c.member.Run(&c.norm, rows, pieceElems/len(weight)+1)
+// Norm norms each row of x, [rows][len(norm.Weight)], to dst, which may be x. Norms
+// with a weight of one head's size are rows of heads (Qwen3's q and k).
+func (c *CPU) Norm(dst, x []float32, norm weight.Norm, rows int) {
+	c.norm = normJob{level: c.level, dst: dst, x: x, norm: norm}
+	c.member.Run(&c.norm, rows, pieceElems/len(norm.Weight)+1)
 }
 
 type normJob struct {
-	level          isa.Level
-	dst, x, weight []float32
-	eps            float32
+	level  isa.Level
+	dst, x []float32
+	norm   weight.Norm
 }
 
 func (j *normJob) Do(_, row int) {
-	w := j.weight
-	vector.Norm(j.level, j.dst[row*len(w):(row+1)*len(w)], j.x[row*len(w):], w, j.eps)
+	n := len(j.norm.Weight)
+	j.norm.Apply(j.level, j.dst[row*n:(row+1)*n], j.x[row*n:(row+1)*n])
 }
 
 // Rope rotates the heads of every row of x, [rows][Heads*HeadDim], in place.
@@ -42,21 +42,22 @@ type rotateJob struct {
 
 func (j *rotateJob) Do(_, row int) { j.Rope(j.level, j.x, row) }
 
-// SwiGLU computes gate = silu(gate) * up over rows*width elements in place.
-func (c *CPU) SwiGLU(gate, up []float32, rows, width int) {
+// Gate computes gate = act(gate) * up over rows*width elements in place.
+func (c *CPU) Gate(act vector.Activation, gate, up []float32, rows, width int) {
 	n := rows * width
-	c.gate = gateJob{level: c.level, gate: gate[:n], up: up[:n]}
+	c.gate = gateJob{level: c.level, act: act, gate: gate[:n], up: up[:n]}
 	c.member.Run(&c.gate, pieces(n), 1)
 }
 
 type gateJob struct {
 	level    isa.Level
+	act      vector.Activation
 	gate, up []float32
 }
 
 func (j *gateJob) Do(_, i int) {
 	gate := piece(j.gate, i)
-	vector.SwiGLU(j.level, gate, gate, piece(j.up, i))
+	j.act.Gate(j.level, gate, gate, piece(j.up, i))
 }
 
 // pieces is how many pieces n elements make.

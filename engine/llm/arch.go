@@ -10,10 +10,13 @@ import (
 type architecture struct {
 	name string
 	plan func(h *hparams) plan
+
+	encoder   bool // a text encoder: rows see the whole text, and nothing is generated
+	layerNorm bool // its norms subtract the mean
 }
 
 // architectures in the order that messages list them.
-var architectures = []architecture{llama, qwen2, qwen3, smollm3}
+var architectures = []architecture{llama, qwen2, qwen3, smollm3, bert, nomicBERT, modernBERT, gemmaEmbedding}
 
 func architectureNamed(name string) (architecture, error) {
 	known := make([]string, len(architectures))

@@ -8,7 +8,7 @@ import (
 // converted under this name. The converter permutes query and key rows so that
 // neighbours rotate together. Llama 3.1 and later ship per-frequency divisors
 // in rope_freqs.weight; some fine-tunes carry biases.
-var llama = architecture{"llama", func(h *hparams) plan {
+var llama = architecture{name: "llama", plan: func(h *hparams) plan {
 	p := h.decoder(vector.RopeNorm)
 	for i := range p.layers {
 		y := &p.layers[i]

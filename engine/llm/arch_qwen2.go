@@ -6,7 +6,7 @@ import (
 
 // qwen2 covers Qwen 2 and 2.5 and the DeepSeek-R1 distillations on them: biases
 // on query, key and value, rotation of half-head pairs.
-var qwen2 = architecture{"qwen2", func(h *hparams) plan {
+var qwen2 = architecture{name: "qwen2", plan: func(h *hparams) plan {
 	p := h.decoder(vector.RopeNeox)
 	for i := range p.layers {
 		p.layers[i].attention.qkvBias = required

@@ -9,14 +9,19 @@ import (
 // to step. Rows of one span are neighbours. Its owner is the step loop.
 type batch struct {
 	tokens []int32
+	types  []uint8 // of tokens, in models that know types
 	pos    []int
 	places []attend.Place // where each row's key and value go
 	spans  []attend.Span
+	start  startJob
 	output []int // rows whose hidden state is wanted
 
-	x, q, k, v, att, gate []float32  // [rows][...]
-	angles                []rotation // one per rotation of the plan
-	hidden                []float32  // [len(output)][width]
+	x, q            []float32     // [rows][...]
+	k, v, att, gate []float32     // [rows of a block][...]
+	branch          []float32     // likewise, of models whose branches have norms
+	part            []attend.Span // the spans of a block
+	angles          []rotation    // one per rotation of the plan
+	hidden          []float32     // [len(output)][width]
 }
 
 // rotation is how far each pair of a row turns under one of the plan's ropes.
@@ -25,7 +30,7 @@ type rotation struct {
 }
 
 func (b *batch) reset() {
-	b.tokens, b.pos, b.places = b.tokens[:0], b.pos[:0], b.places[:0]
+	b.tokens, b.types, b.pos, b.places = b.tokens[:0], b.types[:0], b.pos[:0], b.places[:0]
 	b.spans, b.output = b.spans[:0], b.output[:0]
 }
 
@@ -42,8 +47,41 @@ func (b *batch) add(tokens []int32, start int, blocks []kvcache.BlockID, blockTo
 	return row
 }
 
-// reserve makes room for the batch's rows in a model.
-func (b *batch) reserve(m *model) {
+// within is the batch's spans as far as they lie in a block, whose first row is row 0
+// of the result.
+func (b *batch) within(r block) []attend.Span {
+	if r.rows() == len(b.tokens) {
+		return b.spans
+	}
+	b.part = b.part[:0]
+	for _, s := range b.spans {
+		lo, hi := max(s.Row, r.lo), min(s.Row+s.Count, r.hi)
+		if lo >= hi {
+			continue
+		}
+		b.part = append(b.part, attend.Span{Row: lo - r.lo, Count: hi - lo, Start: s.Start + lo - s.Row, Whole: s.Whole, Blocks: s.Blocks})
+	}
+	return b.part
+}
+
+// addText appends a whole text, of which every row sees all unless the model is
+// causal, and returns the first row. types may be nil.
+func (b *batch) addText(tokens []int32, types []uint8, causal bool, blocks []kvcache.BlockID, blockTokens int) int {
+	row := b.add(tokens, 0, blocks, blockTokens)
+	if types == nil {
+		b.types = append(b.types, make([]uint8, len(tokens))...)
+	} else {
+		b.types = append(b.types, types...)
+	}
+	if !causal {
+		b.spans[len(b.spans)-1].Whole = len(tokens)
+	}
+	return row
+}
+
+// reserve makes room for the batch's rows in a model, of which blockRows pass
+// through a layer at a time.
+func (b *batch) reserve(m *model, blockRows int) {
 	rows, q, kv, ffn := len(b.tokens), 0, 0, 0
 	for i := range m.layers {
 		a := &m.layers[i].attention
@@ -52,10 +90,13 @@ func (b *batch) reserve(m *model) {
 	}
 	grow(&b.x, rows*m.width)
 	grow(&b.q, rows*q)
-	grow(&b.att, rows*q)
-	grow(&b.k, rows*kv)
-	grow(&b.v, rows*kv)
-	grow(&b.gate, rows*ffn)
+	grow(&b.att, blockRows*q)
+	grow(&b.k, blockRows*kv)
+	grow(&b.v, blockRows*kv)
+	grow(&b.gate, blockRows*ffn)
+	if m.branches {
+		grow(&b.branch, blockRows*m.width)
+	}
 	grow(&b.hidden, len(b.output)*m.width)
 	if len(b.angles) < len(m.ropes) {
 		b.angles = make([]rotation, len(m.ropes))

@@ -44,6 +44,9 @@ func finite(x []float32) bool {
 // finite: a damaged block scale would otherwise surface as nonsense text.
 func (m *model) check(c *kernel.CPU) error {
 	for _, named := range m.matrices() {
+		if named.w == nil { // networks without a gate, encoders without an output
+			continue
+		}
 		j := &finiteJob{w: named.w, scratch: make([][]float32, c.Threads())}
 		for i := range j.scratch {
 			j.scratch[i] = make([]float32, named.w.Cols)

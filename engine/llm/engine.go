@@ -91,6 +91,9 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if err != nil {
 		return err
 	}
+	if o.embeds() {
+		return fmt.Errorf("%w: it is a text encoder (%s, pooling %v), which embeds texts and generates nothing", ErrModel, o.arch.name, o.pooling)
+	}
 	if e.info, err = o.describe(f, e.opts.threads()); err != nil {
 		return err
 	}

@@ -1,8 +1,11 @@
 package llm
 
 import (
+	"math"
+
 	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
 )
@@ -10,60 +13,132 @@ import (
 // forward runs every row of b through the layers, storing keys and values, and
 // leaves the normalised hidden states of b.output in b.hidden.
 func (m *model) forward(c *kernel.CPU, kv *attend.KV, b *batch) {
-	b.reserve(m)
-	m.embedTokens(b)
-	m.rotations(b)
+	all := block{0, len(b.tokens)}
+	m.begin(c, b, all.hi)
 	for i := range m.layers {
-		m.attend(c, kv, &m.layers[i].attention, b)
-		m.feedForward(c, &m.layers[i].feed, b)
+		m.project(c, kv, &m.layers[i].attention, b, all)
+		m.attend(c, kv, &m.layers[i].attention, b, all)
+		m.feedForward(c, &m.layers[i].feed, b, all)
 	}
 	m.hiddenStates(c, b)
 }
 
-// embedTokens: x = E[token].
-func (m *model) embedTokens(b *batch) {
-	for r, id := range b.tokens {
-		m.embed.DecodeRow(b.x[r*m.width:], int(id))
-	}
+// block is rows [lo,hi) of a batch. A layer projects all blocks before any of them
+// attends; what is computed of a row does not depend on the blocks.
+type block struct{ lo, hi int }
+
+func (r block) rows() int { return r.hi - r.lo }
+
+// of is the block's part of x, [rows of the batch][width].
+func (r block) of(x []float32, width int) []float32 { return x[r.lo*width : r.hi*width] }
+
+// begin makes the rows that the first layer gets; blockRows is the most of a block.
+func (m *model) begin(c *kernel.CPU, b *batch, blockRows int) {
+	b.reserve(m, blockRows)
+	b.start = startJob{m, b, c.Level()}
+	c.Run(&b.start, len(b.tokens), startGrain)
 }
 
-// rotations computes what every rope makes of the rows' positions, once for all
-// layers that use it.
-func (m *model) rotations(b *batch) {
-	for i := range m.ropes {
-		rope, to := &m.ropes[i], &b.angles[i]
-		for r, pos := range b.pos {
-			rope.angles(to.cos[r*rope.half:][:rope.half], to.sin[r*rope.half:][:rope.half], pos)
+// startGrain is how many rows a worker takes at a time.
+const startGrain = 8
+
+// startJob makes a row of its token, type and position, and computes what every
+// rope makes of its position, once for all layers that use it.
+type startJob struct {
+	m     *model
+	b     *batch
+	level isa.Level
+}
+
+func (j *startJob) Do(_, r int) {
+	m, b := j.m, j.b
+	x := b.x[r*m.width : (r+1)*m.width]
+	m.embed.DecodeRow(x, int(b.tokens[r]))
+	if f := m.embedding.scale; f != 0 {
+		for i := range x {
+			x[i] *= f
 		}
 	}
+	if m.typeRows != nil {
+		add(x, m.typeRows[int(b.types[r])*m.width:])
+	}
+	if m.posRows != nil {
+		add(x, m.posRows[b.pos[r]*m.width:])
+	}
+	if m.embedNorm.Weight != nil {
+		m.embedNorm.Apply(j.level, x, x)
+	}
+	for i := range m.ropes {
+		rope, to := &m.ropes[i], &b.angles[i]
+		rope.angles(to.cos[r*rope.half:][:rope.half], to.sin[r*rope.half:][:rope.half], b.pos[r])
+	}
 }
 
-// attend: x += O softmax(scale Q K^T) V, where Q, K, V are products of norm(x),
-// Q and K rotated by their positions, and K and V those of all earlier rows too.
-func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch) {
-	rows := len(b.tokens)
-	c.Products(b.x, rows, m.norm(a.norm), a.q.into(b.q, false), a.k.into(b.k, false), a.v.into(b.v, false))
+func add(x, y []float32) {
+	y = y[:len(x)]
+	for i, v := range y {
+		x[i] += v
+	}
+}
+
+// project: Q, K, V are products of norm(x), Q and K rotated by their positions; K and
+// V are stored.
+func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+	rows, q := r.rows(), r.of(b.q, a.heads*a.headDim)
+	c.Products(r.of(b.x, m.width), rows, a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
 	if a.headNorm {
-		c.RMSNorm(b.q, b.q, a.qNorm, rows*a.heads, m.eps)
-		c.RMSNorm(b.k, b.k, a.kNorm, rows*a.kvHeads, m.eps)
+		c.Norm(q, q, a.qNorm, rows*a.heads)
+		c.Norm(b.k, b.k, a.kNorm, rows*a.kvHeads)
 	}
 	if a.rope != noRope {
 		rope, by := &m.ropes[a.rope], &b.angles[a.rope]
-		turn := vector.Rotation{Style: rope.style, Heads: a.heads, HeadDim: a.headDim, Half: rope.half, Cos: by.cos, Sin: by.sin}
-		c.Rope(b.q, rows, turn)
+		turn := vector.Rotation{
+			Style: rope.style, Heads: a.heads, HeadDim: a.headDim, Half: rope.half,
+			Cos: r.of(by.cos, rope.half), Sin: r.of(by.sin, rope.half),
+		}
+		c.Rope(q, rows, turn)
 		turn.Heads = a.kvHeads
 		c.Rope(b.k, rows, turn)
 	}
-	c.StoreKV(kv, a.slot, b.k, b.v, b.places)
-	c.Attention(attend.Query{Out: b.att, Q: b.q, KV: kv, Layer: a.slot, Heads: a.heads, Spans: b.spans, Scale: a.scale})
-	c.Products(b.att, rows, weight.Norm{}, a.o.into(b.x, true))
+	c.StoreKV(kv, a.slot, b.k, b.v, b.places[r.lo:r.hi])
 }
 
-// feedForward: x += Down(silu(Gate norm(x)) * Up norm(x)).
-func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch) {
-	rows := len(b.tokens)
-	c.Gated(b.gate, b.x, rows, m.norm(f.norm), f.gate.into(nil, false), f.up.into(nil, false))
-	c.Products(b.gate, rows, weight.Norm{}, f.down.into(b.x, true))
+// attend: x += O softmax(scale Q K^T) V over the rows that each row sees.
+func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+	c.Attention(attend.Query{
+		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv, Layer: a.slot, Heads: a.heads,
+		Spans: b.within(r), Scale: a.scale, Reach: a.reach,
+	})
+	m.close(c, b, r, b.att, &a.o, &a.norms)
+}
+
+// feedForward: x += Down(act(Gate norm(x)) * Up norm(x)).
+func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
+	x, up := r.of(b.x, m.width), f.up.into(nil, false)
+	if f.plain {
+		up.Dst, up.Act = b.gate, f.act
+		c.Products(x, r.rows(), f.norms.before, up)
+	} else {
+		gate := f.gate.into(nil, false)
+		gate.Act = f.act
+		c.Gated(b.gate, x, r.rows(), f.norms.before, gate, up)
+	}
+	m.close(c, b, r, b.gate, &f.down, &f.norms)
+}
+
+// close ends a branch: x = after(x + out(W y)).
+func (m *model) close(c *kernel.CPU, b *batch, r block, y []float32, w *linear, n *norms) {
+	x := r.of(b.x, m.width)
+	if n.out.Weight == nil {
+		c.Products(y, r.rows(), weight.Norm{}, w.into(x, true))
+	} else {
+		c.Products(y, r.rows(), weight.Norm{}, w.into(b.branch, false))
+		c.Norm(b.branch, b.branch, n.out, r.rows())
+		add(x, b.branch)
+	}
+	if n.after.Weight != nil {
+		c.Norm(x, x, n.after, r.rows())
+	}
 }
 
 // hiddenStates: norm(x) of the rows that are wanted.
@@ -71,7 +146,9 @@ func (m *model) hiddenStates(c *kernel.CPU, b *batch) {
 	for i, r := range b.output {
 		copy(b.hidden[i*m.width:(i+1)*m.width], b.x[r*m.width:])
 	}
-	c.RMSNorm(b.hidden, b.hidden, m.outputNorm, len(b.output), m.eps)
+	if m.outputNorm.Weight != nil {
+		c.Norm(b.hidden, b.hidden, m.outputNorm, len(b.output))
+	}
 }
 
 // logits multiplies rows hidden states, [rows][width], by the output matrix:
@@ -80,7 +157,5 @@ func (m *model) logits(c *kernel.CPU, dst, hidden []float32, rows int) {
 	c.MatMul(dst, m.output, hidden, rows, nil)
 }
 
-// norm is a norm of this model's with the given factors.
-func (m *model) norm(factors []float32) weight.Norm {
-	return weight.Norm{Weight: factors, Eps: m.eps}
-}
+// squareRoot is rounded as Gemma's reference does, once.
+func squareRoot(n int) float32 { return float32(math.Sqrt(float64(n))) }

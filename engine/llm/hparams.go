@@ -29,8 +29,19 @@ type hparams struct {
 	eps     float32
 	scale   float32 // of attention scores
 	rope    rope
-	pooling inference.Pooling
+	window  int  // sliding_window; 0 is none
+	local   rope // the rotation of layers with a window
+	types   int  // of tokens
+
+	causal  bool              // rows see no later ones
+	pooling inference.Pooling // as the file has it
+	ranking inference.Pooling // the rows that a classifier reads, where pooling is PoolingRank
+	labels  []string          // of a classifier's scores
 }
+
+// embeds reports whether the file is of a text encoder, and not of a model that
+// generates.
+func (h *hparams) embeds() bool { return h.arch.encoder || h.pooling != inference.PoolingNone }
 
 // readHparams checks and collects the hyper-parameters.
 func readHparams(f *gguf.File) (hparams, error) {
@@ -53,22 +64,44 @@ func readHparams(f *gguf.File) (hparams, error) {
 	h.kvHeads = m.size("attention.head_count_kv", h.heads)
 	h.ffn = m.size("feed_forward_length", 0)
 	h.context = m.size("context_length", 0)
-	h.eps = float32(m.number("attention.layer_norm_rms_epsilon", math.NaN()))
+	if h.arch.layerNorm {
+		h.eps = float32(m.number("attention.layer_norm_epsilon", math.NaN()))
+	} else {
+		h.eps = float32(m.number("attention.layer_norm_rms_epsilon", math.NaN()))
+	}
 	h.headDim = m.size("attention.key_length", h.width/max(h.heads, 1))
 	if v := m.size("attention.value_length", h.headDim); v != h.headDim {
 		m.fail("attention.value_length", "is %d and key_length %d; they must be equal", v, h.headDim)
 	}
 	h.scale = float32(m.number("attention.scale", 1/math.Sqrt(float64(max(h.headDim, 1)))))
 	h.rope = readRope(m, h.headDim, h.context)
+	h.readEncoder(m)
 	h.check(m)
 	if m.err != nil {
 		return hparams{}, m.err
 	}
 	h.name, _, _ = f.String("general.name")
-	if p, ok, _ := f.Uint(name + ".pooling_type"); ok && p <= uint64(inference.PoolingLast) {
-		h.pooling = inference.Pooling(p)
-	}
 	return h, h.readVocab(f)
+}
+
+// readEncoder reads the keys that text encoders have.
+func (h *hparams) readEncoder(m *metadata) {
+	h.window = m.size("attention.sliding_window", maxSize)
+	if h.window == maxSize {
+		h.window = 0
+	}
+	if h.local = h.rope; h.arch.encoder {
+		h.local.base, h.local.scaling, h.local.factor = m.number("rope.freq_base_swa", 10000), "", 1
+	}
+	if n, ok, err := m.f.Uint("tokenizer.ggml.token_type_count"); err == nil && ok {
+		h.types = int(min(n, maxSize))
+	}
+	h.causal = m.flag("attention.causal", !h.arch.encoder)
+	h.pooling = m.pooling("pooling_type", inference.PoolingNone)
+	h.ranking = m.pooling("classifier.pooling_type", inference.PoolingNone)
+	if list, ok, err := m.f.Strings(m.prefix + ".classifier.output_labels"); err == nil && ok {
+		h.labels = list
+	}
 }
 
 // check holds the sizes against each other and refuses what is not built.
@@ -82,8 +115,14 @@ func (h *hparams) check(m *metadata) {
 	if n, ok, _ := m.f.Uint(m.prefix + ".expert_count"); ok && n > 0 {
 		m.fail("expert_count", "is %d: mixtures of experts are not supported yet", n)
 	}
+	switch {
+	case h.arch.encoder && h.causal:
+		m.fail("attention.causal", "is true, and %s is an encoder of whole texts", h.arch.name)
+	case !h.embeds() && !h.causal:
+		m.fail("attention.causal", "is false in a model without pooling_type: it neither generates nor embeds")
+	}
 	if h.eps < 0 {
-		m.fail("attention.layer_norm_rms_epsilon", "is %v, must not be negative", h.eps)
+		m.fail("attention.layer_norm_epsilon", "is %v, must not be negative", h.eps)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"weir/engine/gguf"
+	"weir/internal/inference"
 )
 
 // maxSize bounds every count read from a file, far above any real model, so
@@ -87,6 +88,27 @@ func (m *metadata) number(key string, fallback float64) float64 {
 		return 1
 	}
 	return v
+}
+
+func (m *metadata) flag(key string, fallback bool) bool {
+	v, ok, err := m.f.Bool(m.prefix + "." + key)
+	m.keep(err)
+	if !ok {
+		return fallback
+	}
+	return v
+}
+
+func (m *metadata) pooling(key string, fallback inference.Pooling) inference.Pooling {
+	v, ok, err := m.f.Uint(m.prefix + "." + key)
+	m.keep(err)
+	switch {
+	case !ok:
+		return fallback
+	case v > uint64(inference.PoolingRank):
+		m.fail(key, "is %d; known are 0 (none), 1 (mean), 2 (cls), 3 (last) and 4 (rank)", v)
+	}
+	return inference.Pooling(v)
 }
 
 func (m *metadata) text(key string) string {

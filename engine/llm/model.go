@@ -31,6 +31,9 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 		return nil, err
 	}
 	o := &outline{hparams: h, plan: h.arch.plan(&h), loader: &loader{f: f, claimed: make(map[string]bool, len(f.Tensors))}}
+	if h.embeds() {
+		o.plan.asEncoder(&h)
+	}
 	o.weights = o.loader.list(&h, &o.plan)
 	if o.loader.err != nil {
 		return nil, o.loader.err

@@ -3,6 +3,7 @@ package llm
 import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/vector"
+	"weir/internal/inference"
 )
 
 // plan is what a model computes, layer by layer, in numbers and without names.
@@ -12,11 +13,48 @@ import (
 // keys and values, or experts would be fields of its parts, never flags of the
 // model.
 type plan struct {
-	layers []layerPlan
-	ropes  []rope // the different rotations, which layers name by index
+	embedding embeddingPlan
+	layers    []layerPlan
+	ropes     []rope // the different rotations, which layers name by index
+	finalNorm normPlan
+	head      headPlan
 }
 
-// layerPlan is one pre-norm decoder layer.
+// embeddingPlan is what a row begins with: the token's embedding times scale, plus
+// those of its type and its position, normed.
+type embeddingPlan struct {
+	scale     float32 // 0 is 1
+	types     int     // rows of token_types.weight; 0 is none
+	positions int     // rows of position_embd.weight; 0 is none
+	norm      normPlan
+}
+
+// normPlan is a norm: with a bias a layer norm.
+type normPlan struct {
+	norm presence
+	bias presence // of layer norms; where it is optional and missing it is zero
+}
+
+// The norms that layers have.
+var (
+	rmsNorm   = normPlan{norm: required}
+	layerNorm = normPlan{norm: required, bias: required}
+	plainNorm = normPlan{norm: required, bias: optional} // a layer norm that may have no bias
+)
+
+// branchNorms are the norms of a branch B of a layer: x = after(x + out(B(before(x)))).
+type branchNorms struct{ before, out, after normPlan }
+
+// headPlan is what becomes of a pooled vector.
+type headPlan struct {
+	pooling inference.Pooling // of the rows; never PoolingRank or, for encoders, PoolingNone
+	dense   bool              // two further matrices may follow, dense_2 and dense_3
+	labels  int               // scores of a classifier, cls.output; 0 is none
+	act     vector.Activation // after the classifier's first matrix, if it has one; Identity stands for tanh
+	softmax bool              // over the scores
+}
+
+// layerPlan is one layer.
 type layerPlan struct {
 	attention attentionPlan
 	feed      feedPlan
@@ -24,11 +62,13 @@ type layerPlan struct {
 
 // attentionPlan is grouped-query attention.
 type attentionPlan struct {
+	norms   branchNorms
 	heads   int // of queries; each kvHeads-th part of them shares a key-value head
 	kvHeads int
 	headDim int
 	scale   float32 // of scores
 	rope    int     // index into plan.ropes, or noRope
+	reach   int     // how far a row sees in both directions; 0 is any distance
 	slot    int     // which layer of the KV store holds its keys and values
 
 	qkvBias  presence // attn_{q,k,v}.bias
@@ -39,9 +79,13 @@ type attentionPlan struct {
 // noRope is the rotation of a layer that knows no positions (NoPE).
 const noRope = -1
 
-// feedPlan is a SwiGLU feed-forward network.
+// feedPlan is a feed-forward network: down(act(gate x) * up x), or without a gate
+// down(act(up x)).
 type feedPlan struct {
+	norms branchNorms
 	width int
+	act   vector.Activation
+	plain bool     // without a gate
 	bias  presence // ffn_{gate,up,down}.bias
 }
 
@@ -57,12 +101,24 @@ const (
 // decoder is the plan that most families share, layers all alike with one
 // rotation: an architecture changes what it does otherwise.
 func (h *hparams) decoder(style vector.RopeStyle) plan {
-	p := plan{layers: make([]layerPlan, h.depth), ropes: []rope{h.rope}}
+	p := h.layersOf(branchNorms{before: rmsNorm})
+	p.finalNorm = rmsNorm
+	p.ropes = []rope{h.rope}
 	p.ropes[0].style = style
 	for i := range p.layers {
+		p.layers[i].feed.act = vector.SiLU
+	}
+	return p
+}
+
+// layersOf is a plan of layers that are alike, whose attention uses the first
+// rotation.
+func (h *hparams) layersOf(norms branchNorms) plan {
+	p := plan{layers: make([]layerPlan, h.depth), head: headPlan{pooling: h.pooling}}
+	for i := range p.layers {
 		p.layers[i] = layerPlan{
-			attention: attentionPlan{heads: h.heads, kvHeads: h.kvHeads, headDim: h.headDim, scale: h.scale, slot: i},
-			feed:      feedPlan{width: h.ffn},
+			attention: attentionPlan{norms: norms, heads: h.heads, kvHeads: h.kvHeads, headDim: h.headDim, scale: h.scale, slot: i},
+			feed:      feedPlan{norms: norms, width: h.ffn},
 		}
 	}
 	return p

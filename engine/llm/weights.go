@@ -31,34 +31,52 @@ func (l *linear) into(dst []float32, add bool) weight.Product {
 // garbage collector's sight; release frees it.
 type weights struct {
 	embed      *weight.Matrix // [vocab][width]
+	embedding  embeddingPlan
+	typeRows   []float32   // [types][width]
+	posRows    []float32   // [positions][width]
+	embedNorm  weight.Norm // of the sum of the three
 	layers     []layer
 	ropes      []rope // of the plan, prepared
-	outputNorm []float32
-	output     *weight.Matrix // [vocab][width]; embed where the two are tied
-	divisors   []float32      // rope_freqs.weight or nil
+	outputNorm weight.Norm
+	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
+	head       head
+	branches   bool      // some branch has a norm of its own before it is added
+	divisors   []float32 // rope_freqs.weight or nil
 
 	arena *arena.Arena
 	bytes int64 // in the arena
 }
 
-// layer is one decoder layer: its plan and the tensors that it calls for.
+// layer is one layer: its plan and the tensors that it calls for.
 type layer struct {
 	attention attention
 	feed      feed
 }
 
+// norms are those of a branch; a norm without a weight is none.
+type norms struct{ before, out, after weight.Norm }
+
 type attention struct {
 	attentionPlan
-	norm         []float32
+	norms        norms
 	q, k, v, o   linear
-	qNorm, kNorm []float32 // with headNorm, [headDim]
+	qNorm, kNorm weight.Norm // with headNorm, [headDim]
 }
 
 type feed struct {
 	feedPlan
-	norm     []float32
-	gate, up linear
+	norms    norms
+	gate, up linear // gate has no matrix in a plain network
 	down     linear
+}
+
+// head is what a pooled vector passes through. Parts without a matrix are left out.
+type head struct {
+	headPlan
+	dense   [2]linear // dense_2, dense_3
+	cls     linear
+	clsNorm weight.Norm
+	scores  linear // cls.output
 }
 
 func (w *weights) release() error {
@@ -77,9 +95,10 @@ type loader struct {
 	err     error
 }
 
-// want is one tensor and where it goes.
+// want is one tensor, or some rows of it, and where it goes.
 type want struct {
 	tensor     *gguf.Tensor
+	first      int // row of the tensor
 	rows, cols int
 	matrix     **weight.Matrix // or
 	vector     *[]float32
@@ -134,46 +153,156 @@ func (l *loader) vector(dst *[]float32, name string, p presence, n int) {
 	}
 }
 
+// table wants a [rows][cols] weight as floats.
+func (l *loader) table(dst *[]float32, name string, rows, cols int) {
+	if t := l.find(name, required, cols, rows); t != nil {
+		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, vector: dst})
+	}
+}
+
 func (l *loader) linear(dst *linear, name string, bias presence, rows, cols int) {
 	l.matrix(&dst.w, name+".weight", required, rows, cols)
 	l.vector(&dst.bias, name+".bias", bias, rows)
 }
 
+// fused wants matrices of the same inputs that may lie in one tensor, one behind
+// the other; false where the file has no such tensor.
+func (l *loader) fused(name string, bias presence, cols int, parts ...fusedPart) bool {
+	rows := 0
+	for _, p := range parts {
+		rows += p.rows
+	}
+	if t, ok := l.f.Tensor(name + ".weight"); !ok || l.err != nil || t.Dims[len(t.Dims)-1] != uint64(rows) {
+		return false
+	}
+	w, b := l.find(name+".weight", required, cols, rows), l.find(name+".bias", bias, rows)
+	if w == nil {
+		return true // the error is noted
+	}
+	first := 0
+	for _, p := range parts {
+		l.wants = append(l.wants, want{tensor: w, first: first, rows: p.rows, cols: cols, matrix: &p.to.w})
+		if b != nil {
+			l.wants = append(l.wants, want{tensor: b, first: first, rows: p.rows, cols: 1, vector: &p.to.bias})
+		}
+		first += p.rows
+	}
+	return true
+}
+
+// fusedPart is one of the matrices of a fused tensor.
+type fusedPart struct {
+	to   *linear
+	rows int
+}
+
+// norm wants a norm of n values.
+func (l *loader) norm(dst *weight.Norm, name string, p normPlan, n int, eps float32) {
+	if p.norm == absent {
+		return
+	}
+	dst.Eps = eps
+	l.vector(&dst.Weight, name+".weight", p.norm, n)
+	l.vector(&dst.Bias, name+".bias", p.bias, n)
+	if _, ok := l.f.Tensor(name + ".bias"); !ok && p.bias == optional {
+		dst.Bias = make([]float32, n)
+	}
+}
+
 // list wants every tensor that a plan calls for.
 func (l *loader) list(h *hparams, p *plan) *weights {
-	w := &weights{layers: make([]layer, len(p.layers)), ropes: p.ropes}
+	w := &weights{layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding}
 	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
-	l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
-	l.vector(&w.outputNorm, "output_norm.weight", required, h.width)
+	if p.embedding.types > 0 {
+		l.table(&w.typeRows, "token_types.weight", p.embedding.types, h.width)
+	}
+	if p.embedding.positions > 0 {
+		l.table(&w.posRows, "position_embd.weight", p.embedding.positions, h.width)
+	}
+	l.norm(&w.embedNorm, "token_embd_norm", p.embedding.norm, h.width, h.eps)
+	if p.head.pooling == inference.PoolingNone && !h.arch.encoder {
+		l.matrix(&w.output, "output.weight", optional, h.vocab, h.width)
+	} else {
+		l.claimed["output.weight"] = true // an encoder of a language model does not need it
+		l.head(&w.head, p.head, h)
+	}
+	l.norm(&w.outputNorm, "output_norm", p.finalNorm, h.width, h.eps)
 	l.vector(&w.divisors, "rope_freqs.weight", optional, h.rope.half)
 	for i := range w.layers {
 		y, at := &w.layers[i], fmt.Sprintf("blk.%d.", i)
 		y.attention.attentionPlan, y.feed.feedPlan = p.layers[i].attention, p.layers[i].feed
-		l.attention(&y.attention, at, h.width)
-		l.feed(&y.feed, at, h.width)
+		w.branches = w.branches || y.attention.attentionPlan.norms.out.norm != absent
+		l.attention(&y.attention, at, h)
+		l.feed(&y.feed, at, h)
 	}
 	l.refuseUnknown()
 	return w
 }
 
-func (l *loader) attention(a *attention, at string, width int) {
-	q, kv := a.heads*a.headDim, a.kvHeads*a.headDim
-	l.vector(&a.norm, at+"attn_norm.weight", required, width)
-	l.linear(&a.q, at+"attn_q", a.qkvBias, q, width)
-	l.linear(&a.k, at+"attn_k", a.qkvBias, kv, width)
-	l.linear(&a.v, at+"attn_v", a.qkvBias, kv, width)
-	l.linear(&a.o, at+"attn_output", a.oBias, width, q)
-	if a.headNorm {
-		l.vector(&a.qNorm, at+"attn_q_norm.weight", required, a.headDim)
-		l.vector(&a.kNorm, at+"attn_k_norm.weight", required, a.headDim)
+// head wants what a pooled vector passes through.
+func (l *loader) head(d *head, p headPlan, h *hparams) {
+	d.headPlan = p
+	if p.dense {
+		l.dense(d, h)
+	}
+	if p.labels == 0 {
+		return
+	}
+	l.linear(&d.scores, "cls.output", optional, p.labels, h.width)
+	if _, ok := l.f.Tensor("cls.weight"); ok {
+		l.linear(&d.cls, "cls", optional, h.width, h.width)
+		if _, ok := l.f.Tensor("cls.norm.weight"); ok {
+			l.norm(&d.clsNorm, "cls.norm", plainNorm, h.width, h.eps)
+		}
 	}
 }
 
-func (l *loader) feed(f *feed, at string, width int) {
-	l.vector(&f.norm, at+"ffn_norm.weight", required, width)
-	l.linear(&f.gate, at+"ffn_gate", f.bias, f.width, width)
-	l.linear(&f.up, at+"ffn_up", f.bias, f.width, width)
-	l.linear(&f.down, at+"ffn_down", f.bias, width, f.width)
+// dense wants the matrices behind the pooling, where the file has them.
+func (l *loader) dense(d *head, h *hparams) {
+	in := h.width
+	for i, name := range []string{"dense_2", "dense_3"} {
+		t, ok := l.f.Tensor(name + ".weight")
+		if !ok || len(t.Dims) != 2 || t.Dims[1] > maxSize {
+			continue
+		}
+		out := int(t.Dims[1])
+		l.linear(&d.dense[i], name, absent, out, in)
+		in = out
+	}
+}
+
+func (l *loader) norms(d *norms, p branchNorms, before, out, after string, h *hparams) {
+	l.norm(&d.before, before, p.before, h.width, h.eps)
+	l.norm(&d.out, out, p.out, h.width, h.eps)
+	l.norm(&d.after, after, p.after, h.width, h.eps)
+}
+
+func (l *loader) attention(a *attention, at string, h *hparams) {
+	q, kv := a.heads*a.headDim, a.kvHeads*a.headDim
+	l.norms(&a.norms, a.attentionPlan.norms, at+"attn_norm", at+"post_attention_norm", at+"attn_output_norm", h)
+	if !l.fused(at+"attn_qkv", a.qkvBias, h.width, fusedPart{&a.q, q}, fusedPart{&a.k, kv}, fusedPart{&a.v, kv}) {
+		l.linear(&a.q, at+"attn_q", a.qkvBias, q, h.width)
+		l.linear(&a.k, at+"attn_k", a.qkvBias, kv, h.width)
+		l.linear(&a.v, at+"attn_v", a.qkvBias, kv, h.width)
+	}
+	l.linear(&a.o, at+"attn_output", a.oBias, h.width, q)
+	if a.headNorm {
+		l.norm(&a.qNorm, at+"attn_q_norm", rmsNorm, a.headDim, h.eps)
+		l.norm(&a.kNorm, at+"attn_k_norm", rmsNorm, a.headDim, h.eps)
+	}
+}
+
+func (l *loader) feed(f *feed, at string, h *hparams) {
+	l.norms(&f.norms, f.feedPlan.norms, at+"ffn_norm", at+"post_ffw_norm", at+"layer_output_norm", h)
+	switch {
+	case f.plain:
+		l.linear(&f.up, at+"ffn_up", f.bias, f.width, h.width)
+	case l.fused(at+"ffn_up", f.bias, h.width, fusedPart{&f.gate, f.width}, fusedPart{&f.up, f.width}):
+	default:
+		l.linear(&f.gate, at+"ffn_gate", f.bias, f.width, h.width)
+		l.linear(&f.up, at+"ffn_up", f.bias, f.width, h.width)
+	}
+	l.linear(&f.down, at+"ffn_down", f.bias, h.width, f.width)
 }
 
 // refuseUnknown: a tensor nobody asked for means a model that is more than
@@ -211,7 +340,7 @@ const arenaAlign = 64
 
 func (w *want) bytes() (int, error) {
 	if w.vector != nil {
-		return 4 * w.cols, nil
+		return 4 * w.rows * w.cols, nil
 	}
 	n, err := weight.MatrixBytes(w.tensor.Type, w.rows, w.cols)
 	if err != nil {
@@ -263,7 +392,7 @@ func (l *loader) load(w *weights, progress func(done, total int64)) error {
 		return err
 	}
 	progress(total, total)
-	if w.output == nil {
+	if w.output == nil && w.head.pooling == inference.PoolingNone {
 		w.output = w.embed
 	}
 	return nil
@@ -313,7 +442,7 @@ func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
 	*chunk = slices.Grow((*chunk)[:0], rows*p.RowBytes())
 	for r := 0; r < w.rows; r += rows {
 		part := (*chunk)[:min(rows, w.rows-r)*p.RowBytes()]
-		if err := l.f.ReadTensorAt(w.tensor, part, int64(r*p.RowBytes())); err != nil {
+		if err := l.f.ReadTensorAt(w.tensor, part, int64((w.first+r)*p.RowBytes())); err != nil {
 			return err
 		}
 		if err := p.Add(part); err != nil {
@@ -330,7 +459,13 @@ func (l *loader) readVector(w *want, dst []float32) error {
 	if err := l.f.ReadTensor(w.tensor, raw); err != nil {
 		return err
 	}
-	weight.Decode(w.tensor.Type, dst, raw)
+	if len(dst) < int(w.tensor.Elements()) { // a part of a fused bias
+		whole := make([]float32, w.tensor.Elements())
+		weight.Decode(w.tensor.Type, whole, raw)
+		copy(dst, whole[w.first:])
+	} else {
+		weight.Decode(w.tensor.Type, dst, raw)
+	}
 	for i, v := range dst {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return fmt.Errorf("%w: tensor %s holds %v at %d; the file is damaged", ErrModel, w.tensor.Name, v, i)

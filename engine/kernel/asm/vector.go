@@ -16,9 +16,14 @@ func vectors(ctx *build.Context) {
 		l := &lanes{Context: ctx, wide: wide, family: "vector", data: data}
 		l.sumSquares()
 		l.scaleBy()
+		l.sum()
+		l.sumDeviations()
+		l.centerBy()
 		l.absMax()
 		l.maximum()
 		l.swiglu()
+		l.gelu()
+		l.geglu()
 		l.expSum()
 		l.ropeNeox()
 		l.ropeNorm()
@@ -48,6 +53,46 @@ func (l *lanes) scaleBy() {
 		v := l.load(x, p)
 		l.VMULPS(f, v, v)
 		l.VMULPS(l.load(w, p), v, v)
+		l.store(v, dst, p)
+	})
+	l.end()
+}
+
+func (l *lanes) sum() {
+	l.function("sum", "(x []float32) float32", "%s returns the sum of x[i].")
+	x, n := l.base("x"), l.len("x")
+	acc := l.zeros(accumulators)
+	l.walk(n, accumulators, false, func(p place) {
+		l.VADDPS(l.load(x, p), acc[p.turn], acc[p.turn])
+	})
+	l.Store(l.fold(l.VADDPS, acc), l.ReturnIndex(0))
+	l.end()
+}
+
+func (l *lanes) sumDeviations() {
+	l.function("sumDeviations", "(x []float32, mean float32) float32", "%s returns the sum of (x[i]-mean)^2.")
+	x, n := l.base("x"), l.len("x")
+	mean, zero := l.broadcast("mean"), l.zero()
+	acc := l.zeros(accumulators)
+	l.walk(n, accumulators, false, func(p place) {
+		v := l.load(x, p)
+		l.VSUBPS(mean, v, v)
+		l.pad(v, zero, p)
+		l.VFMADD231PS(v, v, acc[p.turn])
+	})
+	l.Store(l.fold(l.VADDPS, acc), l.ReturnIndex(0))
+	l.end()
+}
+
+func (l *lanes) centerBy() {
+	l.function("centerBy", "(dst, x, w, b []float32, mean, f float32)", "%s computes dst[i] = (x[i]-mean)*f*w[i] + b[i] over dst.")
+	dst, n, x, w, b := l.base("dst"), l.len("dst"), l.base("x"), l.base("w"), l.base("b")
+	mean, f := l.broadcast("mean"), l.broadcast("f")
+	l.walk(n, accumulators, false, func(p place) {
+		v := l.load(x, p)
+		l.VSUBPS(mean, v, v)
+		l.VMULPS(f, v, v)
+		l.VFMADD213PS(l.load(b, p), l.load(w, p), v)
 		l.store(v, dst, p)
 	})
 	l.end()
@@ -105,6 +150,48 @@ func (l *lanes) swiglu() {
 		l.store(g, dst, p)
 	})
 	l.end()
+}
+
+func (l *lanes) gelu() {
+	l.function("gelu", "(x []float32)", "%s replaces x[i] by x[i]/2*(1+tanh(sqrt(2/pi)*(x[i]+0.044715*x[i]^3))).")
+	x, n := l.base("x"), l.len("x")
+	gelu := l.geluOf()
+	l.walk(n, 1, false, func(p place) { l.store(gelu(l.load(x, p)), x, p) })
+	l.end()
+}
+
+func (l *lanes) geglu() {
+	l.function("geglu", "(dst, gate, up []float32)",
+		"%s computes dst[i] = gate[i]/2*(1+tanh(sqrt(2/pi)*(gate[i]+0.044715*gate[i]^3)))*up[i] over dst.")
+	dst, n, gate, up := l.base("dst"), l.len("dst"), l.base("gate"), l.base("up")
+	gelu := l.geluOf()
+	l.walk(n, 1, false, func(p place) {
+		g := gelu(l.load(gate, p))
+		l.VMULPS(l.load(up, p), g, g)
+		l.store(g, dst, p)
+	})
+	l.end()
+}
+
+// geluOf uses that (1+tanh(u))/2 is 1/(1+exp(-2u)); it overwrites its operand.
+func (l *lanes) geluOf() func(x reg.VecVirtual) reg.VecVirtual {
+	const (
+		linear = -2 * 0.7978845608028654 // sqrt(2/pi)
+		cubic  = linear * 0.044715
+	)
+	exp := l.exponential()
+	first, third := l.float(linear), l.float(cubic)
+	return func(x reg.VecVirtual) reg.VecVirtual {
+		e, square := l.vec(), l.vec()
+		l.VMULPS(x, x, square)
+		l.VMOVUPS(first, e)
+		l.VFMADD231PS(third, square, e)
+		l.VMULPS(x, e, e)
+		e = exp.of(e)
+		l.VADDPS(exp.one, e, e)
+		l.VDIVPS(e, x, x)
+		return x
+	}
 }
 
 func (l *lanes) expSum() {

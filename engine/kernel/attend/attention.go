@@ -31,22 +31,24 @@ const (
 
 // Span is a run of query rows of one sequence: rows [Row, Row+Count) of the
 // batch stand at positions [Start, Start+Count), and Blocks covers positions
-// [0, Start+Count). Keys and values of these rows are stored before attention
-// runs.
+// [0, Start+Count), or [0, Whole). Keys and values of all these are stored before
+// attention runs.
 type Span struct {
 	Row    int
 	Count  int
 	Start  int
+	Whole  int // the sequence's length, where each row sees all of it; 0 where a row sees itself and those before
 	Blocks []kvcache.BlockID
 }
 
 // end is the number of positions that the span sees.
-func (s Span) end() int { return s.Start + s.Count }
+func (s Span) end() int { return max(s.Start+s.Count, s.Whole) }
 
 func (s Span) segments() int { return (s.end() + segmentTokens - 1) / segmentTokens }
 
-// Query asks for causal grouped-query attention over the paged store for every
-// row of every span: Out[r][h] = softmax(Q[r][h].K * Scale) V.
+// Query asks for grouped-query attention over the paged store for every row of
+// every span: Out[r][h] = softmax(Q[r][h].K * Scale) V, over the positions that the
+// row sees.
 type Query struct {
 	Out, Q []float32 // [rows][Heads*HeadDim]
 	KV     *KV
@@ -54,6 +56,7 @@ type Query struct {
 	Heads  int // of queries, a multiple of the store's heads
 	Spans  []Span
 	Scale  float32
+	Reach  int // how far from itself a row sees, in positions; 0 is any distance
 }
 
 // Attention answers queries for one engine as a member of a pool. It is not safe
@@ -119,7 +122,7 @@ func (j *attendJob) plan(spans []Span, workers int) {
 	rows, total := max(1, attendLanes/j.group), 0
 	for _, s := range spans {
 		for lo := 0; lo < s.Count; lo += rows {
-			t := Span{Row: s.Row + lo, Count: min(rows, s.Count-lo), Start: s.Start + lo, Blocks: s.Blocks}
+			t := Span{Row: s.Row + lo, Count: min(rows, s.Count-lo), Start: s.Start + lo, Whole: s.Whole, Blocks: s.Blocks}
 			j.tiles = append(j.tiles, t)
 			total += t.segments()
 			j.lanes = max(j.lanes, t.Count*j.group)
@@ -166,7 +169,7 @@ func (j *attendJob) Do(worker, item int) {
 		if p.saved >= 0 {
 			w.save(j.saved(p.saved+s-p.from, head))
 		} else {
-			w.merge(s * segmentTokens)
+			w.merge()
 		}
 	}
 	if p.saved < 0 {
@@ -187,7 +190,7 @@ func (j *gatherJob) Do(worker, item int) {
 	w.aim(j.attendJob, t, head)
 	for s := range t.segments() {
 		w.restore(j.saved(p.saved+s, head))
-		w.merge(s * segmentTokens)
+		w.merge()
 	}
 	w.finish()
 }

@@ -55,6 +55,7 @@ func alignedFloats(n int) []float32 {
 // aim points the worker at a tile, nothing merged so far.
 func (w *attendWork) aim(j *attendJob, t Span, head int) {
 	w.attendJob, w.tile, w.head, w.lanes = j, t, head, t.Count*j.group
+	clear(w.all[:w.lanes])
 }
 
 // begin also packs the tile's queries.
@@ -110,21 +111,54 @@ func (w *attendWork) packCodes(q []float32, lane int) {
 	}
 }
 
-// visible is how many positions of the segment that begins at first a lane may
-// see; none or fewer where it stands before it.
+// position is where a lane's row stands.
+func (w *attendWork) position(lane int) int { return w.tile.Start + lane/w.group }
+
+// visible is how many positions from first on a lane may see, those that are
+// hidden included; none or fewer where it stands before them.
 func (w *attendWork) visible(lane, first int) int {
-	return min(w.tile.Start+lane/w.group+1-first, segmentTokens)
+	n := w.tile.Whole
+	if n == 0 {
+		n = w.position(lane) + 1
+	}
+	if w.Reach > 0 {
+		n = min(n, w.position(lane)+w.Reach+1)
+	}
+	return n - first
+}
+
+// hidden is how many positions from first on are too far before a lane's own.
+func (w *attendWork) hidden(lane, first int) int {
+	if w.Reach == 0 {
+		return 0
+	}
+	return max(0, w.position(lane)-w.Reach-first)
+}
+
+// window is the positions of segment s that some lane may see, from the beginning
+// of a tile on: n from first on, none or fewer where no lane sees any.
+func (w *attendWork) window(s int) (first, n int) {
+	first = s * segmentTokens
+	end := min(w.tile.end(), first+segmentTokens)
+	if w.Reach > 0 {
+		end = min(end, w.tile.Start+w.tile.Count+w.Reach)
+		first += w.hidden(0, first) / tileTokens * tileTokens
+	}
+	return first, end - first
 }
 
 // segment leaves a segment's states in now and its mixed values in part.
 func (w *attendWork) segment(s int) {
-	first := s * segmentTokens
-	n := min(w.tile.end()-first, segmentTokens)
+	first, n := w.window(s)
+	if n <= 0 {
+		clear(w.now[:w.lanes])
+		return
+	}
 	places := w.locate(w.places[0][:0], first, n)
-	ahead := w.ahead(first+segmentTokens, len(places))
+	ahead := w.ahead((s+1)*segmentTokens, len(places))
 	w.score(places)
 	for l := range w.lanes {
-		w.now[l] = w.weigh(w.scores[l*scoreStride:][:len(places)*tileTokens], w.visible(l, first))
+		w.now[l] = w.weigh(w.scores[l*scoreStride:][:len(places)*tileTokens], w.hidden(l, first), min(w.visible(l, first), n))
 	}
 	if w.KV.Type == KVQ8 {
 		w.mixCodes(places, ahead)
@@ -175,16 +209,19 @@ func (w *attendWork) score(places []int) {
 	}
 }
 
-// weigh turns the scores of the first n positions into weights that are not
-// yet normalised and the rest into zeros.
-func (w *attendWork) weigh(scores []float32, n int) softState {
-	n = max(n, 0)
-	clear(scores[n:])
-	if n == 0 {
+// weigh turns the scores of positions [lo,hi) into weights that are not yet
+// normalised and the rest into zeros.
+func (w *attendWork) weigh(scores []float32, lo, hi int) softState {
+	hi = max(hi, 0)
+	lo = min(lo, hi)
+	clear(scores[:lo])
+	clear(scores[hi:])
+	seen := scores[lo:hi]
+	if len(seen) == 0 {
 		return softState{}
 	}
-	top := vector.Maximum(w.level, scores[:n])
-	return softState{top, vector.ExpSum(w.level, scores[:n], top)}
+	top := vector.Maximum(w.level, seen)
+	return softState{top, vector.ExpSum(w.level, seen, top)}
 }
 
 // mixCodes adds up values in integers, four lanes and 32 values at a time. The
@@ -209,7 +246,11 @@ func (w *attendWork) mixCodes(places, ahead []int) {
 func (w *attendWork) mixFloats(places, ahead []int, first, n int) {
 	d := w.KV.HeadDim
 	clear(w.part[:(w.lanes+laneStep-1)*d])
-	shared := max(0, w.visible(0, first))
+	if w.tile.Whole > 0 { // what a window hides is of the same text, which fails as a whole
+		w.mix(0, 0, n, places, ahead)
+		return
+	}
+	shared := max(0, min(w.visible(0, first), n))
 	w.mix(0, 0, shared, places, ahead)
 	for pos := shared; pos < n; pos++ {
 		row := max(0, first+pos-w.tile.Start)
@@ -237,15 +278,15 @@ func (w *attendWork) mix(lane, at, n int, places, ahead []int) {
 	}
 }
 
-// merge adds the segment that begins at first to the segments before it.
-func (w *attendWork) merge(first int) {
+// merge adds a segment to those before it.
+func (w *attendWork) merge() {
 	d := w.KV.HeadDim
 	for l := range w.lanes {
 		acc, part := w.acc[l*d:l*d+d], w.part[l*d:l*d+d]
 		all, now := &w.all[l], w.now[l]
 		switch {
-		case w.visible(l, first) <= 0:
-		case first == 0:
+		case now.sum == 0: // the lane sees none of it
+		case all.sum == 0:
 			*all = now
 			copy(acc, part)
 		default:

@@ -24,6 +24,44 @@ func SwiGLU(level isa.Level, dst, gate, up []float32) {
 	swiglu(level, dst, gate[:len(dst)], up[:len(dst)])
 }
 
+// LayerNorm computes dst = (x-mean(x)) / sqrt(variance(x)+eps) * w + b; x, w and b
+// are at least as long as dst, which may be x.
+func LayerNorm(level isa.Level, dst, x, w, b []float32, eps float32) {
+	x, w, b = x[:len(dst)], w[:len(dst)], b[:len(dst)]
+	n := float64(len(x))
+	mean := float32(float64(sum(level, x)) / n)
+	variance := float64(sumDeviations(level, x, mean)) / n
+	centerBy(level, dst, x, w, b, mean, float32(1/math.Sqrt(variance+float64(eps))))
+}
+
+// Activation is the function between the matrices of a feed-forward network.
+type Activation uint8
+
+// The activations. GELU is the tanh form of Hendrycks and Gimpel (2016), which GGUF's
+// runtimes compute for every model; it is within 5e-4 of the form with erf.
+const (
+	Identity Activation = iota
+	SiLU
+	GELU
+)
+
+// Gate computes dst = a(gate) * up for an activation other than Identity; dst may
+// be either.
+func (a Activation) Gate(level isa.Level, dst, gate, up []float32) {
+	if a == GELU {
+		geglu(level, dst, gate[:len(dst)], up[:len(dst)])
+		return
+	}
+	SwiGLU(level, dst, gate, up)
+}
+
+// Apply replaces x by a(x), for Identity and GELU.
+func (a Activation) Apply(level isa.Level, x []float32) {
+	if a == GELU {
+		gelu(level, x)
+	}
+}
+
 // RopeStyle says which elements of a head make a rotated pair.
 type RopeStyle uint8
 
@@ -107,6 +145,61 @@ func swigluPortable(dst, gate, up []float32) {
 		g := gate[i]
 		dst[i] = g / (1 + Exp(-g)) * up[i]
 	}
+}
+
+func sumPortable(x []float32) float32 {
+	var s [8]float32
+	for len(x) >= 8 {
+		for i, v := range x[:8] {
+			s[i] += v
+		}
+		x = x[8:]
+	}
+	for _, v := range x {
+		s[0] += v
+	}
+	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+}
+
+func sumDeviationsPortable(x []float32, mean float32) float32 {
+	var s [8]float32
+	for len(x) >= 8 {
+		for i, v := range x[:8] {
+			s[i] += (v - mean) * (v - mean)
+		}
+		x = x[8:]
+	}
+	for _, v := range x {
+		s[0] += (v - mean) * (v - mean)
+	}
+	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+}
+
+func centerByPortable(dst, x, w, b []float32, mean, f float32) {
+	for i := range dst {
+		dst[i] = (x[i]-mean)*f*w[i] + b[i]
+	}
+}
+
+func geluPortable(x []float32) {
+	for i, v := range x {
+		x[i] = geluOf(v)
+	}
+}
+
+func gegluPortable(dst, gate, up []float32) {
+	for i := range dst {
+		dst[i] = geluOf(gate[i]) * up[i]
+	}
+}
+
+// geluOf uses that (1+tanh(u))/2 is 1/(1+exp(-2u)).
+func geluOf(x float32) float32 {
+	const (
+		linear = -2 * 0.7978845608028654 // sqrt(2/pi)
+		cubic  = linear * 0.044715
+	)
+	return x / (1 + Exp(x*(linear+cubic*(x*x))))
 }
 
 func expSumPortable(x []float32, top float32) float32 {

@@ -14,6 +14,21 @@ func sumSquaresAVX512(x []float32) float32
 //go:noescape
 func scaleByAVX512(dst []float32, x []float32, w []float32, f float32)
 
+// sumAVX512 returns the sum of x[i].
+//
+//go:noescape
+func sumAVX512(x []float32) float32
+
+// sumDeviationsAVX512 returns the sum of (x[i]-mean)^2.
+//
+//go:noescape
+func sumDeviationsAVX512(x []float32, mean float32) float32
+
+// centerByAVX512 computes dst[i] = (x[i]-mean)*f*w[i] + b[i] over dst.
+//
+//go:noescape
+func centerByAVX512(dst []float32, x []float32, w []float32, b []float32, mean float32, f float32)
+
 // absMaxAVX512 returns the largest |x[i]|, 0 of none, NaN if one is NaN.
 //
 //go:noescape
@@ -28,6 +43,16 @@ func maximumAVX512(x []float32) float32
 //
 //go:noescape
 func swigluAVX512(dst []float32, gate []float32, up []float32)
+
+// geluAVX512 replaces x[i] by x[i]/2*(1+tanh(sqrt(2/pi)*(x[i]+0.044715*x[i]^3))).
+//
+//go:noescape
+func geluAVX512(x []float32)
+
+// gegluAVX512 computes dst[i] = gate[i]/2*(1+tanh(sqrt(2/pi)*(gate[i]+0.044715*gate[i]^3)))*up[i] over dst.
+//
+//go:noescape
+func gegluAVX512(dst []float32, gate []float32, up []float32)
 
 // expSumAVX512 replaces x[i] by exp(x[i]-top) and returns the sum.
 //
@@ -54,6 +79,21 @@ func sumSquaresAVX2(x []float32) float32
 //go:noescape
 func scaleByAVX2(dst []float32, x []float32, w []float32, f float32)
 
+// sumAVX2 returns the sum of x[i].
+//
+//go:noescape
+func sumAVX2(x []float32) float32
+
+// sumDeviationsAVX2 returns the sum of (x[i]-mean)^2.
+//
+//go:noescape
+func sumDeviationsAVX2(x []float32, mean float32) float32
+
+// centerByAVX2 computes dst[i] = (x[i]-mean)*f*w[i] + b[i] over dst.
+//
+//go:noescape
+func centerByAVX2(dst []float32, x []float32, w []float32, b []float32, mean float32, f float32)
+
 // absMaxAVX2 returns the largest |x[i]|, 0 of none, NaN if one is NaN.
 //
 //go:noescape
@@ -68,6 +108,16 @@ func maximumAVX2(x []float32) float32
 //
 //go:noescape
 func swigluAVX2(dst []float32, gate []float32, up []float32)
+
+// geluAVX2 replaces x[i] by x[i]/2*(1+tanh(sqrt(2/pi)*(x[i]+0.044715*x[i]^3))).
+//
+//go:noescape
+func geluAVX2(x []float32)
+
+// gegluAVX2 computes dst[i] = gate[i]/2*(1+tanh(sqrt(2/pi)*(gate[i]+0.044715*gate[i]^3)))*up[i] over dst.
+//
+//go:noescape
+func gegluAVX2(dst []float32, gate []float32, up []float32)
 
 // expSumAVX2 replaces x[i] by exp(x[i]-top) and returns the sum.
 //

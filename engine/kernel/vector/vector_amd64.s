@@ -130,6 +130,217 @@ done1:
 	VZEROUPPER
 	RET
 
+// func sumAVX512(x []float32) float32
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·sumAVX512(SB), NOSPLIT, $0-28
+	MOVQ   x_base+0(FP), AX
+	MOVQ   x_len+8(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	XORQ   DX, DX
+
+many1:
+	LEAQ    64(DX), BX
+	CMPQ    BX, CX
+	JG      one1
+	VMOVUPS (AX)(DX*4), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 64(AX)(DX*4), Z4
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS 128(AX)(DX*4), Z4
+	VADDPS  Z4, Z2, Z2
+	VMOVUPS 192(AX)(DX*4), Z4
+	VADDPS  Z4, Z3, Z3
+	MOVQ    BX, DX
+	JMP     many1
+
+one1:
+	LEAQ    16(DX), BX
+	CMPQ    BX, CX
+	JG      rest1
+	VMOVUPS (AX)(DX*4), Z4
+	VADDPS  Z4, Z0, Z0
+	MOVQ    BX, DX
+	JMP     one1
+
+rest1:
+	SUBQ      DX, CX
+	JZ        done1
+	MOVQ      $-1, BX
+	BZHIQ     CX, BX, BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (AX)(DX*4), K1, Z4
+	VADDPS    Z4, Z0, Z0
+
+done1:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func sumDeviationsAVX512(x []float32, mean float32) float32
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·sumDeviationsAVX512(SB), NOSPLIT, $0-36
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	MOVSS        mean+24(FP), X0
+	VBROADCASTSS X0, Z0
+	VXORPS       Z1, Z1, Z1
+	VXORPS       Z2, Z2, Z2
+	VXORPS       Z3, Z3, Z3
+	VXORPS       Z4, Z4, Z4
+	VXORPS       Z5, Z5, Z5
+	XORQ         DX, DX
+
+many1:
+	LEAQ        64(DX), BX
+	CMPQ        BX, CX
+	JG          one1
+	VMOVUPS     (AX)(DX*4), Z6
+	VSUBPS      Z0, Z6, Z6
+	VFMADD231PS Z6, Z6, Z2
+	VMOVUPS     64(AX)(DX*4), Z6
+	VSUBPS      Z0, Z6, Z6
+	VFMADD231PS Z6, Z6, Z3
+	VMOVUPS     128(AX)(DX*4), Z6
+	VSUBPS      Z0, Z6, Z6
+	VFMADD231PS Z6, Z6, Z4
+	VMOVUPS     192(AX)(DX*4), Z6
+	VSUBPS      Z0, Z6, Z6
+	VFMADD231PS Z6, Z6, Z5
+	MOVQ        BX, DX
+	JMP         many1
+
+one1:
+	LEAQ        16(DX), BX
+	CMPQ        BX, CX
+	JG          rest1
+	VMOVUPS     (AX)(DX*4), Z6
+	VSUBPS      Z0, Z6, Z6
+	VFMADD231PS Z6, Z6, Z2
+	MOVQ        BX, DX
+	JMP         one1
+
+rest1:
+	SUBQ        DX, CX
+	JZ          done1
+	MOVQ        $-1, BX
+	BZHIQ       CX, BX, BX
+	KMOVW       BX, K1
+	VMOVUPS.Z   (AX)(DX*4), K1, Z6
+	VSUBPS      Z0, Z6, Z6
+	VBLENDMPS   Z6, Z1, K1, Z6
+	VFMADD231PS Z6, Z6, Z2
+
+done1:
+	VADDPS        Z4, Z2, Z2
+	VADDPS        Z5, Z3, Z3
+	VADDPS        Z3, Z2, Z2
+	VEXTRACTF64X4 $0x01, Z2, Y0
+	VADDPS        Y0, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X0
+	VADDPS        X0, X2, X2
+	VPERMILPS     $0x4e, X2, X0
+	VADDPS        X0, X2, X2
+	VPERMILPS     $0xb1, X2, X0
+	VADDPS        X0, X2, X2
+	MOVSS         X2, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func centerByAVX512(dst []float32, x []float32, w []float32, b []float32, mean float32, f float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·centerByAVX512(SB), NOSPLIT, $0-104
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         w_base+48(FP), BX
+	MOVQ         b_base+72(FP), SI
+	MOVSS        mean+96(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVSS        f+100(FP), X1
+	VBROADCASTSS X1, Z1
+	XORQ         DI, DI
+
+many1:
+	LEAQ        64(DI), R8
+	CMPQ        R8, CX
+	JG          one1
+	VMOVUPS     (DX)(DI*4), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS     (SI)(DI*4), Z3
+	VMOVUPS     (BX)(DI*4), Z4
+	VFMADD213PS Z3, Z4, Z2
+	VMOVUPS     Z2, (AX)(DI*4)
+	VMOVUPS     64(DX)(DI*4), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS     64(SI)(DI*4), Z3
+	VMOVUPS     64(BX)(DI*4), Z4
+	VFMADD213PS Z3, Z4, Z2
+	VMOVUPS     Z2, 64(AX)(DI*4)
+	VMOVUPS     128(DX)(DI*4), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS     128(SI)(DI*4), Z3
+	VMOVUPS     128(BX)(DI*4), Z4
+	VFMADD213PS Z3, Z4, Z2
+	VMOVUPS     Z2, 128(AX)(DI*4)
+	VMOVUPS     192(DX)(DI*4), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS     192(SI)(DI*4), Z3
+	VMOVUPS     192(BX)(DI*4), Z4
+	VFMADD213PS Z3, Z4, Z2
+	VMOVUPS     Z2, 192(AX)(DI*4)
+	MOVQ        R8, DI
+	JMP         many1
+
+one1:
+	LEAQ        16(DI), R8
+	CMPQ        R8, CX
+	JG          rest1
+	VMOVUPS     (DX)(DI*4), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS     (SI)(DI*4), Z3
+	VMOVUPS     (BX)(DI*4), Z4
+	VFMADD213PS Z3, Z4, Z2
+	VMOVUPS     Z2, (AX)(DI*4)
+	MOVQ        R8, DI
+	JMP         one1
+
+rest1:
+	SUBQ        DI, CX
+	JZ          done1
+	MOVQ        $-1, R8
+	BZHIQ       CX, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (DX)(DI*4), K1, Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS.Z   (SI)(DI*4), K1, Z0
+	VMOVUPS.Z   (BX)(DI*4), K1, Z1
+	VFMADD213PS Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (AX)(DI*4)
+
+done1:
+	VZEROUPPER
+	RET
+
 // func absMaxAVX512(x []float32) float32
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, BMI2, SSE
 TEXT ·absMaxAVX512(SB), NOSPLIT, $0-28
@@ -541,6 +752,208 @@ DATA vector_80000000<>+24(SB)/4, $0x80000000
 DATA vector_80000000<>+28(SB)/4, $0x80000000
 GLOBL vector_80000000<>(SB), RODATA|NOPTR, $32
 
+// func geluAVX512(x []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·geluAVX512(SB), NOSPLIT, $0-24
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS vector_c2d00000<>+0(SB), Z0
+	VBROADCASTSS vector_42b20000<>+0(SB), Z1
+	VBROADCASTSS vector_3fb8aa3b<>+0(SB), Z2
+	VBROADCASTSS vector_3f318000<>+0(SB), Z3
+	VBROADCASTSS vector_b95e8083<>+0(SB), Z4
+	VBROADCASTSS vector_3f800000<>+0(SB), Z5
+	VBROADCASTSS vector_3ab5112b<>+0(SB), Z6
+	VBROADCASTSS vector_3c091d81<>+0(SB), Z7
+	VBROADCASTSS vector_3d2aac7c<>+0(SB), Z8
+	VBROADCASTSS vector_3e2aaa48<>+0(SB), Z9
+	VBROADCASTSS vector_3efffffe<>+0(SB), Z10
+	VBROADCASTSS vector_bfcc422a<>+0(SB), Z11
+	VBROADCASTSS vector_bd922279<>+0(SB), Z12
+	XORQ         DX, DX
+
+one1:
+	LEAQ         16(DX), BX
+	CMPQ         BX, CX
+	JG           rest1
+	VMOVUPS      (AX)(DX*4), Z13
+	VMULPS       Z13, Z13, Z15
+	VMOVUPS      Z11, Z14
+	VFMADD231PS  Z12, Z15, Z14
+	VMULPS       Z13, Z14, Z14
+	VMOVUPS      Z1, Z15
+	VMINPS       Z14, Z15, Z14
+	VMOVUPS      Z0, Z15
+	VMAXPS       Z14, Z15, Z14
+	VMULPS       Z2, Z14, Z15
+	VRNDSCALEPS  $0x08, Z15, Z15
+	VFNMADD231PS Z3, Z15, Z14
+	VFNMADD231PS Z4, Z15, Z14
+	VMOVUPS      Z6, Z17
+	VFMADD213PS  Z7, Z14, Z17
+	VFMADD213PS  Z8, Z14, Z17
+	VFMADD213PS  Z9, Z14, Z17
+	VFMADD213PS  Z10, Z14, Z17
+	VMULPS       Z14, Z14, Z16
+	VFMADD213PS  Z14, Z16, Z17
+	VADDPS       Z5, Z17, Z17
+	VSCALEFPS    Z15, Z17, Z17
+	VADDPS       Z5, Z17, Z17
+	VDIVPS       Z17, Z13, Z13
+	VMOVUPS      Z13, (AX)(DX*4)
+	MOVQ         BX, DX
+	JMP          one1
+
+rest1:
+	SUBQ         DX, CX
+	JZ           done1
+	MOVQ         $-1, BX
+	BZHIQ        CX, BX, BX
+	KMOVW        BX, K1
+	VMOVUPS.Z    (AX)(DX*4), K1, Z13
+	VMULPS       Z13, Z13, Z14
+	VMOVUPS      Z11, Z11
+	VFMADD231PS  Z12, Z14, Z11
+	VMULPS       Z13, Z11, Z11
+	VMOVUPS      Z1, Z1
+	VMINPS       Z11, Z1, Z11
+	VMOVUPS      Z0, Z1
+	VMAXPS       Z11, Z1, Z11
+	VMULPS       Z2, Z11, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VFNMADD231PS Z3, Z0, Z11
+	VFNMADD231PS Z4, Z0, Z11
+	VMOVUPS      Z6, Z1
+	VFMADD213PS  Z7, Z11, Z1
+	VFMADD213PS  Z8, Z11, Z1
+	VFMADD213PS  Z9, Z11, Z1
+	VFMADD213PS  Z10, Z11, Z1
+	VMULPS       Z11, Z11, Z2
+	VFMADD213PS  Z11, Z2, Z1
+	VADDPS       Z5, Z1, Z1
+	VSCALEFPS    Z0, Z1, Z1
+	VADDPS       Z5, Z1, Z1
+	VDIVPS       Z1, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)(DX*4)
+
+done1:
+	VZEROUPPER
+	RET
+
+DATA vector_bfcc422a<>+0(SB)/4, $0xbfcc422a
+DATA vector_bfcc422a<>+4(SB)/4, $0xbfcc422a
+DATA vector_bfcc422a<>+8(SB)/4, $0xbfcc422a
+DATA vector_bfcc422a<>+12(SB)/4, $0xbfcc422a
+DATA vector_bfcc422a<>+16(SB)/4, $0xbfcc422a
+DATA vector_bfcc422a<>+20(SB)/4, $0xbfcc422a
+DATA vector_bfcc422a<>+24(SB)/4, $0xbfcc422a
+DATA vector_bfcc422a<>+28(SB)/4, $0xbfcc422a
+GLOBL vector_bfcc422a<>(SB), RODATA|NOPTR, $32
+
+DATA vector_bd922279<>+0(SB)/4, $0xbd922279
+DATA vector_bd922279<>+4(SB)/4, $0xbd922279
+DATA vector_bd922279<>+8(SB)/4, $0xbd922279
+DATA vector_bd922279<>+12(SB)/4, $0xbd922279
+DATA vector_bd922279<>+16(SB)/4, $0xbd922279
+DATA vector_bd922279<>+20(SB)/4, $0xbd922279
+DATA vector_bd922279<>+24(SB)/4, $0xbd922279
+DATA vector_bd922279<>+28(SB)/4, $0xbd922279
+GLOBL vector_bd922279<>(SB), RODATA|NOPTR, $32
+
+// func gegluAVX512(dst []float32, gate []float32, up []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·gegluAVX512(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         gate_base+24(FP), DX
+	MOVQ         up_base+48(FP), BX
+	VBROADCASTSS vector_c2d00000<>+0(SB), Z0
+	VBROADCASTSS vector_42b20000<>+0(SB), Z1
+	VBROADCASTSS vector_3fb8aa3b<>+0(SB), Z2
+	VBROADCASTSS vector_3f318000<>+0(SB), Z3
+	VBROADCASTSS vector_b95e8083<>+0(SB), Z4
+	VBROADCASTSS vector_3f800000<>+0(SB), Z5
+	VBROADCASTSS vector_3ab5112b<>+0(SB), Z6
+	VBROADCASTSS vector_3c091d81<>+0(SB), Z7
+	VBROADCASTSS vector_3d2aac7c<>+0(SB), Z8
+	VBROADCASTSS vector_3e2aaa48<>+0(SB), Z9
+	VBROADCASTSS vector_3efffffe<>+0(SB), Z10
+	VBROADCASTSS vector_bfcc422a<>+0(SB), Z11
+	VBROADCASTSS vector_bd922279<>+0(SB), Z12
+	XORQ         SI, SI
+
+one1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, CX
+	JG           rest1
+	VMOVUPS      (DX)(SI*4), Z13
+	VMULPS       Z13, Z13, Z15
+	VMOVUPS      Z11, Z14
+	VFMADD231PS  Z12, Z15, Z14
+	VMULPS       Z13, Z14, Z14
+	VMOVUPS      Z1, Z15
+	VMINPS       Z14, Z15, Z14
+	VMOVUPS      Z0, Z15
+	VMAXPS       Z14, Z15, Z14
+	VMULPS       Z2, Z14, Z15
+	VRNDSCALEPS  $0x08, Z15, Z15
+	VFNMADD231PS Z3, Z15, Z14
+	VFNMADD231PS Z4, Z15, Z14
+	VMOVUPS      Z6, Z17
+	VFMADD213PS  Z7, Z14, Z17
+	VFMADD213PS  Z8, Z14, Z17
+	VFMADD213PS  Z9, Z14, Z17
+	VFMADD213PS  Z10, Z14, Z17
+	VMULPS       Z14, Z14, Z16
+	VFMADD213PS  Z14, Z16, Z17
+	VADDPS       Z5, Z17, Z17
+	VSCALEFPS    Z15, Z17, Z17
+	VADDPS       Z5, Z17, Z17
+	VDIVPS       Z17, Z13, Z13
+	VMOVUPS      (BX)(SI*4), Z14
+	VMULPS       Z14, Z13, Z13
+	VMOVUPS      Z13, (AX)(SI*4)
+	MOVQ         DI, SI
+	JMP          one1
+
+rest1:
+	SUBQ         SI, CX
+	JZ           done1
+	MOVQ         $-1, DI
+	BZHIQ        CX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (DX)(SI*4), K1, Z13
+	VMULPS       Z13, Z13, Z14
+	VMOVUPS      Z11, Z11
+	VFMADD231PS  Z12, Z14, Z11
+	VMULPS       Z13, Z11, Z11
+	VMOVUPS      Z1, Z1
+	VMINPS       Z11, Z1, Z11
+	VMOVUPS      Z0, Z1
+	VMAXPS       Z11, Z1, Z11
+	VMULPS       Z2, Z11, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VFNMADD231PS Z3, Z0, Z11
+	VFNMADD231PS Z4, Z0, Z11
+	VMOVUPS      Z6, Z1
+	VFMADD213PS  Z7, Z11, Z1
+	VFMADD213PS  Z8, Z11, Z1
+	VFMADD213PS  Z9, Z11, Z1
+	VFMADD213PS  Z10, Z11, Z1
+	VMULPS       Z11, Z11, Z2
+	VFMADD213PS  Z11, Z2, Z1
+	VADDPS       Z5, Z1, Z1
+	VSCALEFPS    Z0, Z1, Z1
+	VADDPS       Z5, Z1, Z1
+	VDIVPS       Z1, Z13, Z13
+	VMOVUPS.Z    (BX)(SI*4), K1, Z0
+	VMULPS       Z0, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)(SI*4)
+
+done1:
+	VZEROUPPER
+	RET
+
 // func expSumAVX512(x []float32, top float32) float32
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
 TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
@@ -945,6 +1358,213 @@ done1:
 	VZEROUPPER
 	RET
 
+// func sumAVX2(x []float32) float32
+// Requires: AVX, SSE
+TEXT ·sumAVX2(SB), NOSPLIT, $0-28
+	MOVQ   x_base+0(FP), AX
+	MOVQ   x_len+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   DX, DX
+
+many1:
+	LEAQ    32(DX), BX
+	CMPQ    BX, CX
+	JG      one1
+	VMOVUPS (AX)(DX*4), Y4
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS 32(AX)(DX*4), Y4
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS 64(AX)(DX*4), Y4
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS 96(AX)(DX*4), Y4
+	VADDPS  Y4, Y3, Y3
+	MOVQ    BX, DX
+	JMP     many1
+
+one1:
+	LEAQ    8(DX), BX
+	CMPQ    BX, CX
+	JG      rest1
+	VMOVUPS (AX)(DX*4), Y4
+	VADDPS  Y4, Y0, Y0
+	MOVQ    BX, DX
+	JMP     one1
+
+rest1:
+	SUBQ       DX, CX
+	JZ         done1
+	LEAQ       vector_mask<>+0(SB), BX
+	NEGQ       CX
+	VMOVUPS    32(BX)(CX*4), Y4
+	VMASKMOVPS (AX)(DX*4), Y4, Y4
+	VADDPS     Y4, Y0, Y0
+
+done1:
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func sumDeviationsAVX2(x []float32, mean float32) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·sumDeviationsAVX2(SB), NOSPLIT, $0-36
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	MOVSS        mean+24(FP), X0
+	VBROADCASTSS X0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	XORQ         DX, DX
+
+many1:
+	LEAQ        32(DX), BX
+	CMPQ        BX, CX
+	JG          one1
+	VMOVUPS     (AX)(DX*4), Y6
+	VSUBPS      Y0, Y6, Y6
+	VFMADD231PS Y6, Y6, Y2
+	VMOVUPS     32(AX)(DX*4), Y6
+	VSUBPS      Y0, Y6, Y6
+	VFMADD231PS Y6, Y6, Y3
+	VMOVUPS     64(AX)(DX*4), Y6
+	VSUBPS      Y0, Y6, Y6
+	VFMADD231PS Y6, Y6, Y4
+	VMOVUPS     96(AX)(DX*4), Y6
+	VSUBPS      Y0, Y6, Y6
+	VFMADD231PS Y6, Y6, Y5
+	MOVQ        BX, DX
+	JMP         many1
+
+one1:
+	LEAQ        8(DX), BX
+	CMPQ        BX, CX
+	JG          rest1
+	VMOVUPS     (AX)(DX*4), Y6
+	VSUBPS      Y0, Y6, Y6
+	VFMADD231PS Y6, Y6, Y2
+	MOVQ        BX, DX
+	JMP         one1
+
+rest1:
+	SUBQ        DX, CX
+	JZ          done1
+	LEAQ        vector_mask<>+0(SB), BX
+	NEGQ        CX
+	VMOVUPS     32(BX)(CX*4), Y6
+	VMASKMOVPS  (AX)(DX*4), Y6, Y7
+	VSUBPS      Y0, Y7, Y7
+	VBLENDVPS   Y6, Y7, Y1, Y7
+	VFMADD231PS Y7, Y7, Y2
+
+done1:
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X2
+	VPERMILPS    $0x4e, X2, X0
+	VADDPS       X0, X2, X2
+	VPERMILPS    $0xb1, X2, X0
+	VADDPS       X0, X2, X2
+	MOVSS        X2, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func centerByAVX2(dst []float32, x []float32, w []float32, b []float32, mean float32, f float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·centerByAVX2(SB), NOSPLIT, $0-104
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         w_base+48(FP), BX
+	MOVQ         b_base+72(FP), SI
+	MOVSS        mean+96(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        f+100(FP), X1
+	VBROADCASTSS X1, Y1
+	XORQ         DI, DI
+
+many1:
+	LEAQ        32(DI), R8
+	CMPQ        R8, CX
+	JG          one1
+	VMOVUPS     (DX)(DI*4), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     (SI)(DI*4), Y3
+	VMOVUPS     (BX)(DI*4), Y4
+	VFMADD213PS Y3, Y4, Y2
+	VMOVUPS     Y2, (AX)(DI*4)
+	VMOVUPS     32(DX)(DI*4), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     32(SI)(DI*4), Y3
+	VMOVUPS     32(BX)(DI*4), Y4
+	VFMADD213PS Y3, Y4, Y2
+	VMOVUPS     Y2, 32(AX)(DI*4)
+	VMOVUPS     64(DX)(DI*4), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     64(SI)(DI*4), Y3
+	VMOVUPS     64(BX)(DI*4), Y4
+	VFMADD213PS Y3, Y4, Y2
+	VMOVUPS     Y2, 64(AX)(DI*4)
+	VMOVUPS     96(DX)(DI*4), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     96(SI)(DI*4), Y3
+	VMOVUPS     96(BX)(DI*4), Y4
+	VFMADD213PS Y3, Y4, Y2
+	VMOVUPS     Y2, 96(AX)(DI*4)
+	MOVQ        R8, DI
+	JMP         many1
+
+one1:
+	LEAQ        8(DI), R8
+	CMPQ        R8, CX
+	JG          rest1
+	VMOVUPS     (DX)(DI*4), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     (SI)(DI*4), Y3
+	VMOVUPS     (BX)(DI*4), Y4
+	VFMADD213PS Y3, Y4, Y2
+	VMOVUPS     Y2, (AX)(DI*4)
+	MOVQ        R8, DI
+	JMP         one1
+
+rest1:
+	SUBQ        DI, CX
+	JZ          done1
+	LEAQ        vector_mask<>+0(SB), R8
+	NEGQ        CX
+	VMOVUPS     32(R8)(CX*4), Y2
+	VMASKMOVPS  (DX)(DI*4), Y2, Y3
+	VSUBPS      Y0, Y3, Y3
+	VMULPS      Y1, Y3, Y3
+	VMASKMOVPS  (SI)(DI*4), Y2, Y0
+	VMASKMOVPS  (BX)(DI*4), Y2, Y1
+	VFMADD213PS Y0, Y1, Y3
+	VMASKMOVPS  Y3, Y2, (AX)(DI*4)
+
+done1:
+	VZEROUPPER
+	RET
+
 // func absMaxAVX2(x []float32) float32
 // Requires: AVX, AVX2, SSE
 TEXT ·absMaxAVX2(SB), NOSPLIT, $0-28
@@ -1170,6 +1790,194 @@ DATA vector_0000007f<>+20(SB)/4, $0x0000007f
 DATA vector_0000007f<>+24(SB)/4, $0x0000007f
 DATA vector_0000007f<>+28(SB)/4, $0x0000007f
 GLOBL vector_0000007f<>(SB), RODATA|NOPTR, $32
+
+// func geluAVX2(x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluAVX2(SB), NOSPLIT, $0-24
+	MOVQ x_base+0(FP), AX
+	MOVQ x_len+8(FP), CX
+	XORQ DX, DX
+
+one1:
+	LEAQ         8(DX), BX
+	CMPQ         BX, CX
+	JG           rest1
+	VMOVUPS      (AX)(DX*4), Y0
+	VMULPS       Y0, Y0, Y2
+	VMOVUPS      vector_bfcc422a<>+0(SB), Y1
+	VFMADD231PS  vector_bd922279<>+0(SB), Y2, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      vector_42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      vector_c2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       vector_3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS vector_3f318000<>+0(SB), Y2, Y1
+	VFNMADD231PS vector_b95e8083<>+0(SB), Y2, Y1
+	VMOVUPS      vector_3ab5112b<>+0(SB), Y4
+	VFMADD213PS  vector_3c091d81<>+0(SB), Y1, Y4
+	VFMADD213PS  vector_3d2aac7c<>+0(SB), Y1, Y4
+	VFMADD213PS  vector_3e2aaa48<>+0(SB), Y1, Y4
+	VFMADD213PS  vector_3efffffe<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y3
+	VFMADD213PS  Y1, Y3, Y4
+	VADDPS       vector_3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       vector_0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       vector_0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VADDPS       vector_3f800000<>+0(SB), Y4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (AX)(DX*4)
+	MOVQ         BX, DX
+	JMP          one1
+
+rest1:
+	SUBQ         DX, CX
+	JZ           done1
+	LEAQ         vector_mask<>+0(SB), BX
+	NEGQ         CX
+	VMOVUPS      32(BX)(CX*4), Y0
+	VMASKMOVPS   (AX)(DX*4), Y0, Y1
+	VMULPS       Y1, Y1, Y3
+	VMOVUPS      vector_bfcc422a<>+0(SB), Y2
+	VFMADD231PS  vector_bd922279<>+0(SB), Y3, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      vector_42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      vector_c2d00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMULPS       vector_3fb8aa3b<>+0(SB), Y2, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VFNMADD231PS vector_3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS vector_b95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      vector_3ab5112b<>+0(SB), Y5
+	VFMADD213PS  vector_3c091d81<>+0(SB), Y2, Y5
+	VFMADD213PS  vector_3d2aac7c<>+0(SB), Y2, Y5
+	VFMADD213PS  vector_3e2aaa48<>+0(SB), Y2, Y5
+	VFMADD213PS  vector_3efffffe<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y4
+	VFMADD213PS  Y2, Y4, Y5
+	VADDPS       vector_3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y2
+	VPSUBD       Y2, Y3, Y3
+	VPADDD       vector_0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y5, Y5
+	VPADDD       vector_0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y5, Y5
+	VADDPS       vector_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (AX)(DX*4)
+
+done1:
+	VZEROUPPER
+	RET
+
+// func gegluAVX2(dst []float32, gate []float32, up []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gegluAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ dst_len+8(FP), CX
+	MOVQ gate_base+24(FP), DX
+	MOVQ up_base+48(FP), BX
+	XORQ SI, SI
+
+one1:
+	LEAQ         8(SI), DI
+	CMPQ         DI, CX
+	JG           rest1
+	VMOVUPS      (DX)(SI*4), Y0
+	VMULPS       Y0, Y0, Y2
+	VMOVUPS      vector_bfcc422a<>+0(SB), Y1
+	VFMADD231PS  vector_bd922279<>+0(SB), Y2, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      vector_42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      vector_c2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       vector_3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS vector_3f318000<>+0(SB), Y2, Y1
+	VFNMADD231PS vector_b95e8083<>+0(SB), Y2, Y1
+	VMOVUPS      vector_3ab5112b<>+0(SB), Y4
+	VFMADD213PS  vector_3c091d81<>+0(SB), Y1, Y4
+	VFMADD213PS  vector_3d2aac7c<>+0(SB), Y1, Y4
+	VFMADD213PS  vector_3e2aaa48<>+0(SB), Y1, Y4
+	VFMADD213PS  vector_3efffffe<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y3
+	VFMADD213PS  Y1, Y3, Y4
+	VADDPS       vector_3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       vector_0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       vector_0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VADDPS       vector_3f800000<>+0(SB), Y4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VMOVUPS      (BX)(SI*4), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(SI*4)
+	MOVQ         DI, SI
+	JMP          one1
+
+rest1:
+	SUBQ         SI, CX
+	JZ           done1
+	LEAQ         vector_mask<>+0(SB), DI
+	NEGQ         CX
+	VMOVUPS      32(DI)(CX*4), Y0
+	VMASKMOVPS   (DX)(SI*4), Y0, Y1
+	VMULPS       Y1, Y1, Y3
+	VMOVUPS      vector_bfcc422a<>+0(SB), Y2
+	VFMADD231PS  vector_bd922279<>+0(SB), Y3, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      vector_42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      vector_c2d00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMULPS       vector_3fb8aa3b<>+0(SB), Y2, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VFNMADD231PS vector_3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS vector_b95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      vector_3ab5112b<>+0(SB), Y5
+	VFMADD213PS  vector_3c091d81<>+0(SB), Y2, Y5
+	VFMADD213PS  vector_3d2aac7c<>+0(SB), Y2, Y5
+	VFMADD213PS  vector_3e2aaa48<>+0(SB), Y2, Y5
+	VFMADD213PS  vector_3efffffe<>+0(SB), Y2, Y5
+	VMULPS       Y2, Y2, Y4
+	VFMADD213PS  Y2, Y4, Y5
+	VADDPS       vector_3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y2
+	VPSUBD       Y2, Y3, Y3
+	VPADDD       vector_0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y5, Y5
+	VPADDD       vector_0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y5, Y5
+	VADDPS       vector_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y1, Y1
+	VMASKMOVPS   (BX)(SI*4), Y0, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (AX)(SI*4)
+
+done1:
+	VZEROUPPER
+	RET
 
 // func expSumAVX2(x []float32, top float32) float32
 // Requires: AVX, AVX2, FMA3, SSE

@@ -94,3 +94,58 @@ func ropeNorm(level isa.Level, x, cos, sin []float32, heads, headDim int) {
 		ropeNormPortable(x, cos, sin, heads, headDim)
 	}
 }
+
+func sum(level isa.Level, x []float32) float32 {
+	switch level {
+	case isa.AVX512:
+		return sumAVX512(x)
+	case isa.AVX2:
+		return sumAVX2(x)
+	default:
+		return sumPortable(x)
+	}
+}
+
+func sumDeviations(level isa.Level, x []float32, mean float32) float32 {
+	switch level {
+	case isa.AVX512:
+		return sumDeviationsAVX512(x, mean)
+	case isa.AVX2:
+		return sumDeviationsAVX2(x, mean)
+	default:
+		return sumDeviationsPortable(x, mean)
+	}
+}
+
+func centerBy(level isa.Level, dst, x, w, b []float32, mean, f float32) {
+	switch level {
+	case isa.AVX512:
+		centerByAVX512(dst, x, w, b, mean, f)
+	case isa.AVX2:
+		centerByAVX2(dst, x, w, b, mean, f)
+	default:
+		centerByPortable(dst, x, w, b, mean, f)
+	}
+}
+
+func gelu(level isa.Level, x []float32) {
+	switch level {
+	case isa.AVX512:
+		geluAVX512(x)
+	case isa.AVX2:
+		geluAVX2(x)
+	default:
+		geluPortable(x)
+	}
+}
+
+func geglu(level isa.Level, dst, gate, up []float32) {
+	switch level {
+	case isa.AVX512:
+		gegluAVX512(dst, gate, up)
+	case isa.AVX2:
+		gegluAVX2(dst, gate, up)
+	default:
+		gegluPortable(dst, gate, up)
+	}
+}

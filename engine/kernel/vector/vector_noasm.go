@@ -26,3 +26,17 @@ func ropeNeox(_ isa.Level, x, cos, sin []float32, heads, headDim int) {
 func ropeNorm(_ isa.Level, x, cos, sin []float32, heads, headDim int) {
 	ropeNormPortable(x, cos, sin, heads, headDim)
 }
+
+func sum(_ isa.Level, x []float32) float32 { return sumPortable(x) }
+
+func sumDeviations(_ isa.Level, x []float32, mean float32) float32 {
+	return sumDeviationsPortable(x, mean)
+}
+
+func centerBy(_ isa.Level, dst, x, w, b []float32, mean, f float32) {
+	centerByPortable(dst, x, w, b, mean, f)
+}
+
+func gelu(_ isa.Level, x []float32) { geluPortable(x) }
+
+func geglu(_ isa.Level, dst, gate, up []float32) { gegluPortable(dst, gate, up) }

@@ -281,3 +281,72 @@ func BenchmarkRow(b *testing.B) {
 		}
 	}
 }
+
+func TestLayerNormEqualsTheDefinition(t *testing.T) {
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		x, w, b, dst := guarded(r, n), guarded(r, n), guarded(r, n), guarded(r, n)
+		mean, variance := 0.0, 0.0
+		for i := range x {
+			x[i] += 3
+			mean += float64(x[i]) / float64(n)
+		}
+		for _, v := range x {
+			variance += (float64(v) - mean) * (float64(v) - mean) / float64(n)
+		}
+		LayerNorm(level, dst, x, w, b, 1e-5)
+		checkGuard(t, dst)
+		for i := range dst {
+			f := 1 / math.Sqrt(variance+1e-5)
+			want := (float64(x[i])-mean)*f*float64(w[i]) + float64(b[i])
+			// The mean is rounded to a float, and near-constant rows magnify that.
+			if d := math.Abs(float64(dst[i]) - want); !(d <= 1e-6*(math.Abs(want)+f*math.Abs(mean)+1)) {
+				t.Fatalf("%d elements, %d: %g, want %g", n, i, dst[i], want)
+			}
+		}
+		LayerNorm(level, x, x, w, b, 1e-5)
+		if !slices.Equal(x, dst) {
+			t.Fatalf("%d elements: in place gives other bits", n)
+		}
+	})
+}
+
+func TestGELUEqualsTheDefinition(t *testing.T) {
+	gelu := func(g float64) float64 { return g / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g))) }
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		gate, up := guarded(r, n), guarded(r, n)
+		for i := range gate {
+			gate[i] *= float32(1 + i%9)
+		}
+		dst := guarded(r, n)
+		GELU.Gate(level, dst, gate, up)
+		checkGuard(t, dst)
+		for i := range dst {
+			g := float64(gate[i])
+			if d := math.Abs(float64(dst[i]) - gelu(g)*float64(up[i])); !(d <= 6e-7*math.Abs(g*float64(up[i]))) {
+				t.Fatalf("geglu of %g: off by %g", g, d)
+			}
+		}
+		x := slices.Clone(gate)
+		GELU.Apply(level, gate)
+		checkGuard(t, gate)
+		for i := range x {
+			if d := math.Abs(float64(gate[i]) - gelu(float64(x[i]))); !(d <= 5e-7*math.Abs(float64(x[i]))) {
+				t.Fatalf("gelu of %g: off by %g", x[i], d)
+			}
+		}
+	})
+}
+
+func TestGELUAtTheLimits(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, level := range isa.Levels() {
+		x := []float32{0, 30, -30, 3e38, -3e38, inf, nan}
+		want := []float32{0, 30, 0, 3e38, 0, inf, nan}
+		GELU.Apply(level, x)
+		for i := range x {
+			if x[i] != want[i] && !(x[i] != x[i] && want[i] != want[i]) {
+				t.Errorf("%v: gelu number %d is %g, want %g", level, i, x[i], want[i])
+			}
+		}
+	}
+}

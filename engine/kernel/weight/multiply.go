@@ -6,21 +6,32 @@ import (
 	"weir/engine/kernel/vector"
 )
 
-// Norm is a root-mean-square norm that is applied to activations on their way
-// into a product; the zero Norm is none.
+// Norm is a norm that is applied to activations on their way into a product: with
+// Bias a layer norm, without it a root-mean-square norm. The zero Norm is none.
 type Norm struct {
-	Weight []float32
-	Eps    float32
+	Weight, Bias []float32
+	Eps          float32
+}
+
+// Apply norms a row; dst may be x.
+func (n *Norm) Apply(level isa.Level, dst, x []float32) {
+	if n.Bias != nil {
+		vector.LayerNorm(level, dst, x, n.Weight, n.Bias, n.Eps)
+		return
+	}
+	vector.Norm(level, dst, x, n.Weight, n.Eps)
 }
 
 // Product is one of several matrix products of the same activations:
 // Dst[i][o] = sum_c x[i][c]*W[o][c] + Bias[o], Dst being [rows][W.Rows]; Bias may
-// be nil. With Add the result is added to Dst.
+// be nil. With Add the result is added to Dst, or else Act, which is Identity or
+// GELU, is applied to it.
 type Product struct {
 	Dst  []float32
 	W    *Matrix
 	Bias []float32
 	Add  bool
+	Act  vector.Activation
 }
 
 // Multiplier computes products for one engine as a member of a pool. It is not
@@ -60,8 +71,9 @@ func (u *Multiplier) Products(x []float32, rows int, norm Norm, products ...Prod
 	u.multiply(x, rows, norm)
 }
 
-// Gated computes dst = silu(x gate^T) * (x up^T), dst being [rows][gate.W.Rows];
-// gate and up have the same shape, see [SideBySide], and their Dst is not used.
+// Gated computes dst = a(x gate^T) * (x up^T), where a is gate.Act; dst is
+// [rows][gate.W.Rows]. gate and up have the same shape, see [SideBySide], and their
+// Dst is not used.
 func (u *Multiplier) Gated(dst, x []float32, rows int, norm Norm, gate, up Product) {
 	if rows == 0 {
 		return
@@ -96,7 +108,7 @@ func (j *inputJob) Do(worker, row int) {
 	x := j.x[row*j.cols : (row+1)*j.cols]
 	scratch := j.owner.scratch[worker]
 	if j.norm.Weight != nil {
-		vector.Norm(j.owner.level, scratch[:j.cols], x, j.norm.Weight, j.norm.Eps)
+		j.norm.Apply(j.owner.level, scratch[:j.cols], x)
 		x = scratch[:j.cols]
 	}
 	p := j.cut.locate(row)
@@ -222,6 +234,11 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 		if full < hi {
 			j.ragged(p, s, first, j.owner.scratch[worker][:panelRows*tileLanes])
 		}
+		if p.Act != vector.Identity {
+			for r := first; r < first+rows; r++ {
+				p.Act.Apply(j.owner.level, p.Dst[r*m.Rows+lo*tileLanes:r*m.Rows+min(hi*tileLanes, m.Rows)])
+			}
+		}
 	}
 }
 
@@ -263,7 +280,7 @@ func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 		s.multiply()
 		for r := range rows {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
-			vector.SwiGLU(j.owner.level, gate, gate, ups[r*width:(r+1)*width])
+			p.Act.Gate(j.owner.level, gate, gate, ups[r*width:(r+1)*width])
 		}
 	}
 }

@@ -1,0 +1,100 @@
+package llm
+
+import (
+	"weir/engine/kernel/vector"
+	"weir/internal/inference"
+)
+
+// bert covers BERT, RoBERTa and XLM-RoBERTa and what was trained on them (MiniLM,
+// mxbai, bge): learned positions, layer norms behind each branch, GELU,
+// biases everywhere.
+var bert = architecture{name: "bert", encoder: true, layerNorm: true, plan: func(h *hparams) plan {
+	p := h.layersOf(branchNorms{after: layerNorm})
+	p.embedding = embeddingPlan{types: h.types, positions: h.context, norm: layerNorm}
+	for i := range p.layers {
+		y := &p.layers[i]
+		y.attention.rope = noRope
+		y.attention.qkvBias, y.attention.oBias, y.feed.bias = required, required, required
+		y.feed.plain, y.feed.act = true, vector.GELU
+	}
+	return p
+}}
+
+// nomicBERT covers nomic-embed-text 1 and 1.5: bert with rotary positions, a gated
+// network and no biases but those of norms.
+var nomicBERT = architecture{name: "nomic-bert", encoder: true, layerNorm: true, plan: func(h *hparams) plan {
+	p := h.layersOf(branchNorms{after: layerNorm})
+	p.embedding = embeddingPlan{types: h.types, norm: layerNorm}
+	p.ropes = []rope{h.rope}
+	p.ropes[0].style = vector.RopeNeox
+	for i := range p.layers {
+		p.layers[i].feed.act = vector.SiLU
+	}
+	return p
+}}
+
+// modernBERT covers ModernBERT (Warner et al. 2024) and what was trained on it: layer
+// norms before each branch, no biases, every third layer sees the whole text and the
+// others a window.
+var modernBERT = architecture{name: "modern-bert", encoder: true, layerNorm: true, plan: func(h *hparams) plan {
+	const period = 3
+	p := h.layersOf(branchNorms{before: plainNorm})
+	p.embedding = embeddingPlan{norm: plainNorm}
+	p.finalNorm = plainNorm
+	p.layers[0].attention.norms = branchNorms{} // the embedding's norm is all that it has
+	h.windows(&p, func(layer int) bool { return layer%period != 0 })
+	for i := range p.layers {
+		p.layers[i].feed.act = vector.GELU
+	}
+	p.head.act = vector.GELU
+	return p
+}}
+
+// gemmaEmbedding covers EmbeddingGemma: Gemma 3's layers over whole texts, five of
+// six with a window, and two matrices behind the pooling.
+var gemmaEmbedding = architecture{name: "gemma-embedding", encoder: true, plan: func(h *hparams) plan {
+	const period = 6
+	p := h.layersOf(branchNorms{before: rmsNorm, out: rmsNorm})
+	p.embedding.scale = squareRoot(h.width)
+	p.finalNorm = rmsNorm
+	p.head.dense = true
+	h.windows(&p, func(layer int) bool { return (layer+1)%period != 0 })
+	for i := range p.layers {
+		p.layers[i].attention.headNorm = true
+		p.layers[i].feed.act = vector.GELU
+	}
+	return p
+}}
+
+// asEncoder gives a plan the head that the file asks for. Keys and values of a layer
+// are kept only while it computes, so that all use the same memory.
+func (p *plan) asEncoder(h *hparams) {
+	for i := range p.layers {
+		p.layers[i].attention.slot = 0
+	}
+	if p.head.pooling != inference.PoolingRank {
+		return
+	}
+	p.head.labels = max(len(h.labels), 1)
+	switch {
+	case h.ranking != inference.PoolingNone:
+		p.head.pooling = h.ranking
+	case h.causal:
+		p.head.pooling, p.head.softmax = inference.PoolingLast, true
+	default:
+		p.head.pooling = inference.PoolingCLS
+	}
+}
+
+// windows gives the layers that local selects a window and a rotation of their own.
+func (h *hparams) windows(p *plan, local func(layer int) bool) {
+	p.ropes = []rope{h.rope, h.local}
+	for i := range p.ropes {
+		p.ropes[i].style = vector.RopeNeox
+	}
+	for i := range p.layers {
+		if a := &p.layers[i].attention; h.window > 0 && local(i) {
+			a.rope, a.reach = 1, max(h.window/2, 1)
+		}
+	}
+}

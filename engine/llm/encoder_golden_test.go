@@ -1,0 +1,107 @@
+package llm
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"weir/engine/gguf"
+	"weir/engine/kernel"
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
+	"weir/internal/reference"
+	"weir/kvcache"
+)
+
+// encoders are the architectures with exact outputs in the reference data.
+var encoders = []string{"bert", "nomic-bert", "modern-bert", "gemma-embedding"}
+
+// hiddenOf runs texts through an encoder as one batch, blockRows rows of a layer at a
+// time, and returns the hidden states of all rows.
+func hiddenOf(t *testing.T, m *model, level isa.Level, texts [][]int32, blockRows, threads int) []float32 {
+	t.Helper()
+	c := kernel.NewCPU(threads, level)
+	defer c.Close()
+	rows, blocks := 0, 1
+	for _, x := range texts {
+		rows += len(x)
+		blocks += (len(x) + 15) / 16
+	}
+	a := &m.layers[0].attention
+	kv, err := attend.NewKV(attend.KVShape{Type: attend.KVF32, Layers: 1, KVHeads: a.kvHeads, HeadDim: a.headDim, BlockTokens: 16, Blocks: blocks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	var b batch
+	next := kvcache.BlockID(1)
+	for _, x := range texts {
+		ids := make([]kvcache.BlockID, (len(x)+15)/16)
+		for i := range ids {
+			ids[i] = next
+			next++
+		}
+		b.addText(x, nil, m.causal, ids, 16)
+	}
+	for r := range rows {
+		b.output = append(b.output, r)
+	}
+	blockRows = min(blockRows, rows)
+	m.begin(c, &b, blockRows)
+	for i := range m.layers {
+		y := &m.layers[i]
+		for lo := 0; lo < rows; lo += blockRows {
+			m.project(c, kv, &y.attention, &b, block{lo, min(lo+blockRows, rows)})
+		}
+		for lo := 0; lo < rows; lo += blockRows {
+			r := block{lo, min(lo+blockRows, rows)}
+			m.attend(c, kv, &y.attention, &b, r)
+			m.feedForward(c, &y.feed, &b, r)
+		}
+	}
+	m.hiddenStates(c, &b)
+	return b.hidden
+}
+
+func openReference(t *testing.T, name string) *model {
+	t.Helper()
+	f, err := gguf.Open(filepath.Join(reference.Path(t, "architectures"), name+".gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return load(t, f)
+}
+
+// Every encoder, in tiny models whose hidden states are known exactly: alone, among
+// other texts, and cut into blocks.
+func TestEncodersMatchTheirReferences(t *testing.T) {
+	dir := reference.Path(t, "architectures")
+	tokens := readTokens(t, dir)
+	others := [][]int32{tokens[:5], tokens[7:50], tokens[3:4]}
+	for _, name := range encoders {
+		t.Run(name, func(t *testing.T) {
+			m := openReference(t, name)
+			ref := readFloats(t, filepath.Join(dir, name+".hidden"))
+			if len(ref) != len(tokens)*m.width {
+				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.width)
+			}
+			for _, level := range isa.Levels() {
+				alone := hiddenOf(t, m, level, [][]int32{tokens}, len(tokens), 2)
+				e := relativeL2(alone, ref)
+				t.Logf("%v: relative L2 %.1e", level, e)
+				if e > 2e-6 {
+					t.Errorf("%v: relative L2 %.2e", level, e)
+				}
+				texts := [][]int32{others[0], others[1], tokens, others[2]}
+				for _, blockRows := range []int{1 << 20, 40, 7, 1} {
+					got := hiddenOf(t, m, level, texts, blockRows, 3)
+					first := (len(others[0]) + len(others[1])) * m.width
+					if !slices.Equal(got[first:first+len(alone)], alone) {
+						t.Errorf("%v, blocks of %d rows: other bits than alone", level, blockRows)
+					}
+				}
+			}
+		})
+	}
+}
