@@ -22,6 +22,9 @@ var table = []folder{
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit"},
 	{path: "telemetry/scrub"},
+	{path: "telemetry/drift"},
+	{path: "telemetry/predictions", third: []string{parquet}},
+	{path: "telemetry/quality"},
 	{path: "telemetry/transcript", own: []string{"telemetry/scrub"}},
 	{path: "telemetry/trace", third: []string{otlp, otlpProto}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
@@ -93,6 +96,7 @@ const (
 	breaker         = "github.com/sony/gobreaker/v2"
 	lru             = "github.com/hashicorp/golang-lru/v2"
 	protobuf        = "google.golang.org/protobuf"
+	parquet         = "github.com/parquet-go/parquet-go"
 	sqlite          = "modernc.org/sqlite"
 	pgx             = "github.com/jackc/pgx/v5"
 	redis           = "github.com/redis/go-redis/v9"

@@ -1,0 +1,335 @@
+package predictions
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Table holds columns of equal length, read of CSV and Parquet files.
+type Table struct {
+	Rows    int
+	Names   []string             // of the columns, in the file's order
+	Numbers map[string][]float64 // NaN is missing
+	Texts   map[string][]string  // "" is missing
+}
+
+// maxTableCells bounds a table: values, whatever their type.
+const maxTableCells = 1 << 28
+
+// Has reports whether there is such a column.
+func (t *Table) Has(name string) bool { return slices.Contains(t.Names, name) }
+
+// Text is a column as strings, whatever its type.
+func (t *Table) Text(name string) []string {
+	if list, is := t.Texts[name]; is {
+		return list
+	}
+	out := make([]string, 0, t.Rows)
+	for _, x := range t.Numbers[name] {
+		text := ""
+		if !math.IsNaN(x) {
+			text = strconv.FormatFloat(x, 'f', -1, 64)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// ReadTable reads a file by its ending, .csv or .parquet, or all Parquet files of a
+// folder and below it as one table: columns that a file lacks are missing there.
+func ReadTable(path string) (*Table, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return readOne(path)
+	}
+	var all *Table
+	err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, fileEnd) {
+			return err
+		}
+		t, err := readOne(path)
+		if err != nil {
+			return err
+		}
+		if all == nil {
+			all = t
+			return nil
+		}
+		return all.join(t)
+	})
+	if err == nil && all == nil {
+		err = fmt.Errorf("%s has no %s file; files get this name when they are whole, see --prediction-log-age", path, fileEnd)
+	}
+	return all, err
+}
+
+func readOne(path string) (t *Table, err error) {
+	switch {
+	case strings.HasSuffix(path, ".csv"):
+		t, err = readCSV(path)
+	case strings.HasSuffix(path, fileEnd):
+		t, err = readParquet(path)
+	default:
+		err = errors.New("its name ends neither in .csv nor in .parquet")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// join adds the rows of another table.
+func (t *Table) join(other *Table) error {
+	if cells := (t.Rows + other.Rows) * max(len(t.Names), 1); cells > maxTableCells {
+		return fmt.Errorf("the files have more than %d values together; name fewer files", maxTableCells)
+	}
+	for _, name := range other.Names {
+		if t.Has(name) {
+			continue
+		}
+		t.Names = append(t.Names, name)
+		if _, text := other.Texts[name]; text {
+			t.Texts[name] = make([]string, t.Rows)
+		} else {
+			t.Numbers[name] = missing(t.Rows)
+		}
+	}
+	for _, name := range t.Names {
+		_, text := t.Texts[name]
+		switch {
+		case !other.Has(name) && text:
+			t.Texts[name] = append(t.Texts[name], make([]string, other.Rows)...)
+		case !other.Has(name):
+			t.Numbers[name] = append(t.Numbers[name], missing(other.Rows)...)
+		case text:
+			t.Texts[name] = append(t.Texts[name], other.Text(name)...)
+		case other.Numbers[name] == nil: // a string there, a number here
+			t.Texts[name] = append(t.Text(name), other.Texts[name]...)
+			delete(t.Numbers, name)
+		default:
+			t.Numbers[name] = append(t.Numbers[name], other.Numbers[name]...)
+		}
+	}
+	t.Rows += other.Rows
+	return nil
+}
+
+func missing(n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = math.NaN()
+	}
+	return out
+}
+
+// readCSV reads a table with a line of names. A column whose values all are numbers, or
+// missing, is one of numbers; true and false are 1 and 0.
+func readCSV(path string) (*Table, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parseCSV(f)
+}
+
+func parseCSV(from io.Reader) (*Table, error) {
+	r := csv.NewReader(from)
+	r.ReuseRecord = true
+	names, err := r.Read()
+	if err != nil {
+		return nil, fmt.Errorf("its line of names: %w", err)
+	}
+	t := &Table{Names: slices.Clone(names), Numbers: map[string][]float64{}, Texts: map[string][]string{}}
+	columns := make([][]string, len(names))
+	for i, name := range t.Names {
+		if slices.Contains(t.Names[:i], name) || name == "" {
+			return nil, fmt.Errorf("column %d has the name %q, which is empty or another's", i+1, name)
+		}
+	}
+	for {
+		record, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t.Rows++; t.Rows*len(columns) > maxTableCells {
+			return nil, fmt.Errorf("it has more than %d values", maxTableCells)
+		}
+		for i, text := range record {
+			columns[i] = append(columns[i], text)
+		}
+	}
+	for i, name := range t.Names {
+		if numbers := allNumbers(columns[i]); numbers != nil {
+			t.Numbers[name] = numbers
+		} else {
+			t.Texts[name] = columns[i]
+		}
+	}
+	return t, nil
+}
+
+// allNumbers converts a column, or is nil where a value is no number.
+func allNumbers(texts []string) []float64 {
+	out := make([]float64, len(texts))
+	for i, text := range texts {
+		switch strings.ToLower(text) {
+		case "", "nan", "null", "na":
+			out[i] = math.NaN()
+		case "true":
+			out[i] = 1
+		case "false":
+			out[i] = 0
+		default:
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return nil
+			}
+			out[i] = x
+		}
+	}
+	return out
+}
+
+// readParquet reads a file's flat columns of numbers, truth values and strings; others
+// are left out.
+func readParquet(path string) (t *Table, err error) {
+	defer func() { // the library panics at some files that are broken
+		if p := recover(); p != nil {
+			t, err = nil, fmt.Errorf("the file is broken: %v", p)
+		}
+	}()
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return nil, err
+	}
+	columns := file.Schema().Columns()
+	if rows := file.NumRows(); rows < 0 || rows > maxTableCells/int64(max(len(columns), 1)) {
+		return nil, fmt.Errorf("it has %d rows of %d columns, more than %d values", rows, len(columns), maxTableCells)
+	}
+	t = &Table{Rows: int(file.NumRows()), Numbers: map[string][]float64{}, Texts: map[string][]string{}}
+	for i, path := range columns {
+		leaf, found := file.Schema().Lookup(path...)
+		if len(path) != 1 || !found || leaf.Node.Repeated() {
+			continue
+		}
+		if err := t.column(file, i, path[0], leaf.Node.Type().Kind()); err != nil {
+			return nil, fmt.Errorf("column %q: %w", path[0], err)
+		}
+	}
+	return t, nil
+}
+
+// column reads one column of all row groups.
+func (t *Table) column(file *parquet.File, index int, name string, kind parquet.Kind) error {
+	text := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
+	if kind == parquet.Int96 {
+		return nil
+	}
+	numbers, texts := make([]float64, 0, t.Rows), make([]string, 0, t.Rows)
+	buffer := make([]parquet.Value, 1024)
+	for _, group := range file.RowGroups() {
+		pages := group.ColumnChunks()[index].Pages()
+		err := eachValue(pages, buffer, func(v parquet.Value) error {
+			if len(numbers)+len(texts) == t.Rows {
+				return errors.New("it has more values than the file has rows")
+			}
+			if !text {
+				numbers = append(numbers, numberOf(v))
+				return nil
+			}
+			s := ""
+			if !v.IsNull() {
+				s = string(v.ByteArray())
+			}
+			texts = append(texts, s)
+			return nil
+		})
+		if err = errors.Join(err, pages.Close()); err != nil {
+			return err
+		}
+	}
+	if len(numbers)+len(texts) != t.Rows {
+		return fmt.Errorf("it has %d values, and the file %d rows", len(numbers)+len(texts), t.Rows)
+	}
+	t.Names = append(t.Names, name)
+	if text {
+		t.Texts[name] = texts
+	} else {
+		t.Numbers[name] = numbers
+	}
+	return nil
+}
+
+func eachValue(pages parquet.Pages, buffer []parquet.Value, each func(parquet.Value) error) error {
+	for {
+		page, err := pages.ReadPage()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		values := page.Values()
+		for err == nil {
+			var n int
+			n, err = values.ReadValues(buffer)
+			for _, v := range buffer[:n] {
+				if failed := each(v); failed != nil {
+					return failed
+				}
+			}
+		}
+		parquet.Release(page)
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+}
+
+func numberOf(v parquet.Value) float64 {
+	if v.IsNull() {
+		return math.NaN()
+	}
+	switch v.Kind() {
+	case parquet.Boolean:
+		if v.Boolean() {
+			return 1
+		}
+		return 0
+	case parquet.Int32:
+		return float64(v.Int32())
+	case parquet.Int64:
+		return float64(v.Int64())
+	case parquet.Float:
+		return float64(v.Float())
+	default:
+		return v.Double()
+	}
+}
