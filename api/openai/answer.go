@@ -22,12 +22,16 @@ func readAnswerForm(o *object, m *Model, stream bool, fault **api.Error) answerF
 			keep(fault, badRequest("invalid_value", "prompt_logprobs", "prompt_logprobs come with whole answers only; leave out stream"))
 		}
 	}
-	if id, ok := o.text("request_id", fault); ok {
-		f.requestID = id
-		if !edge.IsPlain([]byte(id)) {
-			keep(fault, badRequest("invalid_value", "request_id",
-				"request_id is %s; it must be of 1 to %d visible ASCII characters", headerQuote(id), edge.MaxRequestIDBytes))
-		}
-	}
+	f.requestID = readRequestID(o, fault)
 	return f
+}
+
+// readRequestID reads what the client calls its request; "" is nothing.
+func readRequestID(o *object, fault **api.Error) string {
+	id, ok := o.text("request_id", fault)
+	if ok && !edge.IsPlain([]byte(id)) {
+		keep(fault, badRequest("invalid_value", "request_id",
+			"request_id is %s; it must be of 1 to %d visible ASCII characters", headerQuote(id), edge.MaxRequestIDBytes))
+	}
+	return id
 }

@@ -7,18 +7,26 @@ import (
 	"weir/internal/inference"
 )
 
+// A service is what a model does for requests, whichever of its paths they come on.
+type service struct {
+	route    string // its main path, as hooks and idempotency keys know it
+	upstream string // its path below the base URL of an upstream
+	prefix   string // of the ids of its answers
+	writes   bool   // its answers are tokens that the model generates
+}
+
 // An endpoint says how its requests are read and how its answers are written. The
 // generation between the two is the same for all endpoints.
 type endpoint struct {
-	route  string
-	prefix string // of the ids of its answers
+	service
 	read   func(*Server, *object, *Model) (*job, *api.Error)
 	encode func(*job) encoder
 }
 
 var (
-	chatEndpoint       = endpoint{routeChat, "chatcmpl-", (*Server).readChat, newChatEncoder}
-	completionEndpoint = endpoint{routeCompletions, "cmpl-", (*Server).readCompletion, newCompletionEncoder}
+	chatEndpoint = endpoint{service{routeChat, "/chat/completions", "chatcmpl-", true}, (*Server).readChat, newChatEncoder}
+
+	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, (*Server).readCompletion, newCompletionEncoder}
 )
 
 // encoder writes the deltas of one generation in the shape of an endpoint,

@@ -13,7 +13,7 @@ import (
 	"weir/api/replay"
 )
 
-// A request for a generation may carry an Idempotency-Key. It is executed once: a
+// A request to a model may carry an Idempotency-Key. It is executed once: a
 // repetition gets 409 while the execution runs and the same bytes afterwards, on this
 // server or on any that shares its store.
 //
@@ -48,25 +48,26 @@ const storeTimeout = 5 * time.Second
 
 const keyHeader = "Idempotency-Key"
 
-// once executes a request, or what its idempotency key stands for.
-func (c *call) once(e *endpoint) *api.Error {
+// once executes a request to a service, or answers with what its idempotency key
+// stands for.
+func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 	key, fault := c.idempotencyKey()
 	if fault != nil {
 		return fault
 	}
 	if key == "" {
-		return c.generate(e)
+		return execute()
 	}
 	if !c.server.running.Enter() { // until the answer is stored
 		return edge.ShuttingDown()
 	}
 	x := &execution{call: c}
 	defer x.end()
-	if fault = x.begin(key, e.route); fault != nil || x.over {
+	if fault = x.begin(key, s.route); fault != nil || x.over {
 		return fault
 	}
 	c.execution = x
-	fault = c.generate(e)
+	fault = execute()
 	switch {
 	case c.ctx.Response.IsBodyStream(): // the recording ends the execution
 		x.handedOver = true

@@ -80,11 +80,15 @@ func (o *object) ignored(name string, why *api.Error, fault **api.Error) {
 	o.notes.ignore(join(o.path, name))
 }
 
-// finish takes what nobody has read. Fields that would change the answer in
-// kind are refused, the others ignored.
-func (o *object) finish(fault **api.Error) {
+// finish takes what nobody has read of a request for a generation, or of a part of
+// any request. Fields that would change the answer in kind are refused, the others
+// ignored.
+func (o *object) finish(fault **api.Error) { o.finishBut(unsupportedFields, fault) }
+
+// finishBut is finish for a body whose fields of a table are known and not served.
+func (o *object) finishBut(table map[string]unserved, fault **api.Error) {
 	for f, left := o.rest(); left; f, left = o.rest() {
-		if known, ok := unsupportedFields[f.name]; ok && o.path == "" {
+		if known, ok := table[f.name]; ok && o.path == "" {
 			known.judge(o, f, fault)
 			continue
 		}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"strings"
 
 	"weir/api"
 	"weir/router"
@@ -30,8 +31,21 @@ func (p *Pooler) check(m *Model) error {
 		return fmt.Errorf("model %q has vectors of %d dimensions; a rank head has 0, other models have at least 1", m.ID, p.Dimensions)
 	case !p.Rank && (p.PairTemplate != "" || p.PairTypes):
 		return fmt.Errorf("model %q reads pairs of texts but has no rank head", m.ID)
+	case p.Rank && p.PairTemplate == "" && m.separators() == 0:
+		return fmt.Errorf("model %q has a rank head, and neither a template nor a separator for pairs of texts", m.ID)
+	case p.PairTemplate != "" && (strings.Count(p.PairTemplate, "{query}") != 1 || strings.Count(p.PairTemplate, "{document}") != 1):
+		return fmt.Errorf("model %q has a template for pairs of texts without one {query} and one {document}", m.ID)
 	}
 	return nil
+}
+
+// separators are how many tokens the vocabulary puts behind a text.
+func (m *Model) separators() int {
+	n := len(m.around())
+	if m.Tokenizer.AddsBOS() {
+		n--
+	}
+	return n
 }
 
 // kind says what a model is asked for.
@@ -60,9 +74,9 @@ func (m *Model) kind() kind {
 func (m *Model) takes() string {
 	switch m.kind() {
 	case kindEmbedding:
-		return "it gives vectors and no text"
+		return "it gives vectors: ask " + routeEmbeddings + ", " + routeRerank + " or " + routeScore
 	case kindRank:
-		return "it scores texts and writes none"
+		return "it scores pairs of texts: ask " + routeRerank + " or " + routeScore
 	case kindGenerate, kindUnknown:
 	}
 	return "it generates text: ask " + routeChat + " or " + routeCompletions

@@ -174,20 +174,21 @@ const (
 
 // reserveRelay is reserve for a request whose tokens are counted elsewhere. Its
 // answer is never cut off: nothing here counts its tokens while they come.
-func (c *call) reserveRelay(m *Model, o *object, n int) (*bill, *api.Error) {
+func (c *call) reserveRelay(e *service, m *Model, o *object, n int) (*bill, *api.Error) {
 	who := c.holder(m)
 	if who.Unlimited() {
 		return nil, nil
+	}
+	ask := quota.Ask{Input: int64(len(c.ctx.PostBody()) / relayBytesPerToken), Price: m.Price}
+	if !e.writes {
+		return c.reserve(who, ask, 0)
 	}
 	var p params
 	var ignored *api.Error
 	if p.readMaxTokens(o, &ignored); p.maxTokens < 0 {
 		p.maxTokens = relayMaxTokens
 	}
-	ask := quota.Ask{
-		Input:  int64(len(c.ctx.PostBody()) / relayBytesPerToken),
-		Output: int64(n) * c.server.estimates.Expect(m.ID, c.caller.Tenant.Name, p.maxTokens), Price: m.Price,
-	}
+	ask.Output = int64(n) * c.server.estimates.Expect(m.ID, c.caller.Tenant.Name, p.maxTokens)
 	return c.reserve(who, ask, ask.Output)
 }
 

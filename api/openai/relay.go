@@ -45,7 +45,9 @@ var errStopped = errors.New("the server stops")
 
 // relay is the life of a relayed request up to its answer, or up to the stream
 // that gives it.
-func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
+func (c *call) relay(e *service, m *Model, o *object) *api.Error {
+	c.endTurn() // nothing is tokenised here
+	warn(c.ctx, o.notes)
 	s := c.server
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
@@ -56,7 +58,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 		s.running.Leave()
 		return fault
 	}
-	paid, fault := c.reserveRelay(m, o, start.N)
+	paid, fault := c.reserveRelay(e, m, o, start.N)
 	if fault != nil {
 		s.running.Leave()
 		return fault
@@ -69,7 +71,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(p.result.RequestStart)
 	}
-	go p.watch(c.watch(), ctx.Done())
+	go s.watch(cancel, c.watch(), ctx.Done())
 	handedOver := false
 	defer func() {
 		if !handedOver {
@@ -81,7 +83,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	head := router.Head{RequestID: name, FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy, Traceparent: c.trace.Header, Tracestate: c.trace.State}
 	api.ReleaseBody(c.ctx)
 	var err error
-	if p.answer, err = m.Relay.Send(ctx, strings.TrimPrefix(e.route, "/v1"), head, body); err != nil {
+	if p.answer, err = m.Relay.Send(ctx, e.upstream, head, body); err != nil {
 		return p.broken(err)
 	}
 	kind := p.answer.Header.Get("Content-Type")
@@ -99,6 +101,9 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 	}
 	p.inTime()
 	p.read(whole)
+	if !e.writes {
+		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
+	}
 	c.ctx.SetContentType(kind)
 	c.ctx.SetBody(whole)
 	return nil
@@ -106,7 +111,7 @@ func (c *call) relay(e *endpoint, m *Model, o *object) *api.Error {
 
 // relayStart reads what hooks are told of a request whose fields are the
 // upstream's to check.
-func (c *call) relayStart(e *endpoint, m *Model, o *object) edge.RequestStart {
+func (c *call) relayStart(e *service, m *Model, o *object) edge.RequestStart {
 	var ignored *api.Error
 	now := time.Now()
 	return edge.RequestStart{
@@ -139,31 +144,42 @@ func readAnswer(r io.Reader) ([]byte, error) {
 	return whole, err
 }
 
-// watch ends the request at the upstream when nobody waits for it any more.
-func (p *passage) watch(gone, over <-chan struct{}) {
+// watch cancels a request when nobody waits for it any more, until it is over.
+func (s *Server) watch(cancel context.CancelCauseFunc, gone, over <-chan struct{}) {
 	select {
 	case <-gone:
-		p.cancel(errHungUp)
-	case <-p.server.running.Aborted():
-		p.cancel(errStopped)
+		cancel(errHungUp)
+	case <-s.running.Aborted():
+		cancel(errStopped)
 	case <-over:
 	}
 }
 
+// interrupted is the fault of a request to a model that watch has cancelled, nil where
+// the cause is another.
+func (s *Server) interrupted(model string, cause error) *api.Error {
+	switch {
+	case errors.Is(cause, errHungUp):
+		if h := s.config.Hooks.OnDisconnect; h != nil {
+			h(model)
+		}
+		return edge.ClientGone()
+	case errors.Is(cause, errStopped):
+		return edge.ShuttingDown()
+	}
+	return nil
+}
+
 // broken notes why there is no answer, or no more of it.
 func (p *passage) broken(err error) *api.Error {
-	fault := api.Refuse("upstream_unavailable", "the server behind this model did not answer, or not to the end; retry")
-	switch cause := p.cause(); {
-	case errors.Is(cause, errHungUp):
-		if h := p.server.config.Hooks.OnDisconnect; h != nil {
-			h(p.result.Model)
-		}
-		fault = edge.ClientGone()
+	cause := p.cause()
+	fault := p.server.interrupted(p.result.Model, cause)
+	switch {
+	case fault != nil:
 	case errors.Is(cause, inference.ErrDeadline):
 		fault = edge.Fault(cause)
-	case errors.Is(cause, errStopped):
-		fault = edge.ShuttingDown()
 	default:
+		fault = api.Refuse("upstream_unavailable", "the server behind this model did not answer, or not to the end; retry")
 		p.result.Cause = err
 	}
 	p.result.Status, p.result.Code = fault.Status, fault.Code
@@ -175,6 +191,7 @@ type relayedAnswer struct {
 	Usage *struct {
 		Prompt  int `json:"prompt_tokens"`
 		Output  int `json:"completion_tokens"`
+		Total   int `json:"total_tokens"`
 		Details struct {
 			Cached int `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
@@ -193,6 +210,9 @@ func (p *passage) read(text []byte) {
 	}
 	if u := a.Usage; u != nil {
 		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Prompt, u.Output, u.Details.Cached
+		if u.Prompt+u.Output == 0 { // rerankers count one number
+			p.result.PromptTokens = u.Total
+		}
 	}
 	for _, c := range a.Choices {
 		switch {

@@ -17,6 +17,10 @@ import (
 const (
 	routeChat        = "/v1/chat/completions"
 	routeCompletions = "/v1/completions"
+	routeEmbeddings  = "/v1/embeddings"
+	routeRerank      = "/v1/rerank"
+	routeScore       = "/v1/score"
+	routeEmbed       = "/embed"
 	routeModels      = "/v1/models"
 	routeModel       = "/v1/models/{id}"
 	routeTokenize    = "/tokenize"
@@ -37,24 +41,33 @@ type route struct {
 	method  string
 	scope   tenant.Scope // that its callers need; 0: nobody is asked who they are
 	serve   func(*call) *api.Error
+	asks    bool // a model, for what it computes
 }
 
 func (s *Server) routeTable() []route {
 	table := []route{
-		{routeChat, http.MethodPost, tenant.ScopeInference, (*call).chatCompletions},
-		{routeCompletions, http.MethodPost, tenant.ScopeInference, (*call).completions},
-		{routeModels, http.MethodGet, tenant.ScopeInference, (*call).listModels},
-		{routeModel, http.MethodGet, tenant.ScopeInference, (*call).showModel},
-		{routeTokenize, http.MethodPost, tenant.ScopeInference, (*call).tokenize},
-		{routeDetokenize, http.MethodPost, tenant.ScopeInference, (*call).detokenize},
-		{routeTokenizer, http.MethodGet, tenant.ScopeInference, (*call).tokenizerInfo},
-		{routeTemplate, http.MethodPost, tenant.ScopeInference, (*call).applyTemplate},
-		{routeHealth, http.MethodGet, 0, (*call).health},
-		{routeReady, http.MethodGet, 0, (*call).ready},
-		{routeVersion, http.MethodGet, 0, (*call).version},
+		{routeChat, http.MethodPost, tenant.ScopeInference, (*call).chatCompletions, true},
+		{routeCompletions, http.MethodPost, tenant.ScopeInference, (*call).completions, true},
+		{routeEmbeddings, http.MethodPost, tenant.ScopeInference, (*call).embeddings, true},
+		{"/embeddings", http.MethodPost, tenant.ScopeInference, (*call).embeddings, true},
+		{routeEmbed, http.MethodPost, tenant.ScopeInference, (*call).embedTexts, true},
+		{routeRerank, http.MethodPost, tenant.ScopeInference, (*call).rerank, true},
+		{"/v2/rerank", http.MethodPost, tenant.ScopeInference, (*call).rerank, true},
+		{"/rerank", http.MethodPost, tenant.ScopeInference, (*call).rerank, true},
+		{routeScore, http.MethodPost, tenant.ScopeInference, (*call).score, true},
+		{"/score", http.MethodPost, tenant.ScopeInference, (*call).score, true},
+		{routeModels, http.MethodGet, tenant.ScopeInference, (*call).listModels, false},
+		{routeModel, http.MethodGet, tenant.ScopeInference, (*call).showModel, false},
+		{routeTokenize, http.MethodPost, tenant.ScopeInference, (*call).tokenize, false},
+		{routeDetokenize, http.MethodPost, tenant.ScopeInference, (*call).detokenize, false},
+		{routeTokenizer, http.MethodGet, tenant.ScopeInference, (*call).tokenizerInfo, false},
+		{routeTemplate, http.MethodPost, tenant.ScopeInference, (*call).applyTemplate, false},
+		{routeHealth, http.MethodGet, 0, (*call).health, false},
+		{routeReady, http.MethodGet, 0, (*call).ready, false},
+		{routeVersion, http.MethodGet, 0, (*call).version, false},
 	}
 	if s.config.Metrics != nil {
-		table = append(table, route{routeMetrics, http.MethodGet, tenant.ScopeMetrics, (*call).metrics})
+		table = append(table, route{routeMetrics, http.MethodGet, tenant.ScopeMetrics, (*call).metrics, false})
 	}
 	return table
 }
@@ -116,9 +129,6 @@ func (s *Server) find(path string) (rt route, rest string, found bool) {
 	}
 	return route{pattern: routeOther}, "", false
 }
-
-// generates reports whether the route answers with what a model generates.
-func (rt *route) generates() bool { return rt.pattern == routeChat || rt.pattern == routeCompletions }
 
 func (rt *route) methods() []string {
 	if rt.method == http.MethodGet {

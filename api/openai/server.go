@@ -73,7 +73,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	c := &call{server: s, ctx: ctx, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived}
 	c.identify()
 	c.startTrace(&hd.route)
-	if h := s.config.Hooks.OnClientRetry; h != nil && hd.route.generates() && c.retries() > 0 {
+	if h := s.config.Hooks.OnClientRetry; h != nil && hd.route.asks && c.retries() > 0 {
 		h()
 	}
 	defer c.endTurn()
@@ -116,7 +116,7 @@ func (c *call) refused(rt *route, fault *api.Error) {
 		h(edge.Refusal{
 			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
 			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
-			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: rt.generates() && !c.started,
+			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: rt.asks && !c.started,
 		})
 	}
 }
@@ -171,9 +171,9 @@ func (c *call) identify() {
 	c.name("")
 }
 
-// startTrace gives a request for a generation its trace, and sends its name.
+// startTrace gives a request to a model its trace, and sends its name.
 func (c *call) startTrace(rt *route) {
-	if h := c.server.config.Hooks.StartTrace; h != nil && rt.generates() {
+	if h := c.server.config.Hooks.StartTrace; h != nil && rt.asks {
 		head := &c.ctx.Request.Header
 		c.trace = h(string(head.Peek("Traceparent")), string(head.Peek("Tracestate")))
 		if c.trace.Header != "" {
@@ -234,7 +234,7 @@ func (m *Model) tokenizesHere() *api.Error {
 		return nil
 	}
 	return badRequest("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
-		"here it takes %s and %s", m.ID, routeChat, routeCompletions)
+		"here it takes %s, %s, %s, %s and %s", m.ID, routeChat, routeCompletions, routeEmbeddings, routeRerank, routeScore)
 }
 
 // resolve looks the model field up in the model table.
@@ -272,19 +272,29 @@ func (c *call) named(name string) (*Model, *api.Error) {
 	return nil, modelNotFound(name, set.ids())
 }
 
-func (c *call) chatCompletions() *api.Error { return c.once(&chatEndpoint) }
+func (c *call) chatCompletions() *api.Error { return c.generation(&chatEndpoint) }
 
-func (c *call) completions() *api.Error { return c.once(&completionEndpoint) }
+func (c *call) completions() *api.Error { return c.generation(&completionEndpoint) }
+
+func (c *call) generation(e *endpoint) *api.Error {
+	return c.once(&e.service, func() *api.Error { return c.generate(e) })
+}
+
+// question reads the body of a request to a model.
+func (c *call) question() (*object, *api.Error) {
+	o, fault := c.body()
+	if fault == nil && c.keyIgnored {
+		o.notes.add("ignored the header %s", keyHeader)
+	}
+	return o, fault
+}
 
 // generate is the life of a generation request up to its answer, or up to the
 // stream that gives it.
 func (c *call) generate(e *endpoint) *api.Error {
-	o, fault := c.body()
+	o, fault := c.question()
 	if fault != nil {
 		return fault
-	}
-	if c.keyIgnored {
-		o.notes.add("ignored the header %s", keyHeader)
 	}
 	m, fault := c.resolve(o)
 	if fault != nil {
@@ -293,9 +303,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	lowered := c.brownout()
 	m = lowered.model(m, o.notes)
 	if m.Relay != nil {
-		c.endTurn() // nothing is tokenised here
-		warn(c.ctx, o.notes)
-		return c.relay(e, m, o)
+		return c.relay(&e.service, m, o)
 	}
 	if m.Pooler != nil {
 		return m.wrongKind()

@@ -1,6 +1,9 @@
 package openai
 
-import "weir/api/edge"
+import (
+	"weir/api/edge"
+	"weir/tokenizer"
+)
 
 const tokenBytes = 4 // of an id
 
@@ -19,11 +22,20 @@ func (g *generation) texts() *edge.Texts {
 
 // promptTexts are the prompts as the model reads them, decoded anew.
 func (j *job) promptTexts() []string {
-	texts := make([]string, len(j.prompts))
-	for i, p := range j.prompts {
+	ids := make([][]int32, len(j.prompts))
+	for i := range j.prompts {
+		ids[i] = j.prompts[i].ids
+	}
+	return decodeAll(j.model.Tokenizer, ids)
+}
+
+// decodeAll gives the texts of ids, control tokens included.
+func decodeAll(t *tokenizer.Tokenizer, ids [][]int32) []string {
+	texts := make([]string, len(ids))
+	for i := range ids {
 		var text []byte
-		d := j.model.Tokenizer.NewDecoder(true)
-		for _, id := range p.ids {
+		d := t.NewDecoder(true)
+		for _, id := range ids[i] {
 			text = d.Append(text, id)
 		}
 		texts[i] = string(d.Flush(text))

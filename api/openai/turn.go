@@ -139,15 +139,22 @@ func (t *turn) encode(m *Model, part string, spans []tokenizer.Span, o tokenizer
 	if least := m.Tokenizer.MinTokens(spans); o.Limit > 0 && least > o.Limit {
 		return nil, promptTooLong(part, least, m.MaxModelLen)
 	}
-	t.breathe()
-	ids := m.Tokenizer.AppendSpans([]int32{}, spans, t.options(o))
-	if fault := t.ended(); fault != nil {
+	ids, fault := t.tokenise(m, spans, o)
+	if fault != nil {
 		return nil, fault
 	}
 	if o.Limit > 0 && len(ids) > o.Limit {
 		return nil, promptTooLong(part, len(ids), m.MaxModelLen)
 	}
 	return ids, nil
+}
+
+// tokenise gives the ids of spans, as far as o's limit. The fault is that nobody
+// waits for them any more.
+func (t *turn) tokenise(m *Model, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
+	t.breathe()
+	ids := m.Tokenizer.AppendSpans([]int32{}, spans, t.options(o))
+	return ids, t.ended()
 }
 
 // countedLimit is how far a prompt is counted that must fit the context. Twice

@@ -1,0 +1,158 @@
+package openai
+
+import (
+	"slices"
+	"strings"
+
+	"weir/api"
+	"weir/internal/inference"
+	"weir/tokenizer"
+)
+
+// What one request to a pooling model may hold; the OpenAI API's limits.
+const (
+	maxPooledTexts  = 2048
+	maxPooledTokens = 300_000
+)
+
+// textReader reads the texts of a request to a pooling model.
+type textReader struct {
+	model *Model
+	turn  *turn
+	field string // where the texts are that are read now
+
+	around   []inference.TokenID // what the vocabulary puts around a text
+	before   int                 // of these, tokens that come first
+	keep     int                 // tokens of a text that stay, with those around it; 0: longer ones are refused
+	keepsEnd bool                // the last ones
+	total    int                 // tokens read
+}
+
+func newTextReader(o *object, m *Model, fault **api.Error) *textReader {
+	r := &textReader{model: m, turn: o.turn, around: m.around()}
+	if m.Tokenizer.AddsBOS() {
+		r.before = min(1, len(r.around))
+	}
+	r.readTruncation(o, fault)
+	return r
+}
+
+// around are the tokens that the vocabulary puts around a text.
+func (m *Model) around() []inference.TokenID {
+	return m.Tokenizer.AppendEncode(nil, "", tokenizer.EncodeOptions{AddSpecial: true})
+}
+
+// readTruncation reads how texts are cut that are too long: vLLM's
+// truncate_prompt_tokens and truncation_side, and text-embeddings-inference's truncate
+// and truncation_direction. Of a text the beginning stays unless asked otherwise, as in
+// the libraries that these models come from.
+func (r *textReader) readTruncation(o *object, fault **api.Error) {
+	if r.keep = readTruncate(o, r.model, fault); r.keep == truncateToFit || o.flag("truncate", false, fault) && r.keep == 0 {
+		r.keep = r.model.MaxModelLen
+	}
+	if least := len(r.around) + 1; r.keep > 0 && r.keep < least {
+		keep(fault, badRequest("invalid_value", "truncate_prompt_tokens",
+			"truncate_prompt_tokens is %d; %d of these are the model's own tokens around a text; send at least %d, or -1 for what fits",
+			r.keep, len(r.around), least))
+	}
+	r.keepsEnd = readKeepsEnd(o, "truncation_side", fault) || readKeepsEnd(o, "truncation_direction", fault)
+}
+
+func readKeepsEnd(o *object, name string, fault **api.Error) bool {
+	side, ok := o.text(name, fault)
+	if side = strings.ToLower(side); ok && side != "left" && side != "right" {
+		keep(fault, badRequest("invalid_value", name, "%s is %s; it must be right, which keeps the beginning, or left", name, headerQuote(side)))
+	}
+	return side == "left"
+}
+
+// prompts is a reader of texts in all forms that the OpenAI API has.
+func (r *textReader) prompts(field string, n *notes) *promptReader {
+	r.field = field
+	return &promptReader{
+		field: field, most: maxPooledTexts, tooMany: "; send fewer at once", m: r.model, turn: r.turn, notes: n, fit: r.fit,
+		options: tokenizer.EncodeOptions{Limit: r.limit()},
+	}
+}
+
+// limit is how far texts are counted. Where their ends stay, all of a text is
+// tokenised.
+func (r *textReader) limit() int {
+	if r.keepsEnd && r.keep > 0 {
+		return 0
+	}
+	return r.model.countedLimit()
+}
+
+// fit cuts a text to what stays of it, or refuses it.
+func (r *textReader) fit(path string, ids []inference.TokenID) ([]inference.TokenID, *api.Error) {
+	most := r.model.MaxModelLen
+	if r.keep > 0 && len(ids) > r.keep {
+		ids = r.cut(ids, r.keep)
+	}
+	if len(ids) > most {
+		return nil, tooLong(path, len(ids), most)
+	}
+	return ids, r.count(path, len(ids))
+}
+
+// count refuses what is above the tokens of one request.
+func (r *textReader) count(path string, tokens int) *api.Error {
+	if r.total += tokens; r.total > maxPooledTokens {
+		return badRequest("invalid_value", r.field, "%s ends at token %d of the request; one request may have %d tokens; send fewer texts at once",
+			path, r.total, maxPooledTokens)
+	}
+	return nil
+}
+
+// cut keeps n tokens of a text: those around it, as far as it has them, and between them
+// the first ones or the last ones. A model that pools the last token, or that was trained
+// with one at the end, needs it.
+func (r *textReader) cut(ids []inference.TokenID, n int) []inference.TokenID {
+	first, last := r.around[:r.before], r.around[r.before:]
+	if len(ids) < len(first)+len(last) || !slices.Equal(ids[:len(first)], first) {
+		first = nil
+	}
+	if len(ids) < len(first)+len(last) || !slices.Equal(ids[len(ids)-len(last):], last) {
+		last = nil
+	}
+	inner, room := ids[len(first):len(ids)-len(last)], max(n-len(first)-len(last), 0)
+	if room < len(inner) {
+		if r.keepsEnd {
+			inner = inner[len(inner)-room:]
+		} else {
+			inner = inner[:room]
+		}
+	}
+	return slices.Concat(first, inner, last)
+}
+
+// tooLong refuses a text; clients look for the words of the OpenAI API.
+func tooLong(path string, tokens, limit int) *api.Error {
+	count := "%d"
+	if tokens > 2*limit {
+		count = "at least %d" // the rest was not counted
+	}
+	return badRequest("context_length_exceeded", path, "This model's maximum context length is %d tokens. However, you requested "+count+
+		" tokens in %s. Please reduce the length of %s, or send truncate_prompt_tokens -1 to have it cut.", limit, tokens, path, path)
+}
+
+// poolingFields are fields of requests to pooling models that are known and not served.
+var poolingFields = map[string]unserved{
+	"messages":             {"send text", isEmptyArray, nil},
+	"prompt":               {"send text", nil, nil},
+	"images":               {"send text: models here read no images", isEmptyArray, nil},
+	"image":                {"send text: models here read no images", nil, nil},
+	"embed_dtype":          {`leave it out, or send "float32"`, isText("float32"), nil},
+	"embedding_types":      {"leave it out, or send encoding_format", nil, nil},
+	"output_dtype":         {`leave it out, or send "float"`, isText("float"), nil},
+	"endianness":           {`leave it out, or send "little"`, isText("little"), isText("native")},
+	"padding":              {"leave it out: texts are not padded", isText("do_not_pad"), nil},
+	"late_chunking":        {"leave it out", isWord("false"), nil},
+	"rank_fields":          {"give each document one text", nil, nil},
+	"mm_processor_kwargs":  {"leave it out: models here read text", nil, isAny},
+	"chat_template":        {"leave it out", nil, nil},
+	"chat_template_kwargs": {"leave it out", nil, nil},
+	"stream":               {"leave it out: the answer has one part", isWord("false"), nil},
+	"cache_salt":           {"leave it out: nothing is kept of what these models read", nil, isAny},
+}

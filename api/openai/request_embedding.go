@@ -1,0 +1,156 @@
+package openai
+
+import (
+	"strconv"
+	"time"
+
+	"weir/api"
+)
+
+var embeddingEndpoint = poolingEndpoint{
+	service: service{route: routeEmbeddings, upstream: "/embeddings", prefix: "embd-"},
+	takes:   func(k kind) bool { return k == kindEmbedding },
+	read:    (*Server).readEmbedding,
+}
+
+func (c *call) embeddings() *api.Error { return c.pooled(&embeddingEndpoint) }
+
+func (c *call) pooled(e *poolingEndpoint) *api.Error {
+	return c.once(&e.service, func() *api.Error { return c.pool(e) })
+}
+
+// embeddingAnswer is the OpenAI API's.
+type embeddingAnswer struct{ vectorForm }
+
+// vectorForm is how vectors are given.
+type vectorForm struct {
+	dimensions int // of those that stay
+	raw        bool
+	base64     bool
+}
+
+// readEmbedding reads a request of the OpenAI API for embeddings.
+func (s *Server) readEmbedding(o *object, m *Model) (*pooling, *api.Error) {
+	var fault *api.Error
+	r := newTextReader(o, m, &fault)
+	form := readVectorForm(o, m, &fault)
+	if format, ok := o.text("encoding_format", &fault); ok {
+		if form.base64 = format == "base64"; !form.base64 && format != "float" {
+			keep(&fault, badRequest("invalid_value", "encoding_format", "encoding_format is %s; it must be float or base64", headerQuote(format)))
+		}
+	}
+	p := &pooling{answer: &embeddingAnswer{form}, requestID: readRequestID(o, &fault)}
+	raw, ok := o.take("input")
+	if !ok {
+		keep(&fault, missing("input", promptForms))
+	}
+	return s.readTexts(p, r, o, "input", raw, form, &fault)
+}
+
+// readTexts ends the reading of a request for vectors, whose texts are in a field.
+func (s *Server) readTexts(p *pooling, r *textReader, o *object, field string, raw []byte, form vectorForm, fault **api.Error) (*pooling, *api.Error) {
+	texts := r.prompts(field, o.notes)
+	texts.options.AddSpecial = o.flag("add_special_tokens", true, fault)
+	texts.options.ParseSpecial = o.flag("parse_special", s.config.ParseSpecial, fault)
+	readLabels(o, fault)
+	o.finishBut(poolingFields, fault)
+	if *fault != nil {
+		return nil, *fault
+	}
+	p.parsed = time.Now()
+	prompts, err := texts.all(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range prompts {
+		p.texts = append(p.texts, one.ids)
+	}
+	return p, form.fits(len(p.texts))
+}
+
+func readVectorForm(o *object, m *Model, fault **api.Error) vectorForm {
+	return vectorForm{
+		dimensions: o.count("dimensions", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, fault),
+		raw:        !o.flag("use_activation", true, fault) || !o.flag("normalize", true, fault),
+	}
+}
+
+const maxFloatBytes = 16 // of a float32 as text, with its comma
+
+// fits refuses requests whose answers would be too large to build.
+func (f *vectorForm) fits(n int) *api.Error {
+	bytes := n * f.dimensions * maxFloatBytes
+	if f.base64 {
+		bytes = n * f.dimensions * 16 / 3 // the 4 bytes of a number are 16/3 characters
+	}
+	if bytes <= maxAnswerBytes {
+		return nil
+	}
+	return badRequest("invalid_value", "input", "the answer of %d vectors of %d dimensions may have %d bytes; %d are allowed; "+
+		"send fewer texts at once, or ask for encoding_format base64 or fewer dimensions", n, f.dimensions, bytes, maxAnswerBytes)
+}
+
+// apply shortens a vector and scales it to length 1.
+func (f *vectorForm) apply(v []float32) []float32 {
+	if v = v[:f.dimensions]; !f.raw {
+		normalise(v)
+	}
+	return v
+}
+
+func (a *embeddingAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
+	dst = append(dst, `{"object":"list","data":[`...)
+	for i, v := range vectors {
+		dst = append(comma(dst, i), `{"object":"embedding","index":`...)
+		dst = strconv.AppendInt(dst, int64(i), 10)
+		dst = append(dst, `,"embedding":`...)
+		if v = a.apply(v); a.base64 {
+			dst = appendBase64(dst, v)
+		} else {
+			dst = appendFloats(dst, v)
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `],"model":`...)
+	dst = api.AppendString(dst, p.model.ID)
+	return append(appendPoolingUsage(dst, p), '}')
+}
+
+// appendPoolingUsage appends the field usage, which every endpoint's has in common.
+func appendPoolingUsage(dst []byte, p *pooling) []byte {
+	tokens := int64(p.tokens())
+	dst = strconv.AppendInt(append(dst, `,"usage":{"prompt_tokens":`...), tokens, 10)
+	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), tokens, 10)
+	return append(dst, '}')
+}
+
+// embedEndpoint is text-embeddings-inference's own: vectors without anything around
+// them.
+var embedEndpoint = poolingEndpoint{
+	service: service{route: routeEmbed, prefix: "embd-"},
+	takes:   func(k kind) bool { return k == kindEmbedding },
+	read:    (*Server).readEmbed,
+}
+
+func (c *call) embedTexts() *api.Error { return c.pooled(&embedEndpoint) }
+
+type bareVectors struct{ vectorForm }
+
+func (s *Server) readEmbed(o *object, m *Model) (*pooling, *api.Error) {
+	var fault *api.Error
+	r := newTextReader(o, m, &fault)
+	form := readVectorForm(o, m, &fault)
+	raw, ok := o.take("inputs")
+	if !ok {
+		keep(&fault, missing("inputs", promptForms))
+	}
+	return s.readTexts(&pooling{answer: &bareVectors{form}}, r, o, "inputs", raw, form, &fault)
+}
+
+func (a *bareVectors) appendAnswer(dst []byte, _ *pooling, vectors [][]float32) []byte {
+	dst = append(dst, '[')
+	for i, v := range vectors {
+		dst = appendFloats(comma(dst, i), a.apply(v))
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,99 @@
+package openai
+
+import (
+	"strconv"
+
+	"weir/api"
+)
+
+var scoreEndpoint = poolingEndpoint{
+	service: service{route: routeScore, upstream: "/score", prefix: "score-"},
+	takes:   scoresPairs, lowers: true,
+	read: (*Server).readScore,
+}
+
+// score answers vLLM's request for the scores of pairs of texts, in their order.
+func (c *call) score() *api.Error { return c.pooled(&scoreEndpoint) }
+
+type scoreAnswer struct{ scoring }
+
+const scoreForms = "a string or an array of strings"
+
+// readScore reads one text and one or more others, or two arrays of the same length.
+func (s *Server) readScore(o *object, m *Model) (*pooling, *api.Error) {
+	var fault *api.Error
+	r := newTextReader(o, m, &fault)
+	a := &scoreAnswer{}
+	a.readSides(o, &fault)
+	if fault != nil {
+		return nil, fault
+	}
+	if q, d := len(a.queries), len(a.documents); q != 1 && q != d {
+		return nil, badRequest("invalid_value", a.documentField, "%s has %d texts and %s has %d; send one text and any number, or equally many",
+			a.queryField, q, a.documentField, d)
+	}
+	a.pairs = make([]textPair, len(a.documents))
+	for i := range a.pairs {
+		a.pairs[i] = textPair{query: min(i, len(a.queries)-1), document: i}
+	}
+	return s.readScoring(&pooling{answer: a}, r, o, &a.scoring, &fault)
+}
+
+// readSides reads both sides under any of the names that vLLM has for them.
+func (a *scoreAnswer) readSides(o *object, fault **api.Error) {
+	first, second := readSide(o, "text_1"), readSide(o, "text_2")
+	if first.raw == nil && second.raw == nil {
+		first, second = readSide(o, "data_1"), readSide(o, "data_2")
+	}
+	if first.raw == nil && second.raw == nil {
+		if first, second = readSide(o, "queries"), readSide(o, "documents"); second.raw == nil {
+			if items := readSide(o, "items"); items.raw != nil {
+				second = items
+			}
+		}
+	}
+	if first.raw == nil && second.raw == nil {
+		first.name, second.name = "text_1", "text_2"
+	}
+	var err *api.Error
+	a.queryField, a.documentField = first.name, second.name
+	for _, side := range []scoreSide{first, second} {
+		if side.raw == nil {
+			keep(fault, missing(side.name, scoreForms))
+		}
+	}
+	if *fault != nil {
+		return
+	}
+	a.queries, a.single[0], err = parseTexts(first.name, first.raw)
+	keep(fault, err)
+	a.documents, a.single[1], err = parseTexts(second.name, second.raw)
+	keep(fault, err)
+}
+
+// scoreSide is a field with texts.
+type scoreSide struct {
+	name string
+	raw  []byte // nil: absent
+}
+
+func readSide(o *object, name string) scoreSide {
+	if raw, ok := o.take(name); ok {
+		return scoreSide{name, raw}
+	}
+	return scoreSide{name: name}
+}
+
+func (a *scoreAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = api.AppendString(dst, p.name)
+	dst = strconv.AppendInt(append(dst, `,"object":"list","created":`...), p.arrived.Unix(), 10)
+	dst = append(dst, `,"model":`...)
+	dst = append(api.AppendString(dst, p.model.ID), `,"data":[`...)
+	for i, score := range a.scores(vectors) {
+		dst = strconv.AppendInt(append(comma(dst, i), `{"index":`...), int64(i), 10)
+		dst = append(dst, `,"object":"score","score":`...)
+		dst = append(appendFloat(dst, score), '}')
+	}
+	return append(appendPoolingUsage(append(dst, ']'), p), '}')
+}
