@@ -47,11 +47,12 @@ vet: ## go vet for both architectures
 
 generate: ## rewrite generated files
 	cd engine/kernel/asm && $(GO) run .
+	cd api/predict/oip/generate && $(GO) run .
 	$(GO) test ./configs -run TestExampleFile -rewrite
 	$(GO) test ./telemetry/slo -run TestRulesFile -rewrite
 
 check-generate: generate ## fail where generated files are out of date
-	git diff --exit-code -- configs/weir.example.yml configs/prometheus engine/gbdt engine/kernel internal/roofline
+	git diff --exit-code -- configs/weir.example.yml configs/prometheus api/predict/oip engine/gbdt engine/kernel internal/roofline
 
 vectors: ## tests against the reference data in ../shared/testdata
 	@test -d ../shared/testdata || { echo 'no ../shared/testdata beside this checkout'; exit 1; }

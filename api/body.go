@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -54,7 +55,7 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 	for {
 		if len(body) == cap(body) && len(body) < most {
 			var fault *Error
-			if body, fault = s.grow(ctx, body, min(most, max(firstBodyBytes, 2*cap(body)))); fault != nil {
+			if body, fault = grow(ctx, body, min(most, max(firstBodyBytes, 2*cap(body)))); fault != nil {
 				return fault
 			}
 		}
@@ -75,7 +76,7 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 }
 
 // grow moves a body into a larger buffer, if the budget has room for it.
-func (s *Server) grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, *Error) {
+func grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, *Error) {
 	c := connOf(ctx)
 	if !c.charge(int64(size)) {
 		return nil, Refuse("server_is_overloaded",
@@ -107,4 +108,29 @@ func unreadable(err error) *Error {
 		return Refuse("request_timeout", "the request did not arrive in time (--http-read-timeout)")
 	}
 	return Refuse("malformed_request", "the bytes on this connection are not a valid HTTP/1.1 request")
+}
+
+// ReadDecoded reads what a request's body decodes to, at most limit bytes of it. The
+// memory counts against the bodies' budget until the body is released.
+func ReadDecoded(ctx *fasthttp.RequestCtx, r io.Reader, limit int) ([]byte, *Error) {
+	var plain []byte
+	for {
+		if len(plain) == cap(plain) {
+			var fault *Error
+			if plain, fault = grow(ctx, plain, min(max(firstBodyBytes, 2*cap(plain)), limit+1)); fault != nil {
+				return nil, fault
+			}
+		}
+		n, err := r.Read(plain[len(plain):cap(plain)])
+		plain = plain[:len(plain)+n]
+		switch {
+		case len(plain) > limit:
+			return nil, Refuse("request_too_large",
+				fmt.Sprintf("the request body decodes to more than the %d bytes that this server takes (--http-max-request-bytes)", limit))
+		case errors.Is(err, io.EOF):
+			return plain, nil
+		case err != nil:
+			return nil, Refuse("malformed_request", fmt.Sprintf("the request body cannot be decoded: %v", err))
+		}
+	}
 }

@@ -49,6 +49,7 @@ var Refusals = map[string]Refusal{
 	"unsupported_media_type":     {http.StatusUnsupportedMediaType, TypeInvalidRequest, 0},
 	"header_too_large":           {http.StatusRequestHeaderFieldsTooLarge, TypeInvalidRequest, 0},
 	"vocabulary_unavailable":     {http.StatusNotImplemented, TypeServer, 0},
+	"unsupported_operation":      {http.StatusNotImplemented, TypeServer, 0},
 	"http_version_not_supported": {http.StatusHTTPVersionNotSupported, TypeInvalidRequest, 0},
 
 	// who calls

@@ -32,6 +32,9 @@ var table = []folder{
 	{path: "api", own: []string{
 		"internal/inference", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/quota", "tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
+	{path: "api/predict", own: []string{"api", "internal/inference", "internal/tensor", "router", "scheduler/quota"},
+		third: []string{fasthttp, compress, grpc, protobuf}},
+	{path: "api/predict/oip", third: []string{grpc, protobuf}},
 	{path: "api/usage"},
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
@@ -101,6 +104,7 @@ const (
 	pgx             = "github.com/jackc/pgx/v5"
 	redis           = "github.com/redis/go-redis/v9"
 	oidc            = "github.com/coreos/go-oidc/v3"
+	grpc            = "google.golang.org/grpc"
 	jose            = "github.com/go-jose/go-jose/v4"
 	tiktoken        = "github.com/pkoukk/tiktoken-go"
 	tiktokenLoader  = "github.com/pkoukk/tiktoken-go-loader"

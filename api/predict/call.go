@@ -1,0 +1,125 @@
+package predict
+
+import (
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"weir/api"
+	"weir/api/edge"
+	"weir/api/meter"
+	"weir/scheduler/quota"
+)
+
+const statusOK = http.StatusOK
+
+// call is one request over HTTP on its way through a handler.
+type call struct {
+	*Server
+	job
+	ctx   *fasthttp.RequestCtx
+	route *route
+	why   string // the caller was denied; for the log
+	terms terms
+}
+
+// identify gives the call its id, sends the client's name for it back or else ours, and
+// begins its trace.
+func (c *call) identify() {
+	c.job.id, c.job.endpoint = c.ids.Next(), c.route.pattern
+	head, answer := &c.ctx.Request.Header, &c.ctx.Response.Header
+	name := c.job.id
+	if own := head.Peek("X-Request-Id"); edge.IsPlain(own) {
+		name = string(own)
+	}
+	answer.Set("X-Request-Id", name)
+	if h := c.config.Hooks.StartTrace; h != nil && c.route.infers {
+		c.trace = h(string(head.Peek("Traceparent")), string(head.Peek("Tracestate")))
+		if c.trace.Header != "" {
+			answer.Set("Traceresponse", c.trace.Header)
+		}
+	}
+}
+
+// refuse answers with an error in the form that all predict protocols share.
+func (c *call) refuse(fault *api.Error) {
+	r := &c.ctx.Response
+	r.ResetBody()
+	c.ctx.SetStatusCode(fault.Status)
+	c.ctx.SetContentType("application/json")
+	fault.Headers(r.Header.Set)
+	switch fault.Status {
+	case http.StatusUnauthorized:
+		r.Header.Set("WWW-Authenticate", "Bearer")
+	case http.StatusMethodNotAllowed:
+		r.Header.Set("Allow", c.route.method)
+	}
+	body := api.AppendString([]byte(`{"error":`), fault.Message)
+	c.ctx.SetBody(append(body, '}'))
+	if h := c.config.Hooks.OnRefused; h != nil && fault.Status != edge.StatusHungUp {
+		h(edge.Refusal{
+			ID: string(r.Header.Peek("X-Request-Id")), Route: c.route.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
+			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
+			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: c.route.infers && !c.started,
+		})
+	}
+}
+
+// model finds the model of the call's path.
+func (c *call) model() *api.Error { return c.use(&c.job, c.route.model, c.route.version) }
+
+// score runs the call's prediction and says in the response's header what there is to
+// say of it.
+func (c *call) score() *api.Error {
+	head := &c.ctx.Request.Header
+	c.terms.class = strings.TrimSpace(string(head.Peek(classHeader)))
+	c.terms.deadline = strings.TrimSpace(string(head.Peek(deadlineHeader)))
+	if schema := head.Peek(schemaHeader); len(schema) > 0 {
+		c.p.Schema = string(schema)
+	}
+	if fault := c.terms.apply(&c.job); fault != nil {
+		return fault
+	}
+	answer := &c.ctx.Response.Header
+	if len(c.warnings) > 0 {
+		answer.Set("X-Weir-Warnings", strings.Join(c.warnings, ", "))
+	}
+	w := &watched{http: c.ctx, aborted: c.running.Aborted(), deadline: c.p.DoneBy}
+	defer w.stop()
+	fault := c.Server.predict(w, &c.job, func(left quota.Remaining, degraded bool) {
+		meter.WriteRemaining(answer, left)
+		if degraded {
+			answer.Set("X-Weir-Quota", "local")
+		}
+	})
+	for _, n := range c.p.Notes {
+		answer.Set("X-Weir-"+n.Name, n.Value)
+	}
+	return fault
+}
+
+// body is the request's body with its content coding undone.
+func (c *call) body() ([]byte, *api.Error) {
+	coding := c.ctx.Request.Header.Peek("Content-Encoding")
+	if len(coding) == 0 {
+		return c.ctx.Request.Body(), nil
+	}
+	return c.decoded(string(coding))
+}
+
+func (c *call) json(v any) *api.Error {
+	api.WriteJSON(c.ctx, statusOK, v)
+	return nil
+}
+
+func (s *Server) panicked(where string, value any) {
+	if h := s.config.Hooks.OnPanic; h != nil {
+		h(where, value, debug.Stack())
+	}
+}
+
+// created is the time that model lists show: that of the server's start.
+var created = time.Now().Unix()

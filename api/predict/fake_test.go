@@ -1,0 +1,219 @@
+package predict
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"weir/api"
+	"weir/api/meter"
+	"weir/api/tenant"
+	"weir/internal/inference"
+	"weir/internal/tensor"
+	"weir/router"
+)
+
+// fake is a model that a test computes.
+type fake struct {
+	about router.Description
+	do    func(ctx context.Context, p *router.Prediction) error
+}
+
+func (f *fake) Describe() *router.Description                           { return &f.about }
+func (f *fake) Predict(ctx context.Context, p *router.Prediction) error { return f.do(ctx, p) }
+
+// sums is a model whose output is the sum of each row of its one input.
+func sums() *fake {
+	f := &fake{about: router.Description{
+		Name: "sums", Version: "3", Platform: "test", MaxRows: 1000,
+		Inputs:  []tensor.Spec{{Name: "input", Type: tensor.Float32, Shape: []int64{tensor.Any, 4}}},
+		Outputs: []tensor.Spec{{Name: "output", Type: tensor.Float32, Shape: []int64{tensor.Any}}},
+	}}
+	f.do = func(_ context.Context, p *router.Prediction) error {
+		in := &p.Inputs[0]
+		if err := f.about.Inputs[0].Fits(in); err != nil {
+			return fmt.Errorf("%w: %w", inference.ErrInvalid, err)
+		}
+		v := tensor.Values[float32](in)
+		out := make([]float32, in.Shape[0])
+		for i := range out {
+			for _, x := range v[4*i : 4*i+4] {
+				out[i] += x
+			}
+		}
+		p.Outputs = []tensor.Tensor{tensor.Of("output", tensor.Float32, in.Shape[:1], out)}
+		p.Computed, p.Batch = time.Microsecond, len(out)
+		return nil
+	}
+	return f
+}
+
+// echo is a model that gives all of its inputs back, of whatever types.
+func echo(specs ...tensor.Spec) *fake {
+	f := &fake{about: router.Description{Name: "echo", Version: "1", Platform: "test", Inputs: specs, Outputs: specs,
+		Labels: map[string][]string{"f": {"zero", "one", "two"}}}}
+	f.do = func(_ context.Context, p *router.Prediction) error {
+		p.Outputs = p.Inputs
+		return nil
+	}
+	return f
+}
+
+var everyType = []tensor.Spec{
+	{Name: "f", Type: tensor.Float32, Shape: []int64{-1, 3}}, {Name: "d", Type: tensor.Float64, Shape: []int64{-1}},
+	{Name: "i", Type: tensor.Int64, Shape: []int64{-1}}, {Name: "b", Type: tensor.Int8, Shape: []int64{-1}},
+	{Name: "u", Type: tensor.Uint16, Shape: []int64{-1}}, {Name: "y", Type: tensor.Bool, Shape: []int64{-1}},
+	{Name: "s", Type: tensor.Bytes, Shape: []int64{-1}},
+}
+
+// models are the fakes of one server.
+type models struct {
+	mu     sync.Mutex
+	list   []*fake
+	absent map[string]bool // unloaded
+}
+
+func (m *models) Find(name, version string) (router.Predictor, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.list {
+		if f.about.Name == name && (version == "" || version == f.about.Version) {
+			if m.absent[name] {
+				return nil, fmt.Errorf("%w: model %s is not loaded", inference.ErrUnavailable, name)
+			}
+			return f, nil
+		}
+	}
+	return nil, fmt.Errorf("find: %w", router.ErrNoPredictor)
+}
+
+func (m *models) Index() (list []router.ModelState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.list {
+		s := router.ModelState{Name: f.about.Name, Version: f.about.Version, Ready: !m.absent[f.about.Name]}
+		if !s.Ready {
+			s.Reason = "unloaded"
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (m *models) set(name string, absent bool) error {
+	if _, err := m.Find(name, ""); isUnknown(err) {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.absent[name] = absent
+	return nil
+}
+
+func (m *models) Load(_ context.Context, name string) error   { return m.set(name, false) }
+func (m *models) Unload(_ context.Context, name string) error { return m.set(name, true) }
+
+// behind is the handler that gets what is not of this package.
+type behind struct{}
+
+func (behind) Takes(*fasthttp.RequestHeader, *x509.Certificate) bool { return true }
+func (behind) Handle(ctx *fasthttp.RequestCtx)                       { ctx.Error("behind "+string(ctx.Path()), 418) }
+func (behind) Drain(context.Context) error                           { return nil }
+func (behind) Refused(*fasthttp.RequestCtx, *api.Error)              {}
+func (behind) Panicked(any, []byte)                                  {}
+
+// rig is a server on a real port.
+type rig struct {
+	t      *testing.T
+	server *Server
+	models *models
+	url    string
+}
+
+func config(t *testing.T, models *models, tenants ...tenant.Tenant) Config {
+	t.Helper()
+	d, err := tenant.NewDirectory(tenants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	callers, err := tenant.NewAuthenticator(t.Context(), tenant.Config{Directory: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Callers: callers, Models: models, Meter: meter.NewLocal(), Ready: func() (bool, string) { return true, "ready" },
+		Version: "test", MaxRequestBytes: 1 << 20, AbortTimeout: time.Second, DrainRetries: true}
+}
+
+func newModels(list ...*fake) *models { return &models{list: list, absent: map[string]bool{}} }
+
+func newRig(t *testing.T, c Config) *rig {
+	t.Helper()
+	s, err := New(c, behind{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edges := api.DefaultConfig()
+	edges.MaxRequestBytes = c.MaxRequestBytes
+	h := api.New(edges, s)
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := h.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	m, _ := c.Models.(*models)
+	return &rig{t, s, m, "http://" + ln.Addr().String()}
+}
+
+// standard has a server with the models sums and echo, and no tenants.
+func standard(t *testing.T) *rig {
+	return newRig(t, config(t, newModels(sums(), echo(everyType...))))
+}
+
+// do sends a request with header fields in pairs.
+func (r *rig) do(method, path, body string, fields ...string) (*http.Response, string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res, string(got)
+}
+
+// want sends a request and compares status and body.
+func (r *rig) want(status int, answer, method, path, body string, fields ...string) {
+	r.t.Helper()
+	res, got := r.do(method, path, body, fields...)
+	if res.StatusCode != status || got != answer {
+		r.t.Errorf("%s %s %s:\n got %d %q\nwant %d %q", method, path, body, res.StatusCode, got, status, answer)
+	}
+}

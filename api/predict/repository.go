@@ -1,0 +1,150 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weir/api"
+	"weir/api/edge"
+	"weir/internal/inference"
+	"weir/router"
+)
+
+// indexJSON is an entry of Triton's repository index.
+type indexJSON struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	State   string `json:"state,omitempty"`
+	Reason  string `json:"reason"`
+}
+
+// visible are the models that a job's caller may use.
+func (s *Server) visible(j *job) []router.ModelState {
+	var list []router.ModelState
+	for _, m := range s.config.Models.Index() {
+		if j.caller.Tenant.MayUse(m.Name) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// index lists versions as Triton does; ready leaves the others out.
+func (s *Server) index(j *job, ready bool) []indexJSON {
+	list := []indexJSON{}
+	for _, m := range s.visible(j) {
+		state := "READY"
+		if !m.Ready {
+			state = "UNAVAILABLE"
+		}
+		if m.Ready || !ready {
+			list = append(list, indexJSON{m.Name, m.Version, state, m.Reason})
+		}
+	}
+	return list
+}
+
+// repositoryIndex answers POST /v2/repository/index.
+func (c *call) repositoryIndex() *api.Error {
+	body, fault := c.body()
+	if fault != nil {
+		return fault
+	}
+	ready := false
+	if s := (scanner{b: body}); s.peek() != 0 {
+		fault = s.fields(func(name []byte) (fault *api.Error) {
+			if string(name) == "ready" {
+				ready, fault = s.boolean("ready")
+				return fault
+			}
+			field := string(name)
+			if fault = s.ignore(); fault == nil {
+				fault = c.warn(c.config.Strict, quote([]byte(field)))
+			}
+			return fault
+		})
+		if fault == nil {
+			fault = s.end()
+		}
+	}
+	if fault != nil {
+		return fault
+	}
+	return c.json(c.index(&c.job, ready))
+}
+
+// loadModel answers Triton's request to load a model. What to load is in the server's
+// configuration: a request that brings files or a configuration is refused.
+func (c *call) loadModel() *api.Error {
+	body, fault := c.body()
+	if fault == nil {
+		fault = noParameters(body, "load")
+	}
+	if fault == nil {
+		fault = c.change("load", c.route.model)
+	}
+	return fault
+}
+
+func (c *call) unloadModel() *api.Error {
+	body, fault := c.body()
+	if fault == nil {
+		fault = noParameters(body, "unload", "unload_dependents")
+	}
+	if fault == nil {
+		fault = c.change("unload", c.route.model)
+	}
+	return fault
+}
+
+// noParameters refuses a body with parameters other than those named, which change
+// nothing here.
+func noParameters(body []byte, what string, harmless ...string) *api.Error {
+	s := scanner{b: body}
+	if s.peek() == 0 {
+		return nil
+	}
+	fault := s.fields(func(field []byte) *api.Error {
+		if string(field) != "parameters" {
+			return api.Refuse("unknown_parameter", fmt.Sprintf("unknown field %s; %s takes only parameters", quote(field), what))
+		}
+		return s.fields(func(name []byte) *api.Error {
+			for _, h := range harmless {
+				if string(name) == h {
+					return s.ignore()
+				}
+			}
+			return unsupportedRepository(string(name), what)
+		})
+	})
+	if fault == nil {
+		fault = s.end()
+	}
+	return fault
+}
+
+func unsupportedRepository(name, what string) *api.Error {
+	e := api.Refuse("unsupported_parameter", fmt.Sprintf("the parameter %s of %s is not supported: models and their files are those of the server's configuration",
+		quote([]byte(name)), what))
+	e.Param = name
+	return e
+}
+
+// change loads or unloads a model.
+func (s *Server) change(what, model string) *api.Error {
+	do := s.config.Models.Load
+	if what == "unload" {
+		do = s.config.Models.Unload
+	}
+	switch err := do(context.Background(), model); {
+	case err == nil:
+		return nil
+	case isUnknown(err):
+		return api.Refuse("model_not_found", fmt.Sprintf("model %s is not in the server's configuration; POST /v2/repository/index lists what is", quote([]byte(model))))
+	case errors.Is(err, inference.ErrUnavailable), errors.Is(err, inference.ErrInvalid):
+		return edge.Fault(err)
+	default:
+		return api.Refuse("invalid_value", fmt.Sprintf("%s model %s: %v", what, quote([]byte(model)), err))
+	}
+}

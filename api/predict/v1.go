@@ -1,0 +1,388 @@
+package predict
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"weir/api"
+	"weir/internal/tensor"
+	"weir/router"
+)
+
+// alive is how KServe's client asks whether a server lives.
+func (c *call) alive() *api.Error { return c.json(map[string]string{"status": "alive"}) }
+
+// statusJSON answers GET /v1/models/{model} for three kinds of clients at once: name
+// and ready are KServe's, model_version_status is TensorFlow Serving's, the rest
+// OpenAI's.
+type statusJSON struct {
+	Name     string          `json:"name"`
+	Ready    bool            `json:"ready"`
+	Versions []versionStatus `json:"model_version_status"`
+
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+type versionStatus struct {
+	Version string `json:"version"`
+	State   string `json:"state"`
+	Status  struct {
+		Code    string `json:"error_code"`
+		Message string `json:"error_message"`
+	} `json:"status"`
+}
+
+// statusV1 tells a model's state: 200 where it can be used, else 503, as KServe's client
+// wants it.
+func (c *call) statusV1() *api.Error {
+	answer := statusJSON{
+		Name: c.route.model, ID: c.route.model, Object: "model", Created: created, OwnedBy: "weir", Versions: []versionStatus{},
+	}
+	for _, m := range c.visible(&c.job) {
+		if m.Name != c.route.model || c.route.version != "" && m.Version != c.route.version {
+			continue
+		}
+		v := versionStatus{Version: m.Version, State: "AVAILABLE"}
+		v.Status.Code = "OK"
+		if !m.Ready {
+			v.State = "LOADING"
+			if m.Reason != "" {
+				v.State, v.Status.Code, v.Status.Message = "END", "UNAVAILABLE", m.Reason
+			}
+		}
+		answer.Ready = answer.Ready || m.Ready
+		answer.Versions = append(answer.Versions, v)
+	}
+	if len(answer.Versions) == 0 {
+		return c.model()
+	}
+	status := statusOK
+	if !answer.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	api.WriteJSON(c.ctx, status, answer)
+	return nil
+}
+
+// unsupportedVerb refuses what peers serve and this server does not.
+func (c *call) unsupportedVerb() *api.Error {
+	return api.Refuse("unsupported_operation", fmt.Sprintf("%s is not served here; use :predict, or POST /v2/models/%s/infer",
+		c.route.pattern, c.route.model))
+}
+
+// predictV1 answers POST /v1/models/{model}:predict.
+func (c *call) predictV1() *api.Error {
+	if fault := c.model(); fault != nil {
+		return fault
+	}
+	body, fault := c.body()
+	if fault != nil {
+		return fault
+	}
+	r := readerV1{scanner: scanner{b: body}, job: &c.job, strict: c.config.Strict}
+	if fault := r.read(); fault != nil {
+		return fault
+	}
+	if fault := c.score(); fault != nil {
+		return fault
+	}
+	answer, fault := appendV1(nil, c.p.Outputs, r.rows, r.count)
+	if fault != nil {
+		return fault
+	}
+	c.ctx.SetContentType("application/json")
+	c.ctx.Response.SetBodyRaw(answer)
+	return nil
+}
+
+// readerV1 reads the body of a V1 request.
+type readerV1 struct {
+	scanner
+	*job
+	strict bool
+	rows   bool  // row form: instances
+	count  int64 // of rows
+	seen   bool  // instances or inputs
+}
+
+const signature = "serving_default" // the only one
+
+func (r *readerV1) read() *api.Error {
+	fault := r.fields(func(name []byte) *api.Error {
+		switch string(name) {
+		case "instances", "inputs":
+			if r.seen {
+				return api.Refuse("invalid_value", "the request has both instances and inputs; send rows as instances or columns as inputs")
+			}
+			r.seen, r.rows = true, name[2] == 's'
+			if r.rows {
+				return r.instances()
+			}
+			return r.columns()
+		case "signature_name":
+			text, fault := r.str("signature_name")
+			if fault == nil && text != "" && text != signature {
+				fault = api.Refuse("invalid_value", fmt.Sprintf("signature_name is %s; models here have one signature, %s", quote([]byte(text)), signature))
+			}
+			return fault
+		}
+		field := string(name)
+		if fault := r.ignore(); fault != nil {
+			return fault
+		}
+		return r.warn(r.strict, field)
+	})
+	if fault != nil {
+		return fault
+	}
+	if !r.seen {
+		return api.Refuse("missing_required_parameter", `the request has neither instances (rows) nor inputs (columns); send {"instances": [[…], …]}`)
+	}
+	return r.end()
+}
+
+// instances reads the row form: a list of values of the model's only input, or of
+// objects that name their values.
+func (r *readerV1) instances() *api.Error {
+	if r.peek() == '[' {
+		at := r.i
+		r.i++
+		named := r.peek() == '{' && !r.isBytes()
+		r.i = at
+		if named {
+			return r.namedRows()
+		}
+	}
+	fault := r.single("instances")
+	if fault == nil && len(r.p.Inputs[0].Shape) == 0 {
+		return api.Refuse("invalid_value", "instances is one value; it must be a list of rows")
+	}
+	if fault == nil {
+		r.count = r.p.Inputs[0].Shape[0]
+	}
+	return fault
+}
+
+// isBytes reports whether {"b64": …} is next.
+func (r *readerV1) isBytes() bool {
+	probe := scanner{b: r.b, i: r.i}
+	if !probe.take('{') {
+		return false
+	}
+	name, fault := probe.text()
+	return fault == nil && string(name) == "b64"
+}
+
+// single reads all values of the model's only input.
+func (r *readerV1) single(what string) *api.Error {
+	if len(r.about.Inputs) != 1 {
+		return api.Refuse("invalid_value", fmt.Sprintf("model %s has %d inputs, so that values need names: %s", r.about.Name, len(r.about.Inputs), inputNames(r.about)))
+	}
+	spec := &r.about.Inputs[0]
+	a, fault := newArray(what, spec.Type, r.guess())
+	if fault == nil {
+		fault = a.read(&r.scanner)
+	}
+	if fault != nil {
+		return fault
+	}
+	r.p.Inputs = []tensor.Tensor{a.elements.tensor(spec.Name, fit(a.shape(), spec))}
+	return nil
+}
+
+// guess is how many numbers the rest of the body may hold, so that their array need not
+// grow: most take four bytes or more.
+func (s *scanner) guess() int64 {
+	const bytesPerNumber = 4
+	return int64(len(s.b)-s.i)/bytesPerNumber + 1
+}
+
+// fit adds sizes of 1 behind a shape where the model's has them: a list of numbers is
+// also a list of rows of one number each.
+func fit(shape []int64, spec *tensor.Spec) []int64 {
+	for len(shape) > 0 && len(shape) < len(spec.Shape) {
+		if size := spec.Shape[len(shape)]; size != 1 && size != tensor.Any {
+			break
+		}
+		shape = append(shape, 1)
+	}
+	return shape
+}
+
+// column is the tensor of one name, which grows by rows.
+type column struct {
+	name  string
+	spec  tensor.Spec
+	array *array
+	rows  int64
+}
+
+// namedRows reads instances that are objects, all with the same names.
+func (r *readerV1) namedRows() *api.Error {
+	var columns []*column
+	next := 0 // the column that most likely comes next
+	fault := r.elements(func() *api.Error {
+		next = 0
+		fault := r.fields(func(name []byte) *api.Error {
+			if next >= len(columns) || columns[next].name != string(name) {
+				var fault *api.Error
+				if next, columns, fault = r.column(columns, name); fault != nil {
+					return fault
+				}
+			}
+			col := columns[next]
+			next++
+			if col.rows != r.count {
+				return r.uneven(col.name)
+			}
+			col.rows++
+			return col.array.read(&r.scanner)
+		})
+		r.count++
+		return fault
+	})
+	if fault != nil {
+		return fault
+	}
+	for _, col := range columns {
+		if col.rows != r.count {
+			return r.uneven(col.name)
+		}
+		shape := append([]int64{r.count}, col.array.shape()...)
+		r.p.Inputs = append(r.p.Inputs, col.array.elements.tensor(col.name, fit(shape, &col.spec)))
+	}
+	return nil
+}
+
+func (r *readerV1) uneven(name string) *api.Error {
+	return api.Refuse("invalid_value", fmt.Sprintf("instances do not all have %s; every row must have the same names", quote([]byte(name))))
+}
+
+// column finds a name's column, or adds one in the first row.
+func (r *readerV1) column(columns []*column, name []byte) (at int, all []*column, fault *api.Error) {
+	for i, col := range columns {
+		if col.name == string(name) {
+			return i, columns, nil
+		}
+	}
+	if r.count > 0 {
+		return 0, columns, r.uneven(string(name))
+	}
+	if len(name) > maxNameBytes {
+		return 0, columns, api.Refuse("invalid_value", fmt.Sprintf("an input's name has %d bytes; at most %d are taken", len(name), maxNameBytes))
+	}
+	col := &column{name: string(name), spec: r.spec(string(name))}
+	if col.array, fault = newArray(col.name, col.spec.Type, 1); fault != nil {
+		return 0, columns, fault
+	}
+	return len(columns), append(columns, col), nil
+}
+
+// spec is that of an input by its name. A name that is no input's may be that of a
+// column of the model's only input: it has its type.
+func (r *readerV1) spec(name string) tensor.Spec {
+	for _, list := range [2][]tensor.Spec{r.about.Inputs, r.about.Optional} {
+		for i := range list {
+			if list[i].Name == name {
+				return list[i]
+			}
+		}
+	}
+	kind := tensor.Float64
+	if len(r.about.Inputs) > 0 {
+		kind = r.about.Inputs[0].Type
+	}
+	return tensor.Spec{Name: name, Type: kind, Shape: []int64{tensor.Any}}
+}
+
+// columns reads the column form: the values of the only input, or an object that names
+// those of each.
+func (r *readerV1) columns() *api.Error {
+	if r.peek() != '{' || r.isBytes() {
+		return r.single("inputs")
+	}
+	return r.fields(func(name []byte) *api.Error {
+		if len(name) > maxNameBytes {
+			return api.Refuse("invalid_value", fmt.Sprintf("an input's name has %d bytes; at most %d are taken", len(name), maxNameBytes))
+		}
+		spec := r.spec(string(name))
+		a, fault := newArray(string(name), spec.Type, 1)
+		if fault == nil {
+			fault = a.read(&r.scanner)
+		}
+		if fault != nil {
+			return fault
+		}
+		r.p.Inputs = append(r.p.Inputs, a.elements.tensor(string(name), fit(a.shape(), &spec)))
+		return nil
+	})
+}
+
+func inputNames(d *router.Description) string {
+	list := make([]string, len(d.Inputs))
+	for i := range d.Inputs {
+		list[i] = d.Inputs[i].Name
+	}
+	return strings.Join(list, ", ")
+}
+
+// appendV1 writes outputs: by rows as predictions where the request had rows, by
+// columns as outputs where it had columns. A single output has no name.
+func appendV1(dst []byte, outputs []tensor.Tensor, byRow bool, rows int64) ([]byte, *api.Error) {
+	writers := make([]writer, len(outputs))
+	for i := range outputs {
+		o := &outputs[i]
+		if !isWritable(o.Type) {
+			return nil, api.Refuse("unsupported_operation", fmt.Sprintf("output %q is %v, which JSON cannot carry exactly; use binary data or gRPC", o.Name, o.Type))
+		}
+		if byRow && (len(o.Shape) == 0 || o.Shape[0] != rows) {
+			return nil, api.Refuse("unsupported_operation", fmt.Sprintf("output %q has shape %v, not one value for each of %d rows; send columns as inputs", o.Name, o.Shape, rows))
+		}
+		writers[i] = newWriter(o, isBytesName(o.Name))
+	}
+	if byRow {
+		return appendRows(dst, writers, int(rows)), nil
+	}
+	dst = append(dst, `{"outputs":`...)
+	if len(writers) == 1 {
+		return append(writers[0].nested(dst, outputs[0].Shape, 0), '}'), nil
+	}
+	for i := range writers {
+		dst = append(appendName(dst, i, outputs[i].Name), ':')
+		dst = writers[i].nested(dst, outputs[i].Shape, 0)
+	}
+	return append(dst, "}}"...), nil
+}
+
+// appendName begins field i of an object.
+func appendName(dst []byte, i int, name string) []byte {
+	if i == 0 {
+		return api.AppendString(append(dst, '{'), name)
+	}
+	return api.AppendString(append(dst, ','), name)
+}
+
+func appendRows(dst []byte, writers []writer, rows int) []byte {
+	dst = append(dst, `{"predictions":[`...)
+	for row := range rows {
+		if row > 0 {
+			dst = append(dst, ',')
+		}
+		for i := range writers {
+			w := &writers[i]
+			inner := w.t.Shape[1:]
+			if len(writers) > 1 {
+				dst = append(appendName(dst, i, w.t.Name), ':')
+			}
+			dst = w.nested(dst, inner, row*stride(inner))
+		}
+		if len(writers) > 1 {
+			dst = append(dst, '}')
+		}
+	}
+	return append(dst, "]}"...)
+}

@@ -1,0 +1,212 @@
+package predict
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"weir/api"
+	"weir/internal/tensor"
+	"weir/router"
+)
+
+const serverName = "weir"
+
+// extensions are those of Triton's that are served, by their names.
+var extensions = []string{
+	"classification", "model_configuration", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
+	"statistics", "binary_tensor_data", "parameters",
+}
+
+func (c *call) serverMetadata() *api.Error {
+	return c.json(map[string]any{"name": serverName, "version": c.config.Version, "extensions": extensions})
+}
+
+// healthJSON serves all readings of the protocol: clients look at live, at ready, or at
+// the status alone. A live server says that it is ready, too: some clients ask the one
+// endpoint and read the other's field.
+type healthJSON struct {
+	Live   bool   `json:"live"`
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (c *call) live() *api.Error {
+	return c.json(healthJSON{Live: true, Ready: true})
+}
+
+func (c *call) ready() *api.Error {
+	status := statusOK
+	ready, why := c.isReady()
+	answer := healthJSON{Live: true, Ready: ready}
+	if !ready {
+		status, answer.Reason = http.StatusServiceUnavailable, why
+	}
+	api.WriteJSON(c.ctx, status, answer)
+	return nil
+}
+
+// isReady reports whether the server takes requests.
+func (s *Server) isReady() (ready bool, why string) {
+	if s.running.IsDraining() {
+		return false, "draining"
+	}
+	return s.config.Ready()
+}
+
+func (c *call) listModels() *api.Error {
+	list := []string{}
+	for _, m := range c.visible(&c.job) {
+		if !slices.Contains(list, m.Name) {
+			list = append(list, m.Name)
+		}
+	}
+	return c.json(map[string]any{"models": list})
+}
+
+type tensorJSON struct {
+	Name     string  `json:"name"`
+	Datatype string  `json:"datatype"`
+	Shape    []int64 `json:"shape"`
+}
+
+type metadataJSON struct {
+	Name     string       `json:"name"`
+	Versions []string     `json:"versions"`
+	Platform string       `json:"platform"`
+	Inputs   []tensorJSON `json:"inputs"`
+	Outputs  []tensorJSON `json:"outputs"`
+}
+
+func (c *call) modelMetadata() *api.Error {
+	if fault := c.model(); fault != nil {
+		return fault
+	}
+	d := c.about
+	return c.json(metadataJSON{
+		Name: d.Name, Versions: c.versions(d.Name), Platform: d.Platform,
+		Inputs: tensorsJSON(slices.Concat(d.Inputs, d.Optional)), Outputs: tensorsJSON(d.Outputs),
+	})
+}
+
+// versions lists those of a model that can be used.
+func (s *Server) versions(model string) []string {
+	list := []string{}
+	for _, m := range s.config.Models.Index() {
+		if m.Name == model && m.Ready {
+			list = append(list, m.Version)
+		}
+	}
+	return list
+}
+
+func tensorsJSON(specs []tensor.Spec) []tensorJSON {
+	list := make([]tensorJSON, len(specs))
+	for i, s := range specs {
+		list[i] = tensorJSON{s.Name, s.Type.String(), append([]int64{}, s.Shape...)}
+	}
+	return list
+}
+
+// modelReady answers 200 for a model that can be used, else 503.
+func (c *call) modelReady() *api.Error {
+	fault := c.model()
+	if fault != nil && fault.Status != http.StatusServiceUnavailable {
+		return fault
+	}
+	status := statusOK
+	if fault != nil {
+		status = http.StatusServiceUnavailable
+	}
+	api.WriteJSON(c.ctx, status, map[string]any{"name": c.route.model, "ready": fault == nil})
+	return nil
+}
+
+// configTensor is an input or an output in Triton's model configuration.
+type configTensor struct {
+	Name     string  `json:"name"`
+	DataType string  `json:"data_type"`
+	Dims     []int64 `json:"dims"`
+}
+
+// modelConfig answers with what Triton's configuration says of a model, as far as it
+// means something here.
+func (c *call) modelConfig() *api.Error {
+	if fault := c.model(); fault != nil {
+		return fault
+	}
+	d := c.about
+	list := func(specs []tensor.Spec) []configTensor {
+		all := make([]configTensor, len(specs))
+		for i, s := range specs {
+			all[i] = configTensor{s.Name, configType(s.Type), dimsOf(d, s.Shape)}
+		}
+		return all
+	}
+	return c.json(map[string]any{
+		"name": d.Name, "platform": d.Platform, "backend": serverName, "max_batch_size": maxBatch(d),
+		"input": list(d.Inputs), "output": list(d.Outputs),
+	})
+}
+
+// configType is Triton's name of a type in configurations.
+func configType(t tensor.Type) string {
+	if t == tensor.Bytes {
+		return "TYPE_STRING"
+	}
+	return "TYPE_" + t.String()
+}
+
+// maxBatch is the most rows of a request where all inputs have rows, which Triton takes
+// for batching; else 0.
+func maxBatch(d *router.Description) int {
+	for i := range d.Inputs {
+		if s := d.Inputs[i].Shape; len(s) == 0 || s[0] != tensor.Any {
+			return 0
+		}
+	}
+	return d.MaxRows
+}
+
+// dimsOf is a shape as Triton's configuration has it: without the rows where the model
+// batches.
+func dimsOf(d *router.Description, shape []int64) []int64 {
+	if maxBatch(d) == 0 || len(shape) == 0 {
+		return append([]int64{}, shape...)
+	}
+	if len(shape) == 1 {
+		return []int64{1} // a configuration has no empty dims
+	}
+	return append([]int64{}, shape[1:]...)
+}
+
+// inferV2 answers POST /v2/models/{model}/infer.
+func (c *call) inferV2() *api.Error {
+	if fault := c.model(); fault != nil {
+		return fault
+	}
+	r := readerV2{job: &c.job, terms: &c.terms, strict: c.config.Strict}
+	body, fault := c.body()
+	if fault != nil {
+		return fault
+	}
+	if fault := r.split(body, c.ctx.Request.Header.Peek(headerLength)); fault != nil {
+		return fault
+	}
+	if fault := c.score(); fault != nil {
+		return fault
+	}
+	text, data, fault := r.answer(c.about)
+	if fault != nil {
+		return fault
+	}
+	if data == nil {
+		c.ctx.SetContentType("application/json")
+	} else {
+		c.ctx.SetContentType("application/octet-stream")
+		c.ctx.Response.Header.Set(headerLength, fmt.Sprint(len(text)))
+		text = append(text, data...)
+	}
+	c.ctx.Response.SetBodyRaw(text)
+	return nil
+}

@@ -1,0 +1,32 @@
+package router
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNoPredictor says that no classical model has a name, or no version of it.
+var ErrNoPredictor = errors.New("no such model")
+
+// Predictors are the classical models of a server: requests find them by name, and
+// operators load and unload them. Implementations are safe for concurrent use.
+type Predictors interface {
+	// Find returns a version of a model, for version "" the one that answers by
+	// default. Errors wrap ErrNoPredictor, or inference.ErrUnavailable where the model
+	// is known and cannot be used now.
+	Find(name, version string) (Predictor, error)
+	// Index lists all versions of all models, loaded or not, sorted by name.
+	Index() []ModelState
+	// Load makes a known model available, anew where it is already. It returns when
+	// the model answers, or why it does not.
+	Load(ctx context.Context, name string) error
+	// Unload takes a model away once its running requests have ended.
+	Unload(ctx context.Context, name string) error
+}
+
+// ModelState says whether a version of a classical model can be used.
+type ModelState struct {
+	Name, Version string
+	Ready         bool
+	Reason        string // why it is not ready; "" where nobody asked for it yet
+}
