@@ -37,6 +37,9 @@ type classMetrics struct {
 	queueWait      *prometheus.HistogramVec
 	deadlineMisses *prometheus.CounterVec
 	shed           *prometheus.CounterVec
+	tokens         *prometheus.CounterVec
+	compute        *prometheus.CounterVec
+	cost           *prometheus.CounterVec
 }
 
 func newClassMetrics() classMetrics {
@@ -52,11 +55,37 @@ func newClassMetrics() classMetrics {
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_shed_total", Help: "Requests answered with 503 instead of being run, by class and error code.",
 		}, []string{"class", "reason"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_class_tokens_total", Help: "Prompt tokens, cached ones included, and output tokens of requests that ended, by class.",
+		}, []string{"class"}),
+		compute: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_class_compute_seconds_total", Help: "Compute time of requests that ended, by class.",
+		}, []string{"class"}),
+		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_class_cost_total", Help: "What requests that ended cost at the configured prices, in the unit of these, by class.",
+		}, []string{"class"}),
 	}
 }
 
 func (c classMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.queueWait, c.deadlineMisses, c.shed}
+	return []prometheus.Collector{c.queueWait, c.deadlineMisses, c.shed, c.tokens, c.compute, c.cost}
+}
+
+// Use is what a request that ended has used.
+type Use struct {
+	Tokens         int // of prompt and output together
+	ComputeSeconds float64
+	Cost           float64 // in the unit of the prices
+}
+
+// ObserveUse adds what a request has used.
+func (m *Model) ObserveUse(class string, u Use) {
+	if m == nil {
+		return
+	}
+	m.classes.tokens.WithLabelValues(class).Add(float64(u.Tokens))
+	m.classes.compute.WithLabelValues(class).Add(u.ComputeSeconds)
+	m.classes.cost.WithLabelValues(class).Add(u.Cost)
 }
 
 // ObserveQueueWait records how long an admitted request waited. class is one of

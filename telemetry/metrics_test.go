@@ -68,6 +68,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	model.ObserveQueueWait("default", 0.4)
 	model.CountDeadlineMiss("interactive", "deadline_exceeded")
 	model.CountShed("batch", "server_is_overloaded")
+	model.ObserveUse("default", Use{Tokens: 150, ComputeSeconds: 0.5, Cost: 0.0003})
 	model.ObservePhases(Phases{QueueSeconds: 0.4, PrefillSeconds: 0.9, InferenceSeconds: 3})
 	model.ObserveRequest(Request{
 		PromptTokens: 20, OutputTokens: 11, MaxTokens: 16, Choices: 1,
@@ -307,6 +308,7 @@ func TestNilModelIgnoresObservations(t *testing.T) {
 	absent.ObserveQueueWait("default", 1)
 	absent.CountDeadlineMiss("default", "deadline_exceeded")
 	absent.CountShed("default", "server_is_overloaded")
+	absent.ObserveUse("default", Use{Tokens: 1})
 	absent.ObserveRequest(Request{})
 	absent.ObservePhases(Phases{QueueSeconds: 1})
 }

@@ -85,6 +85,11 @@ func observeFinish(m *telemetry.Model, f edge.RequestFinish) {
 // observeClass records what befell a request by its class.
 func observeClass(m *telemetry.Model, f *edge.RequestFinish) {
 	class := f.Class.String()
+	if !f.FirstToken.IsZero() && !f.FromCache {
+		m.ObserveUse(class, telemetry.Use{
+			Tokens: f.PromptTokens + f.OutputTokens, ComputeSeconds: f.Compute.Seconds(), Cost: f.Cost.Units(),
+		})
+	}
 	if !f.Admitted.IsZero() {
 		m.ObserveQueueWait(class, max(0, f.Admitted.Sub(f.Submitted).Seconds()))
 	}

@@ -54,6 +54,9 @@ func (m Money) String() string {
 	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(fmt.Sprintf("%06d", fraction), "0")
 }
 
+// Units is the amount in units of the currency, for a graph; sums belong to Money.
+func (m Money) Units() float64 { return float64(m) / float64(moneyUnit) }
+
 // MarshalText gives String.
 func (m Money) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 

@@ -117,6 +117,9 @@ var rulesTemplate = template.Must(template.New("rules").Funcs(template.FuncMap{
 	"number": number, "percent": Percent,
 	"errors": func(i indicator, selector, window string) string { return i.errors(selector, window) },
 	"rate":   func(name, selector string) string { return series{name, ""}.rate("job, model_name", selector, "5m") },
+	"byClass": func(name, selector string) string {
+		return series{name, ""}.rate("job, model_name, class", selector, "5m")
+	},
 }).Parse(rulesText))
 
 // Write writes a file of recording and alerting rules. selector restricts
