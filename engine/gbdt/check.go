@@ -80,7 +80,8 @@ func (e *Ensemble) checkTree(t int, depth []int32, seen []bool) error {
 	lo, hi := e.nodes(t)
 	first, last := e.leaves(t)
 	// A binary tree has one leaf more than nodes; then it is enough that no child has two parents.
-	if lo < 0 || hi < lo || int(hi) > len(e.Feature) || first < 0 || int(last) > len(seen) || int64(last)-int64(first) != int64(hi)-int64(lo)+1 {
+	if lo < 0 || hi < lo || int(hi) > len(e.Feature) || first < 0 || int(last) > len(seen) ||
+		int64(last)-int64(first) != int64(hi)-int64(lo)+1 {
 		return fmt.Errorf("nodes %d to %d and leaves %d to %d", lo, hi, first, last)
 	}
 	if tree.Output < 0 || int(tree.Output) >= e.Outputs || (e.Width > 1 && tree.Output != 0) {

@@ -49,6 +49,10 @@ type float interface{ float32 | float64 }
 // apply transforms margins in place, width of them per row, and gives the part of the slice that holds the outputs.
 func apply[S float](e *Ensemble, margins []S) []S {
 	width := e.Outputs
+	if e.Transform == Identity {
+		return margins
+	}
+	power := newExponential()
 	switch e.Transform {
 	case Sigmoid:
 		steepness := S(e.Steepness)
@@ -56,11 +60,11 @@ func apply[S float](e *Ensemble, margins []S) []S {
 			steepness = 1
 		}
 		for i, x := range margins {
-			margins[i] = sigmoid(steepness * x)
+			margins[i] = sigmoid(power, steepness*x)
 		}
 	case Softmax:
 		for row := margins; len(row) > 0; row = row[width:] {
-			softmax(row[:width])
+			softmax(power, row[:width])
 		}
 	case ArgMax:
 		rows := len(margins) / width
@@ -69,16 +73,16 @@ func apply[S float](e *Ensemble, margins []S) []S {
 		}
 		return margins[:rows]
 	default:
-		each(e.Transform, margins)
+		each(e.Transform, power, margins)
 	}
 	return margins
 }
 
-func each[S float](t Transform, margins []S) {
+func each[S float](t Transform, power exponential, margins []S) {
 	for i, x := range margins {
 		switch t {
 		case Exp:
-			x = exp(x)
+			x = exp(power, x)
 		case Hinge:
 			if x > 0 {
 				x = 1
@@ -92,35 +96,38 @@ func each[S float](t Transform, margins []S) {
 				x *= x
 			}
 		case Log1pExp:
-			x = S(math.Log1p(math.Exp(float64(x))))
-		default:
-			return
+			x = S(math.Log1p(power.double(float64(x))))
 		}
 		margins[i] = x
 	}
 }
 
-// exp rounds once from float64, so that a float32 is within half a unit in the last place.
-func exp[S float](x S) S { return S(math.Exp(float64(x))) }
+// exp is glibc's of the margins' type.
+func exp[S float](e exponential, x S) S {
+	if single[S]() {
+		return S(e.single(float32(x)))
+	}
+	return S(e.double(float64(x)))
+}
 
 // sigmoid is XGBoost's in float32, which keeps the exponential finite, and LightGBM's in float64.
-func sigmoid[S float](x S) S {
+func sigmoid[S float](e exponential, x S) S {
 	y := -x
 	if single[S]() {
 		y = min(y, 88.7)
 	}
-	return 1 / (exp(y) + 1)
+	return 1 / (exp(e, y) + 1)
 }
 
 // softmax sums in float64 whatever the margins are, as both libraries do.
-func softmax[S float](row []S) {
+func softmax[S float](e exponential, row []S) {
 	largest := row[0]
 	for _, x := range row[1:] {
 		largest = max(largest, x)
 	}
 	sum := 0.0
 	for i, x := range row {
-		row[i] = exp(x - largest)
+		row[i] = exp(e, x-largest)
 		sum += float64(row[i])
 	}
 	for i := range row {
