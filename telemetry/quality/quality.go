@@ -4,13 +4,27 @@ package quality
 import (
 	"math"
 	"slices"
+	"strconv"
 )
+
+// Figure is a number that may be NaN, which JSON has as null.
+type Figure float64
+
+// MarshalJSON implements json.Marshaler.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	if x := float64(f); math.IsNaN(x) || math.IsInf(x, 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(f), 'g', -1, 64), nil
+}
+
+func (f Figure) String() string { return strconv.FormatFloat(float64(f), 'f', 4, 64) }
 
 // Binary is the quality of scores between 0 and 1 for labels 0 and 1.
 type Binary struct {
 	Rows      int          `json:"rows"`
 	Positives int          `json:"positives"`
-	AUC       float64      `json:"auc"`      // NaN where all labels are equal
+	AUC       Figure       `json:"auc"`      // NaN where all labels are equal
 	LogLoss   float64      `json:"log_loss"` // in nats; scores are kept off 0 and 1 by the precision of float64
 	Brier     float64      `json:"brier"`
 	Accuracy  float64      `json:"accuracy"`          // of scores from 0.5 on taken as 1
@@ -20,10 +34,11 @@ type Binary struct {
 
 // Calibrated is a bin of scores.
 type Calibrated struct {
-	Low, High float64
-	Rows      int
-	Score     float64 // mean
-	Rate      float64 // of label 1
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	Rows  int     `json:"rows"`
+	Score float64 `json:"score"` // mean
+	Rate  float64 `json:"rate"`  // of label 1; the mean label of a regression
 }
 
 // calibrationBins part the scores evenly.
@@ -31,7 +46,7 @@ const calibrationBins = 10
 
 // OfBinary measures scores against labels, which are 0 or 1.
 func OfBinary(scores, labels []float64) Binary {
-	b := Binary{Rows: len(scores), AUC: auc(scores, labels)}
+	b := Binary{Rows: len(scores), AUC: Figure(auc(scores, labels))}
 	type sums struct {
 		rows        int
 		score, rate float64
@@ -143,7 +158,7 @@ type Regression struct {
 	RMSE float64 `json:"rmse"`
 	MAE  float64 `json:"mae"`
 	Bias float64 `json:"bias"` // mean of score minus label
-	R2   float64 `json:"r2"`   // NaN where all labels are equal
+	R2   Figure  `json:"r2"`   // NaN where all labels are equal
 	// Bins are tenths of the rows by score, lowest first: calibration of a number.
 	Bins []Calibrated `json:"calibration"`
 }
@@ -163,9 +178,9 @@ func OfRegression(scores, labels []float64) Regression {
 		r.Bias += d / n
 		spread += (labels[i] - mean) * (labels[i] - mean)
 	}
-	r.RMSE, r.R2 = math.Sqrt(squares/n), 1-squares/spread
+	r.RMSE, r.R2 = math.Sqrt(squares/n), Figure(1-squares/spread)
 	if spread == 0 {
-		r.R2 = math.NaN()
+		r.R2 = Figure(math.NaN())
 	}
 	r.Bins = tenths(scores, labels)
 	return r
