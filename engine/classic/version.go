@@ -2,6 +2,7 @@ package classic
 
 import (
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -18,6 +19,8 @@ type Options struct {
 	MaxBatch int           // rows of a batch; 1024, 1 computes every request alone
 	MaxDelay time.Duration // that a batch may wait for more rows; none
 	MaxRows  int           // of one request; 16384
+	Labels   []string      // of the classes, for outputs with as many columns; the file's own where it is empty
+	Golden   *Golden       // rows whose outputs are known; nil: none
 }
 
 func (o Options) complete() Options {
@@ -94,7 +97,25 @@ func newVersion(name string, m model, o Options) *Version {
 	v.desc.Name, v.desc.Version, v.desc.MaxRows = name, o.Version, o.MaxRows
 	v.kind = name + "\x00" + o.Version
 	v.separable = m.batches()
+	v.label(o.Labels)
 	return v
+}
+
+// label names the classes of the outputs that have one column for each.
+func (v *Version) label(classes []string) {
+	if len(classes) == 0 {
+		return
+	}
+	labels := maps.Clone(v.desc.Labels)
+	if labels == nil {
+		labels = make(map[string][]string)
+	}
+	for _, o := range v.desc.Outputs {
+		if n := len(o.Shape); n > 0 && o.Shape[n-1] == int64(len(classes)) {
+			labels[o.Name] = classes
+		}
+	}
+	v.desc.Labels = labels
 }
 
 // Describe says what the version takes and gives. The answer is shared.

@@ -1,0 +1,151 @@
+package classic
+
+import (
+	"fmt"
+
+	"weir/engine/gbdt"
+	"weir/internal/inference"
+	"weir/internal/tensor"
+)
+
+// trees is a tree ensemble. It takes rows as one input of shape [-1, features], or as one
+// column per feature under the feature's name. Numbers of any type are converted to the
+// model's own. It gives one output of shape [-1, outputs], or [-1] where there is one value.
+type trees struct {
+	m      *gbdt.Model
+	index  map[string]int // of features, by name; empty where the file has no names
+	memory int64
+}
+
+// newTrees wraps a model. Its memory is about that of its file, and its kernels'.
+func newTrees(m *gbdt.Model, fileBytes int) *trees {
+	t := &trees{m: m, index: make(map[string]int, len(m.FeatureNames())), memory: int64(fileBytes + m.Choice().Bytes)}
+	for i, name := range m.FeatureNames() {
+		t.index[name] = i
+	}
+	return t
+}
+
+// The names of a tree model's input and output.
+const (
+	treesInput  = "input"
+	treesOutput = "output"
+)
+
+func (m *trees) about() inference.Description {
+	typ, shape := tensor.Float32, []int64{tensor.Any}
+	if m.m.Double() {
+		typ = tensor.Float64
+	}
+	if n := m.m.Outputs(); n > 1 {
+		shape = append(shape, int64(n))
+	}
+	d := inference.Description{
+		Platform: "weir_gbdt",
+		Inputs:   []tensor.Spec{{Name: treesInput, Type: typ, Shape: []int64{tensor.Any, int64(m.m.Features())}}},
+		Outputs:  []tensor.Spec{{Name: treesOutput, Type: typ, Shape: shape}},
+	}
+	if classes := m.m.Ensemble().Classes; classes != nil {
+		d.Labels = map[string][]string{treesOutput: classes}
+	}
+	return d
+}
+
+func (m *trees) batches() bool { return true }
+func (m *trees) bytes() int64  { return m.memory }
+
+func (m *trees) kernel() string {
+	c := m.m.Choice()
+	if c.Block == "" || c.Block == c.Single {
+		return c.Single
+	}
+	return fmt.Sprintf("%s, from %d rows on %s", c.Single, c.From, c.Block)
+}
+
+func (m *trees) accept(in []tensor.Tensor) (taken []tensor.Tensor, own bool, err error) {
+	if m.m.Double() {
+		return accept[float64](m, in, tensor.Float64)
+	}
+	return accept[float32](m, in, tensor.Float32)
+}
+
+// accept makes one input of type typ, whose elements are of type T.
+func accept[T float](m *trees, in []tensor.Tensor, typ tensor.Type) (taken []tensor.Tensor, own bool, err error) {
+	features := m.m.Features()
+	if _, column := m.index[treesInput]; len(in) == 1 && in[0].Name == treesInput && !(column && features == 1 && len(in[0].Shape) == 1) {
+		t := &in[0]
+		if len(t.Shape) != 2 || t.Shape[1] != int64(features) {
+			return nil, false, fmt.Errorf("input %q has shape %v; the model takes %q of shape [-1 %d], where -1 is the number of rows",
+				t.Name, t.Shape, treesInput, features)
+		}
+		if err := whole(t); err != nil {
+			return nil, false, err
+		}
+		if t.Type == typ {
+			return in, false, nil
+		}
+		rows := make([]T, t.Shape[0]*t.Shape[1])
+		if err := convert(rows, 1, t); err != nil {
+			return nil, false, err
+		}
+		return []tensor.Tensor{tensor.Of(treesInput, typ, t.Shape, rows)}, true, nil
+	}
+	return acceptColumns[T](m, in, typ)
+}
+
+// acceptColumns makes rows of one column per feature.
+func acceptColumns[T float](m *trees, in []tensor.Tensor, typ tensor.Type) (taken []tensor.Tensor, own bool, err error) {
+	features := m.m.Features()
+	if len(m.index) == 0 || len(in) != features {
+		return nil, false, fmt.Errorf("%d inputs are given, the first is %q; the model takes one, %q of shape [-1 %d], or each of its %d named features as a column",
+			len(in), firstName(in), treesInput, features, len(m.index))
+	}
+	n := in[0].Rows()
+	rows := make([]T, n*int64(features))
+	seen := make([]bool, features)
+	for i := range in {
+		t := &in[i]
+		at, known := m.index[t.Name]
+		switch {
+		case !known:
+			return nil, false, fmt.Errorf("the model has no feature %q", t.Name)
+		case seen[at]:
+			return nil, false, fmt.Errorf("the feature %q is given twice", t.Name)
+		case len(t.Shape) == 0 || len(t.Shape) > 2 || t.Shape[0] != n || len(t.Shape) == 2 && t.Shape[1] != 1:
+			return nil, false, fmt.Errorf("the feature %q has shape %v; the first one has %d rows, of one value each", t.Name, t.Shape, n)
+		}
+		if err := whole(t); err != nil {
+			return nil, false, err
+		}
+		if seen[at] = true; n == 0 {
+			continue
+		}
+		if err := convert(rows[at:], features, t); err != nil {
+			return nil, false, err
+		}
+	}
+	return []tensor.Tensor{tensor.Of(treesInput, typ, []int64{n, int64(features)}, rows)}, true, nil
+}
+
+func firstName(in []tensor.Tensor) string {
+	if len(in) == 0 {
+		return ""
+	}
+	return in[0].Name
+}
+
+func (m *trees) compute(in []tensor.Tensor) ([]tensor.Tensor, error) {
+	rows, outputs := in[0].Rows(), int64(m.m.Outputs())
+	shape := []int64{rows}
+	if outputs > 1 {
+		shape = []int64{rows, outputs}
+	}
+	if m.m.Double() {
+		out := make([]float64, rows*outputs)
+		m.m.Predict64(tensor.Values[float64](&in[0]), out)
+		return []tensor.Tensor{tensor.Of(treesOutput, tensor.Float64, shape, out)}, nil
+	}
+	out := make([]float32, rows*outputs)
+	m.m.Predict32(tensor.Values[float32](&in[0]), out)
+	return []tensor.Tensor{tensor.Of(treesOutput, tensor.Float32, shape, out)}, nil
+}
