@@ -33,6 +33,7 @@ var families = []family{
 	{"engine/kernel/weight", "weight", "quantize_avx2", quantizersAVX2},
 	{"engine/kernel/vector", "vector", "vector", vectors},
 	{"engine/kernel/vector", "vector", "reduce", reductions},
+	{"engine/kernel/vector", "vector", "multiply", multiplications},
 	{"engine/kernel/attend", "attend", "attention", attentions},
 	{"engine/kernel/pool", "pool", "pause", pauses},
 	{"engine/gbdt", "gbdt", "trees", trees},
