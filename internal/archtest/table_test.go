@@ -56,6 +56,7 @@ var table = []folder{
 	{path: "engine/kernel/pool", own: []string{"internal/cpu"}},
 	{path: "engine/kernel/isa", third: []string{xsys}},
 	{path: "engine/gguf"},
+	{path: "engine/onnx", own: []string{"engine/gbdt", "engine/kernel", "internal"}, third: []string{protobuf}},
 	{path: "engine/gbdt", own: []string{"engine/kernel/isa", "engine/kernel/vector", "internal"}},
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},

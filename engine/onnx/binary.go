@@ -1,0 +1,436 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"weir/internal/tensor"
+)
+
+// arithmetic makes Add, Sub, Mul and Div.
+func arithmetic(n *node) (kernel, error) {
+	if err := n.alike(); err != nil {
+		return nil, err
+	}
+	n.gives(n.typ(0))
+	switch n.typ(0) {
+	case tensor.Float32:
+		return calculation[float32](n.op), nil
+	case tensor.Float64:
+		return calculation[float64](n.op), nil
+	case tensor.Int32:
+		return calculation[int32](n.op), nil
+	case tensor.Int64:
+		return calculation[int64](n.op), nil
+	}
+	return nil, n.oneOf(0, numeric...)
+}
+
+// alike checks that the node has two inputs of one type.
+func (n *node) alike() error {
+	if err := n.takes(2, 2); err != nil {
+		return err
+	}
+	if n.typ(0) != n.typ(1) {
+		return fmt.Errorf("the inputs are %v and %v", n.typ(0), n.typ(1))
+	}
+	return nil
+}
+
+// calculation computes in loops without calls. Integers wrap around; those divided
+// by zero are an error.
+func calculation[T float32 | float64 | int32 | int64](op string) kernel {
+	one := T(1)
+	integers := one/2 == 0
+	return func(c *call) error {
+		if op == "Div" && integers {
+			if slices.Contains(tensor.Values[T](c.in(1)), 0) {
+				return fmt.Errorf("an integer is divided by zero")
+			}
+		}
+		return pairs(c, func(to, a, b []T) {
+			switch {
+			case len(a) == len(to) && len(b) == len(to):
+				rows(op, to, a, b)
+			case len(a) == len(to):
+				rowByNumber(op, to, a, b[0])
+			case len(b) == len(to):
+				numberByRow(op, to, a[0], b)
+			default:
+				for i := range to {
+					rows(op, to[i:i+1], a[:1], b[:1])
+				}
+			}
+		})
+	}
+}
+
+func rows[T float32 | float64 | int32 | int64](op string, to, a, b []T) {
+	a, b = a[:len(to)], b[:len(to)]
+	switch op {
+	case "Add":
+		for i := range to {
+			to[i] = a[i] + b[i]
+		}
+	case "Sub":
+		for i := range to {
+			to[i] = a[i] - b[i]
+		}
+	case "Mul":
+		for i := range to {
+			to[i] = a[i] * b[i]
+		}
+	case "Div":
+		for i := range to {
+			to[i] = a[i] / b[i]
+		}
+	}
+}
+
+func rowByNumber[T float32 | float64 | int32 | int64](op string, to, a []T, b T) {
+	a = a[:len(to)]
+	switch op {
+	case "Add":
+		for i := range to {
+			to[i] = a[i] + b
+		}
+	case "Sub":
+		for i := range to {
+			to[i] = a[i] - b
+		}
+	case "Mul":
+		for i := range to {
+			to[i] = a[i] * b
+		}
+	case "Div":
+		for i := range to {
+			to[i] = a[i] / b
+		}
+	}
+}
+
+func numberByRow[T float32 | float64 | int32 | int64](op string, to []T, a T, b []T) {
+	b = b[:len(to)]
+	switch op {
+	case "Add":
+		for i := range to {
+			to[i] = a + b[i]
+		}
+	case "Sub":
+		for i := range to {
+			to[i] = a - b[i]
+		}
+	case "Mul":
+		for i := range to {
+			to[i] = a * b[i]
+		}
+	case "Div":
+		for i := range to {
+			to[i] = a / b[i]
+		}
+	}
+}
+
+// combined applies f to every pair of two inputs.
+func combined[T, U number](f func(a, b T) U) kernel {
+	return func(c *call) error {
+		return pairs(c, func(to []U, a, b []T) {
+			sa, sb := min(1, len(a)-1), min(1, len(b)-1)
+			for i := range to {
+				to[i] = f(a[i*sa], b[i*sb])
+			}
+		})
+	}
+}
+
+// power is a to the power of b, in the type of a.
+func power(n *node) (kernel, error) {
+	if err := n.takes(2, 2); err != nil {
+		return nil, err
+	}
+	n.gives(n.typ(0))
+	if n.typ(0) == n.typ(1) {
+		switch n.typ(0) {
+		case tensor.Float32:
+			return combined(func(a, b float32) float32 { return float32(raised(float64(a), float64(b))) }), nil
+		case tensor.Float64:
+			return combined(raised), nil
+		case tensor.Int32:
+			return combined(func(a, b int32) int32 { return int32(raised(float64(a), float64(b))) }), nil
+		case tensor.Int64:
+			return combined(func(a, b int64) int64 { return int64(raised(float64(a), float64(b))) }), nil
+		}
+	}
+	if n.typ(0) == tensor.Float32 || n.typ(0) == tensor.Float64 {
+		if e := n.constant(1); e != nil && len(e.Data) == e.Type.Size() {
+			return powerOf(n, e)
+		}
+	}
+	return nil, fmt.Errorf("%v to the power of %v is not supported; %s", n.typ(0), n.typ(1), wayOut)
+}
+
+// powerOf is the power with one known exponent of another type.
+func powerOf(n *node, e *tensor.Tensor) (kernel, error) {
+	var exponent float64
+	switch e.Type {
+	case tensor.Float32:
+		exponent = float64(tensor.Values[float32](e)[0])
+	case tensor.Float64:
+		exponent = tensor.Values[float64](e)[0]
+	case tensor.Int32:
+		exponent = float64(tensor.Values[int32](e)[0])
+	case tensor.Int64:
+		exponent = float64(tensor.Values[int64](e)[0])
+	default:
+		return nil, fmt.Errorf("the exponent is %v", e.Type)
+	}
+	if len(e.Shape) > 1 {
+		return nil, fmt.Errorf("the exponent has shape %v", e.Shape)
+	}
+	if n.typ(0) == tensor.Float64 {
+		return each(func(x float64) float64 { return raised(x, exponent) }), nil
+	}
+	return each(func(x float32) float32 { return float32(raised(float64(x), exponent)) }), nil
+}
+
+// raised is math.Pow, exact for squares and cubes of float32.
+func raised(a, b float64) float64 {
+	switch b {
+	case 2:
+		return a * a
+	case 3:
+		return a * a * a
+	}
+	return math.Pow(a, b)
+}
+
+// modulo is the remainder: with the divisor's sign, or as C has it (fmod).
+func modulo(n *node) (kernel, error) {
+	if err := n.alike(); err != nil {
+		return nil, err
+	}
+	fmod := n.integer("fmod", 0) != 0
+	n.gives(n.typ(0))
+	switch n.typ(0) {
+	case tensor.Float32:
+		if fmod {
+			return combined(func(a, b float32) float32 { return float32(math.Mod(float64(a), float64(b))) }), nil
+		}
+	case tensor.Float64:
+		if fmod {
+			return combined(math.Mod), nil
+		}
+	case tensor.Int32:
+		return remainder[int32](fmod), nil
+	case tensor.Int64:
+		return remainder[int64](fmod), nil
+	}
+	return nil, fmt.Errorf("elements are %v with fmod %v, which is not supported; %s", n.typ(0), fmod, wayOut)
+}
+
+func remainder[T int32 | int64](fmod bool) kernel {
+	return func(c *call) error {
+		if slices.Contains(tensor.Values[T](c.in(1)), 0) {
+			return fmt.Errorf("an integer is divided by zero")
+		}
+		return combined(func(a, b T) T {
+			r := a % b
+			if !fmod && r != 0 && (r < 0) != (b < 0) {
+				r += b
+			}
+			return r
+		})(c)
+	}
+}
+
+// comparison makes Equal, Less, Greater and the like.
+func comparison(n *node) (kernel, error) {
+	if err := n.alike(); err != nil {
+		return nil, err
+	}
+	n.gives(tensor.Bool)
+	switch n.typ(0) {
+	case tensor.Float32:
+		return compared[float32](n.op), nil
+	case tensor.Float64:
+		return compared[float64](n.op), nil
+	case tensor.Int32:
+		return compared[int32](n.op), nil
+	case tensor.Int64:
+		return compared[int64](n.op), nil
+	case tensor.Int8:
+		return compared[int8](n.op), nil
+	case tensor.Uint8:
+		return compared[uint8](n.op), nil
+	case tensor.Bool:
+		if n.op == "Equal" {
+			return compared[uint8](n.op), nil
+		}
+	case tensor.Bytes:
+		if n.op == "Equal" {
+			return equalStrings, nil
+		}
+	}
+	return nil, n.oneOf(0, numeric...)
+}
+
+func compared[T number](op string) kernel {
+	switch op {
+	case "Equal":
+		return combined(func(a, b T) uint8 { return bit(a == b) })
+	case "Less":
+		return combined(func(a, b T) uint8 { return bit(a < b) })
+	case "Greater":
+		return combined(func(a, b T) uint8 { return bit(a > b) })
+	case "LessOrEqual":
+		return combined(func(a, b T) uint8 { return bit(a <= b) })
+	}
+	return combined(func(a, b T) uint8 { return bit(a >= b) })
+}
+
+func equalStrings(c *call) error {
+	x, y := c.in(0), c.in(1)
+	shape, err := broadcast(x.Shape, y.Shape)
+	if err != nil {
+		return err
+	}
+	out, err := c.out(0, shape...)
+	if err != nil || len(out.Data) == 0 {
+		return err
+	}
+	w := newWalk(out.Shape, x.Shape, y.Shape)
+	for at := 0; at < len(out.Data); at += w.run {
+		for i := range w.run {
+			a, b := x.Strings[w.at[0]+i*min(1, w.length[0]-1)], y.Strings[w.at[1]+i*min(1, w.length[1]-1)]
+			out.Data[at+i] = bit(string(a) == string(b))
+		}
+		w.next()
+	}
+	return nil
+}
+
+func logic(n *node) (kernel, error) {
+	if err := n.alike(); err != nil {
+		return nil, err
+	}
+	n.gives(tensor.Bool)
+	f := func(a, b uint8) uint8 { return a & b }
+	switch n.op {
+	case "Or":
+		f = func(a, b uint8) uint8 { return a | b }
+	case "Xor":
+		f = func(a, b uint8) uint8 { return a ^ b }
+	}
+	return combined(f), n.oneOf(0, tensor.Bool)
+}
+
+// variadic makes Min, Max, Sum and Mean of any number of inputs.
+func variadic(n *node) (kernel, error) {
+	if err := n.takes(1, maxNames); err != nil {
+		return nil, err
+	}
+	for i := range n.in {
+		if n.typ(i) != n.typ(0) {
+			return nil, fmt.Errorf("input %d is %v, input 0 is %v", i, n.typ(i), n.typ(0))
+		}
+	}
+	n.gives(n.typ(0))
+	switch n.typ(0) {
+	case tensor.Float32:
+		return gathered[float32](n.op), nil
+	case tensor.Float64:
+		return gathered[float64](n.op), nil
+	case tensor.Int32:
+		return gathered[int32](n.op), nil
+	case tensor.Int64:
+		return gathered[int64](n.op), nil
+	}
+	return nil, n.oneOf(0, numeric...)
+}
+
+func gathered[T float32 | float64 | int32 | int64](op string) kernel {
+	return func(c *call) error {
+		shape := c.in(0).Shape
+		var err error
+		for i := 1; i < c.inputs(); i++ {
+			if shape, err = broadcast(shape, c.in(i).Shape); err != nil {
+				return err
+			}
+		}
+		out, err := c.out(0, shape...)
+		if err != nil {
+			return err
+		}
+		to := tensor.Values[T](out)
+		for k := range c.inputs() {
+			from := tensor.Values[T](c.in(k))
+			over(out.Shape, c.in(k).Shape, len(to), func(at, i int) { to[at] = merged(op, k == 0, to[at], from[i]) })
+		}
+		if op == "Mean" {
+			for i := range to {
+				to[i] /= T(c.inputs())
+			}
+		}
+		return nil
+	}
+}
+
+// merged takes one more operand into an element. What is not a number stays.
+func merged[T float32 | float64 | int32 | int64](op string, first bool, so, x T) T {
+	switch {
+	case first:
+		return x
+	case op == "Max":
+		return max(so, x)
+	case op == "Min":
+		return min(so, x)
+	}
+	return so + x
+}
+
+// where chooses between two inputs by a third.
+func where(n *node) (kernel, error) {
+	if err := n.takes(3, 3); err != nil {
+		return nil, err
+	}
+	if n.typ(1) != n.typ(2) {
+		return nil, fmt.Errorf("the choices are %v and %v", n.typ(1), n.typ(2))
+	}
+	n.gives(n.typ(1))
+	if err := n.oneOf(0, tensor.Bool); err != nil {
+		return nil, err
+	}
+	return choose, n.oneOf(1, anything...)
+}
+
+func choose(c *call) error {
+	condition, x, y := c.in(0), c.in(1), c.in(2)
+	shape, err := broadcast(x.Shape, y.Shape)
+	if err == nil {
+		shape, err = broadcast(shape, condition.Shape)
+	}
+	if err != nil {
+		return err
+	}
+	out, err := c.out(0, shape...)
+	if err != nil {
+		return err
+	}
+	n := max(len(out.Strings), len(out.Data)/max(1, out.Type.Size()))
+	if n == 0 {
+		return nil
+	}
+	w := newWalk(out.Shape, condition.Shape, x.Shape, y.Shape)
+	for at := 0; at < n; at += w.run {
+		for i := range w.run {
+			from, j := x, w.at[1]+i*min(1, w.length[1]-1)
+			if condition.Data[w.at[0]+i*min(1, w.length[0]-1)] == 0 {
+				from, j = y, w.at[2]+i*min(1, w.length[2]-1)
+			}
+			copyElements(out, at+i, from, j, 1)
+		}
+		w.next()
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+// Package onnx reads ONNX models and evaluates them in plain Go: tree ensembles,
+// linear models, scalers, encoders, imputers, support vector machines and the
+// operators that scikit-learn pipelines and multilayer perceptrons are converted
+// to. Load checks a model whole: an operator, a type or an attribute that is not
+// supported is an error that names it, before the first row.
+//
+// A row's result does not depend on which other rows are in the batch: sums are
+// added in one fixed order per row.
+//
+// With the build tag ort, Runtime evaluates models by ONNX Runtime's own library
+// instead, which knows every operator.
+package onnx

@@ -1,0 +1,79 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+
+	"weir/internal/tensor"
+)
+
+// A model's output shapes follow from its input shapes by running the graph: twice,
+// with another size for what may be any. Sizes that stay the same are the model's
+// own. The inputs of these trials are zeros, which a model may refuse; the shapes
+// that the file declares hold then.
+
+// maxTrialBytes bounds a trial; a model that needs more has its shapes from the file.
+const (
+	maxTrialBytes = 64 << 20
+	maxTrialWork  = 1 << 30
+)
+
+// learnShapes fills the shapes of the outputs.
+func (m *Model) learnShapes(declared []valueProto) error {
+	small, err := m.trial(2)
+	var large []tensor.Tensor
+	if err == nil {
+		large, err = m.trial(3)
+	}
+	for i := range m.outputs {
+		spec := &m.outputs[i]
+		switch {
+		case err == nil && len(small[i].Shape) == len(large[i].Shape):
+			spec.Shape = common(small[i].Shape, large[i].Shape)
+		case declared[i].ranked:
+			spec.Shape = declared[i].shape
+		default:
+			return fmt.Errorf("the shape of output %q is not declared and a trial run fails: %w", spec.Name, err)
+		}
+	}
+	return nil
+}
+
+func common(a, b []int64) []int64 {
+	shape := slices.Clone(a)
+	for i := range shape {
+		if a[i] != b[i] {
+			shape[i] = tensor.Any
+		}
+	}
+	return shape
+}
+
+// trial runs the model on zeros, with size for every size that may be any.
+func (m *Model) trial(size int64) ([]tensor.Tensor, error) {
+	in := make([]tensor.Tensor, len(m.inputs))
+	for i, spec := range m.inputs {
+		t := tensor.Tensor{Name: spec.Name, Type: spec.Type, Shape: slices.Clone(spec.Shape)}
+		for j := range t.Shape {
+			if t.Shape[j] == tensor.Any {
+				t.Shape[j] = size
+			}
+		}
+		n, err := tensor.Elements(t.Shape, maxTrialBytes/24)
+		if err != nil {
+			return nil, err
+		}
+		if t.Type == tensor.Bytes {
+			t.Strings = make([][]byte, n)
+		} else {
+			t.Data = aligned(int(n) * t.Type.Size())
+		}
+		in[i] = t
+	}
+	f := m.newFrame()
+	if err := m.bind(f, in); err != nil {
+		return nil, err
+	}
+	f.budget, f.work = maxTrialBytes, maxTrialWork
+	return m.run(f)
+}
