@@ -30,8 +30,10 @@ type Note = inference.Note
 // concurrent use.
 type Embedder interface {
 	// Embed fills the output of every text of the call, or refuses them all with one of
-	// inference's sentinels.
+	// inference's sentinels. It returns when ctx ends.
 	Embed(ctx context.Context, e *Embedding) error
+	// Load reports the lane's state without blocking on a step.
+	Load() Load
 }
 
 // Embedding is one call of an embedding or reranking endpoint and its answer.

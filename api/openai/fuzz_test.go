@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,6 +200,100 @@ func FuzzUpstreamWait(f *testing.F) {
 		seconds, err := strconv.Atoi(h["Retry-After"])
 		if err != nil || seconds < 1 || h["X-Should-Retry"] == "" || h["X-Weir-Reason"] != "slow_down" {
 			t.Errorf("%q, %q: %v", ms, after, h)
+		}
+	})
+}
+
+// soundTexts is an embedder that complains about calls that break the contract of
+// inference.Embedding, and refuses the others.
+type soundTexts struct{ m *Model }
+
+func (soundTexts) Load() router.Load { return router.Load{Ready: true} }
+
+func (s soundTexts) Embed(_ context.Context, e *router.Embedding) error {
+	if err := s.check(e); err != nil {
+		panic(err)
+	}
+	return fmt.Errorf("%w: a test", inference.ErrQueueFull)
+}
+
+func (s soundTexts) check(e *router.Embedding) error {
+	total := 0
+	if len(e.Texts) == 0 || len(e.Texts) > 2*maxPooledTexts || e.Types != nil && len(e.Types) != len(e.Texts) {
+		return fmt.Errorf("%d texts and types of %d", len(e.Texts), len(e.Types))
+	}
+	for i, ids := range e.Texts {
+		if total += len(ids); len(ids) == 0 || len(ids) > s.m.MaxModelLen || total > maxPooledTokens {
+			return fmt.Errorf("text %d has %d tokens, %d in all", i, len(ids), total)
+		}
+		for _, id := range ids {
+			if id < 0 || int(id) >= s.m.Tokenizer.Size() {
+				return fmt.Errorf("token %d is outside the vocabulary", id)
+			}
+		}
+		if e.Types == nil {
+			continue
+		}
+		if len(e.Types[i]) != len(ids) {
+			return fmt.Errorf("text %d has %d tokens and %d types", i, len(ids), len(e.Types[i]))
+		}
+		for k, kind := range e.Types[i] {
+			if kind > 1 || k > 0 && kind < e.Types[i][k-1] {
+				return fmt.Errorf("types of text %d: %v", i, e.Types[i])
+			}
+		}
+	}
+	return nil
+}
+
+// FuzzPooling asks every endpoint of models that write no text with the same body.
+func FuzzPooling(f *testing.F) {
+	serve := func(rank, template, strict bool) *Server {
+		c := DefaultConfig()
+		c.Strict = strict
+		s, err := New(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		m := testPooler(f, nil, rank)
+		if template {
+			m.Tokenizer, m.MaxModelLen = mustTokenizer(f), 24
+			m.Pooler.PairTemplate, m.Pooler.PairTypes = "<|im_start|>{document} {query}<|im_end|>", false
+		}
+		m.Pooler.Embedder = soundTexts{m}
+		if err := s.SetModels(m); err != nil {
+			f.Fatal(err)
+		}
+		return s
+	}
+	plain := []*Server{serve(false, false, false), serve(true, false, false), serve(true, true, false)}
+	strict := []*Server{serve(false, false, true), serve(true, false, true), serve(true, true, true)}
+	for _, tc := range refusedPooling {
+		if len(tc.body) < 2000 {
+			f.Add([]byte(strings.Replace(strings.Replace(tc.body, `"model":"vectors",`, "", 1), `"model":"ranks",`, "", 1)))
+		}
+	}
+	for _, fields := range []string{
+		`"input":["a b c","d"],"encoding_format":"base64","dimensions":2`, `"input":[[2,5,3],[5]],"truncate_prompt_tokens":4,"truncation_side":"left"`,
+		`"query":"a","documents":[{"text":"b"},"c d e f g h i j k l m n o p q r s t u v w x y z a b c d"],"top_n":1,"truncate":true`,
+		`"query":"a","texts":["` + strings.Repeat("b", 90) + `"],"truncate_prompt_tokens":9,"truncation_direction":"Left"`,
+		`"text_1":["a","b"],"text_2":["c","d"],"max_tokens_per_doc":1`, `"queries":"a","items":["b"],"use_activation":false`,
+		`"inputs":"a [SEP] b","parse_special":true,"normalize":false,"add_special_tokens":false`,
+	} {
+		f.Add([]byte("{" + fields + "}"))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) > 1<<14 {
+			return
+		}
+		for _, path := range []string{routeEmbeddings, routeEmbed, routeRerank, routeScore} {
+			for i, s := range plain {
+				status, warnings := handled(t, s, path, body)
+				strictly, _ := handled(t, strict[i], path, body)
+				if strictly == 503 && (status != 503 || strings.Contains(warnings, "ignored ")) {
+					t.Fatalf("%s %q passes a strict server and gets %d, warnings %s", path, body, status, warnings)
+				}
+			}
 		}
 	})
 }

@@ -55,7 +55,7 @@ func (c *call) ready() *api.Error {
 
 func (s *modelSet) ready() bool {
 	for _, m := range s.list {
-		if m.Backend != nil && !m.Backend.Load().Ready {
+		if m.Relay == nil && !m.load().Ready {
 			return false
 		}
 	}

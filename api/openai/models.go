@@ -124,6 +124,14 @@ func (s *modelSet) of(t *tenant.Tenant) *modelSet {
 	return part
 }
 
+// load is the state of a lane here.
+func (m *Model) load() router.Load {
+	if m.Pooler != nil {
+		return m.Pooler.Embedder.Load()
+	}
+	return m.Backend.Load()
+}
+
 // names are all that requests may call the model.
 func (m *Model) names() []string { return append([]string{m.ID}, m.Aliases...) }
 

@@ -41,7 +41,7 @@ func (s *scoring) path(documents bool, i int) string {
 // readPairs reads the texts as the model takes them.
 func (r *textReader) readPairs(p *pooling, s *scoring) *api.Error {
 	r.field = s.documentField
-	if s.rank = r.model.Pooler.Rank; !s.rank {
+	if s.rank = r.model.Pooler.ranks(); !s.rank {
 		return r.readApart(p, s)
 	}
 	queries, fault := r.inner(s, false)

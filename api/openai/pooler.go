@@ -15,7 +15,10 @@ type Pooler struct {
 	Embedder   router.Embedder
 	Dimensions int // of a vector; 0 with a rank head
 
-	Rank bool // the model scores pairs of texts, and gives no vectors
+	// Labels are those of a rank head, which scores pairs of texts and gives no
+	// vectors: 1, whose logit says how relevant the second is, or 2, "yes" and "no".
+	// 0: none.
+	Labels int
 	// PairTemplate is the text that a rank head reads of a pair, with {query} and
 	// {document} where the texts go. Without one they are tokenised with the
 	// vocabulary's separator between them.
@@ -23,15 +26,19 @@ type Pooler struct {
 	PairTypes    bool // a pair's second text is marked by token type 1
 }
 
+func (p *Pooler) ranks() bool { return p.Labels > 0 }
+
 func (p *Pooler) check(m *Model) error {
 	switch {
 	case p.Embedder == nil:
 		return fmt.Errorf("model %q has a pooler without an embedder", m.ID)
-	case p.Rank != (p.Dimensions == 0) || p.Dimensions < 0:
+	case p.ranks() != (p.Dimensions == 0) || p.Dimensions < 0:
 		return fmt.Errorf("model %q has vectors of %d dimensions; a rank head has 0, other models have at least 1", m.ID, p.Dimensions)
-	case !p.Rank && (p.PairTemplate != "" || p.PairTypes):
+	case p.Labels < 0 || p.Labels > maxRankLabels:
+		return fmt.Errorf("model %q has a head of %d labels; a rank head has 1, or 2 for yes and no", m.ID, p.Labels)
+	case !p.ranks() && (p.PairTemplate != "" || p.PairTypes):
 		return fmt.Errorf("model %q reads pairs of texts but has no rank head", m.ID)
-	case p.Rank && p.PairTemplate == "" && m.separators() == 0:
+	case p.ranks() && p.PairTemplate == "" && m.separators() == 0:
 		return fmt.Errorf("model %q has a rank head, and neither a template nor a separator for pairs of texts", m.ID)
 	case p.PairTemplate != "" && (strings.Count(p.PairTemplate, "{query}") != 1 || strings.Count(p.PairTemplate, "{document}") != 1):
 		return fmt.Errorf("model %q has a template for pairs of texts without one {query} and one {document}", m.ID)
@@ -64,7 +71,7 @@ func (m *Model) kind() kind {
 		return kindUnknown
 	case m.Pooler == nil:
 		return kindGenerate
-	case m.Pooler.Rank:
+	case m.Pooler.ranks():
 		return kindRank
 	}
 	return kindEmbedding

@@ -17,6 +17,9 @@ type fakeEmbedder struct {
 	refuse func(ctx context.Context, e *router.Embedding) error
 	vector func(e *router.Embedding, text int) []float32
 
+	notReady bool
+	running  int // texts that it says are read
+
 	mu    sync.Mutex
 	calls []*router.Embedding
 }
@@ -37,6 +40,8 @@ func (f *fakeEmbedder) Embed(ctx context.Context, e *router.Embedding) error {
 	}
 	return nil
 }
+
+func (f *fakeEmbedder) Load() router.Load { return router.Load{Ready: !f.notReady, Running: f.running} }
 
 // last is what was asked last.
 func (f *fakeEmbedder) last() *router.Embedding {
@@ -92,7 +97,7 @@ func testPooler(t testing.TB, f *fakeEmbedder, rank bool) *Model {
 	m := &Model{ID: "test-embedding", Aliases: []string{"vectors"}, Created: 1700000000, Tokenizer: tok, MaxModelLen: 16,
 		Pooler: &Pooler{Embedder: f, Dimensions: 4}}
 	if rank {
-		m.ID, m.Aliases, m.Pooler.Rank, m.Pooler.Dimensions, m.Pooler.PairTypes = "test-reranker", []string{"ranks"}, true, 0, true
+		m.ID, m.Aliases, m.Pooler.Labels, m.Pooler.Dimensions, m.Pooler.PairTypes = "test-reranker", []string{"ranks"}, 1, 0, true
 	}
 	return m
 }
@@ -118,7 +123,8 @@ func TestPoolersAreChecked(t *testing.T) {
 	for name, change := range map[string]func(*Model){
 		"no embedder":           func(m *Model) { m.Pooler.Embedder = nil },
 		"no dimensions":         func(m *Model) { m.Pooler.Dimensions = 0 },
-		"dimensions and rank":   func(m *Model) { m.Pooler.Rank = true },
+		"dimensions and rank":   func(m *Model) { m.Pooler.Labels = 1 },
+		"three labels":          func(m *Model) { m.Pooler.Labels, m.Pooler.Dimensions = 3, 0 },
 		"a backend too":         func(m *Model) { m.Backend = &fakeBackend{} },
 		"no tokenizer":          func(m *Model) { m.Tokenizer = nil },
 		"pairs without a head":  func(m *Model) { m.Pooler.PairTypes = true },
@@ -135,8 +141,12 @@ func TestPoolersAreChecked(t *testing.T) {
 	if err := s.SetModels(testPooler(t, f, false), testPooler(t, f, true)); err != nil {
 		t.Error(err)
 	}
-	if ready, why := s.Ready(); !ready {
-		t.Errorf("not ready: %s", why)
+	if ready, why := s.Ready(); !ready || s.busy() {
+		t.Errorf("busy or not ready: %s", why)
+	}
+	f.notReady, f.running = true, 1
+	if ready, _ := s.Ready(); ready || !s.busy() {
+		t.Error("an embedder that is busy and not ready is said to be ready or idle")
 	}
 }
 

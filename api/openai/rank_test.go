@@ -126,6 +126,11 @@ func TestRankingByCosine(t *testing.T) {
 func TestRankingByTwoLabels(t *testing.T) {
 	r, _, ranks := poolingRig(t, DefaultConfig())
 	defer r.close()
+	m := testPooler(t, ranks, true)
+	m.Pooler.Labels = 2
+	if err := r.openai.SetModels(m); err != nil {
+		t.Fatal(err)
+	}
 	ranks.vector = func(*router.Embedding, int) []float32 { return []float32{1, 3} }
 	for fields, want := range map[string]string{`"top_n":1`: "0.11920292", `"use_activation":false`: "-2"} {
 		if status, body := r.post(routeRerank, ranksWith(fields)); status != 200 || !strings.HasSuffix(body, `"relevance_score":`+want+`}]}`) {
@@ -142,7 +147,7 @@ func TestRankingWithATemplate(t *testing.T) {
 	b := &fakeBackend{}
 	m := testModel(t, b)
 	m.Tokenizer, m.Template, m.MaxModelLen = mustTokenizer(t), nil, 24
-	m.Pooler = &Pooler{Embedder: ranks, Rank: true, PairTemplate: "<|im_start|>Q {query} D {document}<|im_end|>"}
+	m.Pooler = &Pooler{Embedder: ranks, Labels: 1, PairTemplate: "<|im_start|>Q {query} D {document}<|im_end|>"}
 	m.Backend = nil
 	if err := r.openai.SetModels(m); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,13 @@ func edgeUpstream(t *testing.T, b *fakeBackend) (baseURL string) {
 	t.Helper()
 	c := DefaultConfig()
 	c.APIKeys = []string{"sk-upstream"}
-	s := api.New(api.DefaultConfig(), newServer(t, c, b))
+	t.Cleanup(b.wg.Wait)
+	return serveOn(t, api.New(api.DefaultConfig(), newServer(t, c, b))) + "/v1"
+}
+
+// serveOn serves on a real connection until the test ends.
+func serveOn(t *testing.T, s *api.Server) (baseURL string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +60,8 @@ func edgeUpstream(t *testing.T, b *fakeBackend) (baseURL string) {
 			t.Error(err)
 		}
 		<-served
-		b.wg.Wait()
 	})
-	return "http://" + ln.Addr().String() + "/v1"
+	return "http://" + ln.Addr().String()
 }
 
 // The bytes of a relayed answer are those that the upstream itself gives.

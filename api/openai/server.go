@@ -134,7 +134,7 @@ func (s *Server) busy() bool {
 		return false
 	}
 	for _, m := range set.list {
-		if m.Backend != nil && m.Backend.Load().Running > 0 {
+		if m.Relay == nil && m.load().Running > 0 {
 			return true
 		}
 	}

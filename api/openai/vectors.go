@@ -18,7 +18,7 @@ const maxRankLabels = 2
 func (p *Pooler) checkVectors(e *inference.Embedding) *api.Error {
 	ok := len(e.Vectors) == len(e.Texts)
 	for _, v := range e.Vectors {
-		ok = ok && (p.Rank && len(v) >= 1 && len(v) <= maxRankLabels || !p.Rank && len(v) == p.Dimensions)
+		ok = ok && len(v) == max(p.Labels, p.Dimensions) // one of the two is 0
 		for _, f := range v {
 			ok = ok && !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -99,7 +100,7 @@ func accounted(ledger usage.Ledger, h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish
 	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
-		if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() {
+		if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() && f.Status != http.StatusOK {
 			return // nothing was computed
 		}
 		if f.FromCache {

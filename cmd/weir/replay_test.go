@@ -324,3 +324,16 @@ func TestHitsOfTheResponseCacheAreChargedNoOutput(t *testing.T) {
 		}
 	}
 }
+
+// An answer that is no stream has no first token, and is charged all the same; one that
+// never came is not.
+func TestAnswersInOnePartAreCharged(t *testing.T) {
+	for status, want := range map[int]int64{200: 7, 408: 0, 499: 0, 503: 0} {
+		var ledger recordedUsage
+		h := accounted(&ledger, edge.Hooks{OnRequestFinish: func(edge.RequestFinish) {}})
+		h.OnRequestFinish(edge.RequestFinish{RequestStart: edge.RequestStart{PromptTokens: 7}, Status: status})
+		if ledger.record.Input != want {
+			t.Errorf("status %d: %+v", status, ledger.record)
+		}
+	}
+}

@@ -154,7 +154,11 @@ func (s *server) traceStats() telemetry.Traces {
 
 // operations are the names that OpenTelemetry's GenAI conventions give to
 // what the endpoints do.
-var operations = map[string]string{"/v1/chat/completions": "chat", "/v1/completions": "text_completion"}
+var operations = map[string]string{
+	"/v1/chat/completions": "chat", "/v1/completions": "text_completion",
+	"/v1/embeddings": "embeddings", "/embeddings": "embeddings", "/embed": "embeddings", // refusals name the path that was asked
+	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/score": "score", "/score": "score",
+}
 
 // identity are the attributes of every span of a request.
 func identity(operation, route string, status int) []trace.Attribute {
