@@ -2,9 +2,8 @@ package meter
 
 import (
 	"errors"
+	"strconv"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"weir/api"
 	"weir/scheduler/quota"
@@ -30,19 +29,18 @@ func Fault(err error) *api.Error {
 	return e
 }
 
-// WriteRemaining sets the headers x-ratelimit-{limit,remaining,reset}-{requests,tokens}
+// WriteRemaining calls set with the headers x-ratelimit-{limit,remaining,reset}-{requests,tokens}
 // as OpenAI's clients and gateways read them, for limits that there are.
-func WriteRemaining(h *fasthttp.ResponseHeader, r quota.Remaining) {
-	writeWindow(h, "Requests", r.Requests)
-	writeWindow(h, "Tokens", r.Tokens)
+func WriteRemaining(set func(name, value string), r quota.Remaining) {
+	writeWindow(set, "Requests", r.Requests)
+	writeWindow(set, "Tokens", r.Tokens)
 }
 
-func writeWindow(h *fasthttp.ResponseHeader, what string, w quota.Window) {
+func writeWindow(set func(name, value string), what string, w quota.Window) {
 	if w.Limit == 0 {
 		return
 	}
-	var buf [32]byte
-	h.SetBytesV("X-Ratelimit-Limit-"+what, fasthttp.AppendUint(buf[:0], int(w.Limit)))
-	h.SetBytesV("X-Ratelimit-Remaining-"+what, fasthttp.AppendUint(buf[:0], int(w.Left)))
-	h.Set("X-Ratelimit-Reset-"+what, w.Reset.Round(time.Millisecond).String())
+	set("X-Ratelimit-Limit-"+what, strconv.FormatInt(w.Limit, 10))
+	set("X-Ratelimit-Remaining-"+what, strconv.FormatInt(w.Left, 10))
+	set("X-Ratelimit-Reset-"+what, w.Reset.Round(time.Millisecond).String())
 }

@@ -84,7 +84,7 @@ func TestFaultsAndHeaders(t *testing.T) {
 		t.Errorf("a full meter is told as %+v", e)
 	}
 	var h fasthttp.ResponseHeader
-	WriteRemaining(&h, quota.Remaining{Tokens: quota.Window{Limit: 100, Left: 7, Reset: 6*time.Minute + 300*time.Microsecond}})
+	WriteRemaining(h.Set, quota.Remaining{Tokens: quota.Window{Limit: 100, Left: 7, Reset: 6*time.Minute + 300*time.Microsecond}})
 	if got := fmt.Sprintf("%s %s %s %q", h.Peek("x-ratelimit-limit-tokens"), h.Peek("x-ratelimit-remaining-tokens"),
 		h.Peek("x-ratelimit-reset-tokens"), h.Peek("x-ratelimit-limit-requests")); got != `100 7 6m0s ""` {
 		t.Errorf("headers are %s", got)

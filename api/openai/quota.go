@@ -67,11 +67,11 @@ func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*bill, *api
 	g, err := m.Reserve(who, ask)
 	if err != nil {
 		if r, ok := errors.AsType[*quota.Refusal](err); ok {
-			meter.WriteRemaining(h, r.Remaining)
+			meter.WriteRemaining(h.Set, r.Remaining)
 		}
 		return nil, meter.Fault(err)
 	}
-	meter.WriteRemaining(h, g.Remaining)
+	meter.WriteRemaining(h.Set, g.Remaining)
 	if g.Degraded {
 		h.Set("X-Weir-Quota", "local")
 	}
@@ -83,7 +83,7 @@ func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*bill, *api
 func (c *call) tellRemaining(m *Model) {
 	if who := c.holder(m); !who.Unlimited() {
 		if r, err := c.server.config.Meter.Remaining(who); err == nil {
-			meter.WriteRemaining(&c.ctx.Response.Header, r)
+			meter.WriteRemaining(c.ctx.Response.Header.Set, r)
 		}
 	}
 }

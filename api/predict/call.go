@@ -90,7 +90,7 @@ func (c *call) score() *api.Error {
 	w := &watched{http: c.ctx, aborted: c.running.Aborted(), deadline: c.p.DoneBy}
 	defer w.stop()
 	fault := c.Server.predict(w, &c.job, func(left quota.Remaining, degraded bool) {
-		meter.WriteRemaining(answer, left)
+		meter.WriteRemaining(answer.Set, left)
 		if degraded {
 			answer.Set("X-Weir-Quota", "local")
 		}

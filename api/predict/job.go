@@ -41,6 +41,9 @@ func (s *Server) use(j *job, model, version string) *api.Error {
 	predictor, err := s.config.Models.Find(model, version)
 	if err == nil {
 		about := predictor.Describe()
+		if about == nil {
+			return edge.Fault(fmt.Errorf("%w: model %q was never loaded", inference.ErrUnavailable, model))
+		}
 		if j.caller.Tenant.MayUse(about.Name, model) {
 			j.predictor, j.about = predictor, about
 			return nil

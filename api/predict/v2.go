@@ -110,16 +110,34 @@ func tensorsJSON(specs []tensor.Spec) []tensorJSON {
 
 // modelReady answers 200 for a model that can be used, else 503.
 func (c *call) modelReady() *api.Error {
-	fault := c.model()
-	if fault != nil && fault.Status != http.StatusServiceUnavailable {
+	ready, fault := c.modelIsReady(&c.job, c.route.model, c.route.version)
+	if fault != nil {
 		return fault
 	}
 	status := statusOK
-	if fault != nil {
+	if !ready {
 		status = http.StatusServiceUnavailable
 	}
-	api.WriteJSON(c.ctx, status, map[string]any{"name": c.route.model, "ready": fault == nil})
+	api.WriteJSON(c.ctx, status, map[string]any{"name": c.route.model, "ready": ready})
 	return nil
+}
+
+// modelIsReady reports whether a model can be used; the fault says that there is none.
+func (s *Server) modelIsReady(j *job, model, version string) (bool, *api.Error) {
+	fault := s.use(j, model, version)
+	switch {
+	case fault == nil:
+	case fault.Status == http.StatusServiceUnavailable:
+		return false, nil
+	default:
+		return false, fault
+	}
+	for _, m := range s.config.Models.Index() {
+		if m.Name == j.about.Name && m.Version == j.about.Version {
+			return m.Ready, nil
+		}
+	}
+	return true, nil
 }
 
 // configTensor is an input or an output in Triton's model configuration.
