@@ -19,7 +19,7 @@ type Change struct {
 // liveKeys are the settings and lists that a running process can change. All others
 // need a restart, because memory, ports or threads were made from them.
 var liveKeys = map[string]bool{
-	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true,
+	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
 	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
 }
 
@@ -77,5 +77,5 @@ func (c *Config) TakeLive(from Config) {
 	}
 	c.Log.Level = from.Log.Level
 	c.API.APIKeys = from.API.APIKeys
-	c.Tenants, c.Issuers = from.Tenants, from.Issuers
+	c.Tenants, c.Issuers, c.Prices = from.Tenants, from.Issuers, from.Prices
 }

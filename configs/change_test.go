@@ -71,7 +71,7 @@ func TestChangesOfTLS(t *testing.T) {
 // Every live key is a setting or a list.
 func TestLiveKeysExist(t *testing.T) {
 	c := Default()
-	known := []string{"tenants", "issuers"}
+	known := []string{"tenants", "issuers", "prices"}
 	for _, s := range settings(&c) {
 		known = append(known, s.Key)
 	}

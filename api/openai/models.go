@@ -169,6 +169,27 @@ func (s *Server) SetModels(models ...*Model) error {
 	return nil
 }
 
+// SetPrices gives the served models new prices, by their ids; what has none costs
+// nothing. Requests that run keep theirs.
+func (s *Server) SetPrices(prices map[string]quota.Price) {
+	for {
+		set := s.models.Load()
+		if set == nil {
+			return // SetModels will bring them
+		}
+		models := make([]*Model, len(set.list))
+		for i, m := range set.list {
+			priced := *m
+			priced.Price = prices[m.ID]
+			models[i] = &priced
+		}
+		next, err := newModelSet(models)
+		if err != nil || s.models.CompareAndSwap(set, next) {
+			return // the names are those of a set that was valid
+		}
+	}
+}
+
 // SetLoadProgress is shown by /health until SetModels.
 func (s *Server) SetLoadProgress(p LoadProgress) { s.loading.Store(&p) }
 

@@ -95,6 +95,17 @@ func (s *server) openMeter() (meter.Meter, error) {
 	})
 }
 
+// price is what a model's tokens cost now.
+func (s *server) price(model string) quota.Price { return (*s.prices.Load())[model] }
+
+// newPrices is the live part of the prices.
+func (s *server) newPrices(c configs.Config) (commit func(), err error) {
+	return func() {
+		s.prices.Store(&c.Prices)
+		s.edge.SetPrices(c.Prices)
+	}, nil
+}
+
 // accounted lets a ledger keep what every finished request has used.
 func accounted(ledger usage.Ledger, h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"weir/api/admin"
 	"weir/configs"
+	"weir/scheduler/quota"
 )
 
 // source is a configuration that a test changes while the server runs.
@@ -47,6 +49,27 @@ func reload(t *testing.T, s *started) (status int, body string) {
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(text)
+}
+
+// A price that a reload brings counts from the next request on.
+func TestReloadedPricesCount(t *testing.T) {
+	var from source
+	s := startFrom(t, &from, nil)
+	spend := func() string {
+		s.post("/v1/completions", `{"prompt":"a b c","max_tokens":2,"temperature":0}`).Body.Close()
+		_, text := s.get(s.metrics + "/metrics")
+		return regexp.MustCompile(`weir_class_cost_total{[^}]*} (\S+)`).FindStringSubmatch(text)[1]
+	}
+	if cost := spend(); cost != "0" {
+		t.Errorf("without a price the cost is %s", cost)
+	}
+	from.change(func(c *configs.Config) { c.Prices = map[string]quota.Price{embeddedName: {Input: 1e6, Output: 1e6}} }, nil)
+	if status, body := reload(t, s); status != http.StatusOK || !strings.Contains(body, `"prices"`) || strings.Contains(body, `needs_restart": ["prices`) {
+		t.Fatalf("%d %s", status, body)
+	}
+	if cost := spend(); cost == "0" {
+		t.Error("with a price the cost is still 0")
+	}
 }
 
 // A reload applies what a running process can change, names what needs a restart, and

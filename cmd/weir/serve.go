@@ -30,6 +30,7 @@ import (
 	"weir/internal/cpu"
 	"weir/internal/store"
 	"weir/scheduler/admission"
+	"weir/scheduler/quota"
 	"weir/telemetry"
 	"weir/telemetry/transcript"
 	"weir/tokenizer"
@@ -107,6 +108,7 @@ type server struct {
 	compute  *pool.Pool        // of the process, shared by its engines
 	service  admission.Service // likewise: what tenants use over all of them
 	refusals *refusals
+	prices   atomic.Pointer[map[string]quota.Price]
 	brownout *brownoutControl // nil: no brown-out is configured
 	journal  *admin.Journal
 	traces   *traces
@@ -172,7 +174,8 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 	if s.metrics, err = telemetry.NewMetrics(b); err != nil {
 		return nil, err
 	}
-	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles)
+	s.prices.Store(&c.Prices)
+	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices)
 	if err := s.newTLS(); err != nil {
 		return nil, configError(err)
 	}
@@ -404,7 +407,7 @@ func (s *server) open(m *model) error {
 	served := &openai.Model{
 		ID: m.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
 		Tokenizer: m.tokenizer, Template: m.template.Template, MaxModelLen: info.MaxModelLen, Backend: m.engine,
-		Price: s.config.Prices[m.name],
+		Price: s.price(m.name),
 	}
 	if names := s.config.Model.ServedNames; len(names) > 1 {
 		served.Aliases = names[1:]
