@@ -80,7 +80,7 @@ func (p *plan) asEncoder(h *hparams) {
 	case h.ranking != inference.PoolingNone:
 		p.head.pooling = h.ranking
 	case h.causal:
-		p.head.pooling, p.head.softmax = inference.PoolingLast, true
+		p.head.pooling = inference.PoolingLast
 	default:
 		p.head.pooling = inference.PoolingCLS
 	}

@@ -82,7 +82,10 @@ type namedMatrix struct {
 }
 
 func (m *model) matrices() []namedMatrix {
-	list := []namedMatrix{{"token_embd", m.embed}, {"output", m.output}}
+	list := []namedMatrix{
+		{"token_embd", m.embed}, {"output", m.output}, {"dense_2", m.head.dense[0].w}, {"dense_3", m.head.dense[1].w},
+		{"cls", m.head.cls.w}, {"cls.output", m.head.scores.w},
+	}
 	for i := range m.layers {
 		a, f := &m.layers[i].attention, &m.layers[i].feed
 		for _, l := range []namedMatrix{

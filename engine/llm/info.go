@@ -25,6 +25,11 @@ type Info struct {
 	VocabSize     int
 	ContextLength int
 	Pooling       inference.Pooling
+	Embeds        bool     // a text encoder, for OpenEncoder
+	Dimensions    int      // of a text's vector; 0 with a classifier, and in language models
+	Labels        []string // of a classifier's scores, where the file names them
+	Scores        int      // of a classifier; 0 is none
+	TokenTypes    int
 
 	MaxModelLen     int
 	KVType          string
@@ -54,7 +59,7 @@ func (o *outline) describe(f *gguf.File, threads int) (Info, error) {
 		return Info{}, fmt.Errorf("digest model: %w", err)
 	}
 	h, s := &o.hparams, o.budget.shape
-	return Info{
+	i := Info{
 		Architecture: h.arch.name, Name: h.name,
 		Params: f.ParamCount(), FileBytes: f.FileBytes(), Digest: hex.EncodeToString(digest[:]),
 		Layers: h.depth, Width: h.width, Heads: h.heads, KVHeads: h.kvHeads, HeadDim: h.headDim,
@@ -64,5 +69,25 @@ func (o *outline) describe(f *gguf.File, threads int) (Info, error) {
 		KVTokens: (s.Blocks - 1) * s.BlockTokens, KVBytesPerToken: s.TokenBytes(),
 		KVBytes:     cacheBytes(s),
 		WeightBytes: o.weightBytes, Threads: threads,
-	}, nil
+	}
+	if h.embeds() {
+		o.describeEncoder(&i)
+	}
+	return i, nil
+}
+
+// describeEncoder tells what an encoder gives. It has no KV cache.
+func (o *outline) describeEncoder(i *Info) {
+	i.Embeds, i.TokenTypes = true, max(o.plan.embedding.types, 1)
+	i.KVType, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytes = "", 0, 0, 0, 0, 0
+	if i.Scores = o.plan.head.labels; i.Scores > 0 {
+		i.Labels = o.labels
+		return
+	}
+	i.Dimensions = o.width
+	for _, name := range []string{"dense_2", "dense_3"} {
+		if t, ok := o.loader.f.Tensor(name + ".weight"); ok && o.plan.head.dense && len(t.Dims) == 2 {
+			i.Dimensions = int(t.Dims[1]) //nolint:gosec // the loader has checked it
+		}
+	}
 }

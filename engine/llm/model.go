@@ -41,7 +41,12 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	if o.weightBytes, err = o.loader.arenaBytes(); err != nil {
 		return nil, err
 	}
-	if o.budget, err = opts.size(o.plan.kvShape(), h.context, o.weightBytes); err != nil {
+	if h.embeds() {
+		o.budget, err = opts.sizeTexts(o.plan.kvShape(), h.context)
+	} else {
+		o.budget, err = opts.size(o.plan.kvShape(), h.context, o.weightBytes)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return o, nil

@@ -163,6 +163,24 @@ func (o *Options) blocks(s attend.KVShape, length int, weightBytes int64) int {
 	return int(min(full, free/blockBytes, 1<<27)) + 1
 }
 
+// sizeTexts is the memory for keys and values of one layer of a pass, for a text
+// encoder: exact, whatever KVType says, since they are read once.
+func (o *Options) sizeTexts(s attend.KVShape, context int) (budget, error) {
+	s.Type, s.BlockTokens = attend.KVF32, textBlock
+	length := o.MaxModelLen
+	if length == 0 {
+		length = min(context, maxLength)
+	}
+	if length < 1 || length > context {
+		return budget{}, fmt.Errorf("max-model-len %d: must be from 1 to the encoder's context of %d", length, context)
+	}
+	s.Blocks = 1 + max(2*mostRows, length+textBlock-1)/textBlock
+	return budget{shape: s, maxModelLen: length}, nil
+}
+
+// textBlock is how many tokens of a text share a block: the least that a store has.
+const textBlock = 16
+
 // threads is how many workers compute.
 func (o *Options) threads() int {
 	switch {

@@ -51,7 +51,6 @@ type headPlan struct {
 	dense   bool              // two further matrices may follow, dense_2 and dense_3
 	labels  int               // scores of a classifier, cls.output; 0 is none
 	act     vector.Activation // after the classifier's first matrix, if it has one; Identity stands for tanh
-	softmax bool              // over the scores
 }
 
 // layerPlan is one layer.

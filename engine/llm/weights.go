@@ -248,6 +248,11 @@ func (l *loader) head(d *head, p headPlan, h *hparams) {
 	if p.labels == 0 {
 		return
 	}
+	if _, ok := l.f.Tensor("cls.output.weight"); !ok {
+		l.fail("it is a reranker (pooling_type 4) without the tensor cls.output.weight, so that it can score nothing; " +
+			"convert the file anew with a converter that knows its head")
+		return
+	}
 	l.linear(&d.scores, "cls.output", optional, p.labels, h.width)
 	if _, ok := l.f.Tensor("cls.weight"); ok {
 		l.linear(&d.cls, "cls", optional, h.width, h.width)
