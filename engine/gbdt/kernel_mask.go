@@ -3,13 +3,14 @@ package gbdt
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 )
 
 // masks evaluates all nodes of a tree for one row with two vector instructions, a node in each lane: one looks the ranks
 // of the nodes' columns up in a register, one compares. The result is a word with a bit for each node that goes right,
 // from which a row's leaf follows without a branch or a gather:
 //
-//   - perfect trees of depth 6 to 8 step down the word bit by bit;
+//   - perfect trees of depth 6 to 8 look three levels up at a time, and what is below six bit by bit;
 //   - trees of any shape with up to 32 or 64 leaves compare the word with a set of nodes for each leaf: a row's leaf
 //     is the first from the left that has no node above it which goes right while the leaf is on its left.
 type masks[S float] struct {
@@ -88,14 +89,30 @@ func newMasks[S float](f *forest[S], l maskLayout, kernel maskFunc[S]) *masks[S]
 	return m
 }
 
-// maskPerfect writes groups of 64 nodes: their columns, then their ranks.
+// maskPerfect writes groups of 64 nodes: their columns, then their ranks. The first group holds six levels, the second one
+// the seventh, the others the eighth.
 func (f *forest[S]) maskPerfect(t int32, depth int, dst []byte, leaves []S) {
 	nodes := make([]nodeTest, 1<<depth)
 	f.perfect(t, depth, nodes, leaves)
-	for i, n := range nodes {
-		group := dst[i/nodeLanes*2*nodeLanes:]
-		group[i%nodeLanes], group[nodeLanes+i%nodeLanes] = byte(n.column), n.rank
+	for i, n := range nodes[1:] {
+		lane := maskLane(i + 1)
+		group := dst[lane/nodeLanes*2*nodeLanes:]
+		group[lane%nodeLanes], group[nodeLanes+lane%nodeLanes] = byte(n.column), n.rank
 	}
+}
+
+// maskLane is the lane of node i of a perfect tree. The nodes of the first three levels have the last bit of a byte each,
+// and those of the eight trees below them, which go three levels further, the first seven bits of a byte.
+func maskLane(i int) int {
+	level := bits.Len(uint(i)) - 1
+	switch {
+	case level < 3:
+		return 8*(i-1) + 7
+	case level < 6:
+		below := 1<<(level-3) | i&(1<<(level-3)-1)
+		return (i>>(level-3)-8)*8 + below - 1
+	}
+	return i
 }
 
 // shaped writes a tree of any shape: 64 columns, 64 ranks, then the sets of the leaves of each of the layout's trees.

@@ -38,7 +38,7 @@ column:
 	RET
 
 // func maskDepth6Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth6Columns64Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -47,26 +47,21 @@ TEXT ·maskDepth6Columns64Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     n+32(FP), SI
 	VMOVDQU8 (CX), Z0
 	VMOVSS   (AX), X1
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 64(DX), Z2, K1
-	KMOVQ    K1, CX
-	MOVL     $0x00000001, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	VADDSS   -256(BX)(DI*4), X1, X1
+	KMOVQ    K1, R8
+	PEXTQ    DI, R8, R9
+	MOVBQZX  (CX)(R9*1), R9
+	SHRXQ    R9, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R9, R8
+	VADDSS   (BX)(R8*4), X1, X1
 	ADDQ     $0x00000080, DX
 	ADDQ     $0x00000100, BX
 	DECQ     SI
@@ -75,8 +70,266 @@ tree:
 	VZEROUPPER
 	RET
 
+DATA trees_ways<>+0(SB)/1, $0x00
+DATA trees_ways<>+1(SB)/1, $0x20
+DATA trees_ways<>+2(SB)/1, $0x10
+DATA trees_ways<>+3(SB)/1, $0x20
+DATA trees_ways<>+4(SB)/1, $0x00
+DATA trees_ways<>+5(SB)/1, $0x30
+DATA trees_ways<>+6(SB)/1, $0x10
+DATA trees_ways<>+7(SB)/1, $0x30
+DATA trees_ways<>+8(SB)/1, $0x08
+DATA trees_ways<>+9(SB)/1, $0x20
+DATA trees_ways<>+10(SB)/1, $0x10
+DATA trees_ways<>+11(SB)/1, $0x20
+DATA trees_ways<>+12(SB)/1, $0x08
+DATA trees_ways<>+13(SB)/1, $0x30
+DATA trees_ways<>+14(SB)/1, $0x10
+DATA trees_ways<>+15(SB)/1, $0x30
+DATA trees_ways<>+16(SB)/1, $0x00
+DATA trees_ways<>+17(SB)/1, $0x20
+DATA trees_ways<>+18(SB)/1, $0x18
+DATA trees_ways<>+19(SB)/1, $0x20
+DATA trees_ways<>+20(SB)/1, $0x00
+DATA trees_ways<>+21(SB)/1, $0x30
+DATA trees_ways<>+22(SB)/1, $0x18
+DATA trees_ways<>+23(SB)/1, $0x30
+DATA trees_ways<>+24(SB)/1, $0x08
+DATA trees_ways<>+25(SB)/1, $0x20
+DATA trees_ways<>+26(SB)/1, $0x18
+DATA trees_ways<>+27(SB)/1, $0x20
+DATA trees_ways<>+28(SB)/1, $0x08
+DATA trees_ways<>+29(SB)/1, $0x30
+DATA trees_ways<>+30(SB)/1, $0x18
+DATA trees_ways<>+31(SB)/1, $0x30
+DATA trees_ways<>+32(SB)/1, $0x00
+DATA trees_ways<>+33(SB)/1, $0x28
+DATA trees_ways<>+34(SB)/1, $0x10
+DATA trees_ways<>+35(SB)/1, $0x28
+DATA trees_ways<>+36(SB)/1, $0x00
+DATA trees_ways<>+37(SB)/1, $0x30
+DATA trees_ways<>+38(SB)/1, $0x10
+DATA trees_ways<>+39(SB)/1, $0x30
+DATA trees_ways<>+40(SB)/1, $0x08
+DATA trees_ways<>+41(SB)/1, $0x28
+DATA trees_ways<>+42(SB)/1, $0x10
+DATA trees_ways<>+43(SB)/1, $0x28
+DATA trees_ways<>+44(SB)/1, $0x08
+DATA trees_ways<>+45(SB)/1, $0x30
+DATA trees_ways<>+46(SB)/1, $0x10
+DATA trees_ways<>+47(SB)/1, $0x30
+DATA trees_ways<>+48(SB)/1, $0x00
+DATA trees_ways<>+49(SB)/1, $0x28
+DATA trees_ways<>+50(SB)/1, $0x18
+DATA trees_ways<>+51(SB)/1, $0x28
+DATA trees_ways<>+52(SB)/1, $0x00
+DATA trees_ways<>+53(SB)/1, $0x30
+DATA trees_ways<>+54(SB)/1, $0x18
+DATA trees_ways<>+55(SB)/1, $0x30
+DATA trees_ways<>+56(SB)/1, $0x08
+DATA trees_ways<>+57(SB)/1, $0x28
+DATA trees_ways<>+58(SB)/1, $0x18
+DATA trees_ways<>+59(SB)/1, $0x28
+DATA trees_ways<>+60(SB)/1, $0x08
+DATA trees_ways<>+61(SB)/1, $0x30
+DATA trees_ways<>+62(SB)/1, $0x18
+DATA trees_ways<>+63(SB)/1, $0x30
+DATA trees_ways<>+64(SB)/1, $0x00
+DATA trees_ways<>+65(SB)/1, $0x20
+DATA trees_ways<>+66(SB)/1, $0x10
+DATA trees_ways<>+67(SB)/1, $0x20
+DATA trees_ways<>+68(SB)/1, $0x00
+DATA trees_ways<>+69(SB)/1, $0x38
+DATA trees_ways<>+70(SB)/1, $0x10
+DATA trees_ways<>+71(SB)/1, $0x38
+DATA trees_ways<>+72(SB)/1, $0x08
+DATA trees_ways<>+73(SB)/1, $0x20
+DATA trees_ways<>+74(SB)/1, $0x10
+DATA trees_ways<>+75(SB)/1, $0x20
+DATA trees_ways<>+76(SB)/1, $0x08
+DATA trees_ways<>+77(SB)/1, $0x38
+DATA trees_ways<>+78(SB)/1, $0x10
+DATA trees_ways<>+79(SB)/1, $0x38
+DATA trees_ways<>+80(SB)/1, $0x00
+DATA trees_ways<>+81(SB)/1, $0x20
+DATA trees_ways<>+82(SB)/1, $0x18
+DATA trees_ways<>+83(SB)/1, $0x20
+DATA trees_ways<>+84(SB)/1, $0x00
+DATA trees_ways<>+85(SB)/1, $0x38
+DATA trees_ways<>+86(SB)/1, $0x18
+DATA trees_ways<>+87(SB)/1, $0x38
+DATA trees_ways<>+88(SB)/1, $0x08
+DATA trees_ways<>+89(SB)/1, $0x20
+DATA trees_ways<>+90(SB)/1, $0x18
+DATA trees_ways<>+91(SB)/1, $0x20
+DATA trees_ways<>+92(SB)/1, $0x08
+DATA trees_ways<>+93(SB)/1, $0x38
+DATA trees_ways<>+94(SB)/1, $0x18
+DATA trees_ways<>+95(SB)/1, $0x38
+DATA trees_ways<>+96(SB)/1, $0x00
+DATA trees_ways<>+97(SB)/1, $0x28
+DATA trees_ways<>+98(SB)/1, $0x10
+DATA trees_ways<>+99(SB)/1, $0x28
+DATA trees_ways<>+100(SB)/1, $0x00
+DATA trees_ways<>+101(SB)/1, $0x38
+DATA trees_ways<>+102(SB)/1, $0x10
+DATA trees_ways<>+103(SB)/1, $0x38
+DATA trees_ways<>+104(SB)/1, $0x08
+DATA trees_ways<>+105(SB)/1, $0x28
+DATA trees_ways<>+106(SB)/1, $0x10
+DATA trees_ways<>+107(SB)/1, $0x28
+DATA trees_ways<>+108(SB)/1, $0x08
+DATA trees_ways<>+109(SB)/1, $0x38
+DATA trees_ways<>+110(SB)/1, $0x10
+DATA trees_ways<>+111(SB)/1, $0x38
+DATA trees_ways<>+112(SB)/1, $0x00
+DATA trees_ways<>+113(SB)/1, $0x28
+DATA trees_ways<>+114(SB)/1, $0x18
+DATA trees_ways<>+115(SB)/1, $0x28
+DATA trees_ways<>+116(SB)/1, $0x00
+DATA trees_ways<>+117(SB)/1, $0x38
+DATA trees_ways<>+118(SB)/1, $0x18
+DATA trees_ways<>+119(SB)/1, $0x38
+DATA trees_ways<>+120(SB)/1, $0x08
+DATA trees_ways<>+121(SB)/1, $0x28
+DATA trees_ways<>+122(SB)/1, $0x18
+DATA trees_ways<>+123(SB)/1, $0x28
+DATA trees_ways<>+124(SB)/1, $0x08
+DATA trees_ways<>+125(SB)/1, $0x38
+DATA trees_ways<>+126(SB)/1, $0x18
+DATA trees_ways<>+127(SB)/1, $0x38
+DATA trees_ways<>+128(SB)/1, $0x00
+DATA trees_ways<>+129(SB)/1, $0x04
+DATA trees_ways<>+130(SB)/1, $0x02
+DATA trees_ways<>+131(SB)/1, $0x04
+DATA trees_ways<>+132(SB)/1, $0x00
+DATA trees_ways<>+133(SB)/1, $0x06
+DATA trees_ways<>+134(SB)/1, $0x02
+DATA trees_ways<>+135(SB)/1, $0x06
+DATA trees_ways<>+136(SB)/1, $0x01
+DATA trees_ways<>+137(SB)/1, $0x04
+DATA trees_ways<>+138(SB)/1, $0x02
+DATA trees_ways<>+139(SB)/1, $0x04
+DATA trees_ways<>+140(SB)/1, $0x01
+DATA trees_ways<>+141(SB)/1, $0x06
+DATA trees_ways<>+142(SB)/1, $0x02
+DATA trees_ways<>+143(SB)/1, $0x06
+DATA trees_ways<>+144(SB)/1, $0x00
+DATA trees_ways<>+145(SB)/1, $0x04
+DATA trees_ways<>+146(SB)/1, $0x03
+DATA trees_ways<>+147(SB)/1, $0x04
+DATA trees_ways<>+148(SB)/1, $0x00
+DATA trees_ways<>+149(SB)/1, $0x06
+DATA trees_ways<>+150(SB)/1, $0x03
+DATA trees_ways<>+151(SB)/1, $0x06
+DATA trees_ways<>+152(SB)/1, $0x01
+DATA trees_ways<>+153(SB)/1, $0x04
+DATA trees_ways<>+154(SB)/1, $0x03
+DATA trees_ways<>+155(SB)/1, $0x04
+DATA trees_ways<>+156(SB)/1, $0x01
+DATA trees_ways<>+157(SB)/1, $0x06
+DATA trees_ways<>+158(SB)/1, $0x03
+DATA trees_ways<>+159(SB)/1, $0x06
+DATA trees_ways<>+160(SB)/1, $0x00
+DATA trees_ways<>+161(SB)/1, $0x05
+DATA trees_ways<>+162(SB)/1, $0x02
+DATA trees_ways<>+163(SB)/1, $0x05
+DATA trees_ways<>+164(SB)/1, $0x00
+DATA trees_ways<>+165(SB)/1, $0x06
+DATA trees_ways<>+166(SB)/1, $0x02
+DATA trees_ways<>+167(SB)/1, $0x06
+DATA trees_ways<>+168(SB)/1, $0x01
+DATA trees_ways<>+169(SB)/1, $0x05
+DATA trees_ways<>+170(SB)/1, $0x02
+DATA trees_ways<>+171(SB)/1, $0x05
+DATA trees_ways<>+172(SB)/1, $0x01
+DATA trees_ways<>+173(SB)/1, $0x06
+DATA trees_ways<>+174(SB)/1, $0x02
+DATA trees_ways<>+175(SB)/1, $0x06
+DATA trees_ways<>+176(SB)/1, $0x00
+DATA trees_ways<>+177(SB)/1, $0x05
+DATA trees_ways<>+178(SB)/1, $0x03
+DATA trees_ways<>+179(SB)/1, $0x05
+DATA trees_ways<>+180(SB)/1, $0x00
+DATA trees_ways<>+181(SB)/1, $0x06
+DATA trees_ways<>+182(SB)/1, $0x03
+DATA trees_ways<>+183(SB)/1, $0x06
+DATA trees_ways<>+184(SB)/1, $0x01
+DATA trees_ways<>+185(SB)/1, $0x05
+DATA trees_ways<>+186(SB)/1, $0x03
+DATA trees_ways<>+187(SB)/1, $0x05
+DATA trees_ways<>+188(SB)/1, $0x01
+DATA trees_ways<>+189(SB)/1, $0x06
+DATA trees_ways<>+190(SB)/1, $0x03
+DATA trees_ways<>+191(SB)/1, $0x06
+DATA trees_ways<>+192(SB)/1, $0x00
+DATA trees_ways<>+193(SB)/1, $0x04
+DATA trees_ways<>+194(SB)/1, $0x02
+DATA trees_ways<>+195(SB)/1, $0x04
+DATA trees_ways<>+196(SB)/1, $0x00
+DATA trees_ways<>+197(SB)/1, $0x07
+DATA trees_ways<>+198(SB)/1, $0x02
+DATA trees_ways<>+199(SB)/1, $0x07
+DATA trees_ways<>+200(SB)/1, $0x01
+DATA trees_ways<>+201(SB)/1, $0x04
+DATA trees_ways<>+202(SB)/1, $0x02
+DATA trees_ways<>+203(SB)/1, $0x04
+DATA trees_ways<>+204(SB)/1, $0x01
+DATA trees_ways<>+205(SB)/1, $0x07
+DATA trees_ways<>+206(SB)/1, $0x02
+DATA trees_ways<>+207(SB)/1, $0x07
+DATA trees_ways<>+208(SB)/1, $0x00
+DATA trees_ways<>+209(SB)/1, $0x04
+DATA trees_ways<>+210(SB)/1, $0x03
+DATA trees_ways<>+211(SB)/1, $0x04
+DATA trees_ways<>+212(SB)/1, $0x00
+DATA trees_ways<>+213(SB)/1, $0x07
+DATA trees_ways<>+214(SB)/1, $0x03
+DATA trees_ways<>+215(SB)/1, $0x07
+DATA trees_ways<>+216(SB)/1, $0x01
+DATA trees_ways<>+217(SB)/1, $0x04
+DATA trees_ways<>+218(SB)/1, $0x03
+DATA trees_ways<>+219(SB)/1, $0x04
+DATA trees_ways<>+220(SB)/1, $0x01
+DATA trees_ways<>+221(SB)/1, $0x07
+DATA trees_ways<>+222(SB)/1, $0x03
+DATA trees_ways<>+223(SB)/1, $0x07
+DATA trees_ways<>+224(SB)/1, $0x00
+DATA trees_ways<>+225(SB)/1, $0x05
+DATA trees_ways<>+226(SB)/1, $0x02
+DATA trees_ways<>+227(SB)/1, $0x05
+DATA trees_ways<>+228(SB)/1, $0x00
+DATA trees_ways<>+229(SB)/1, $0x07
+DATA trees_ways<>+230(SB)/1, $0x02
+DATA trees_ways<>+231(SB)/1, $0x07
+DATA trees_ways<>+232(SB)/1, $0x01
+DATA trees_ways<>+233(SB)/1, $0x05
+DATA trees_ways<>+234(SB)/1, $0x02
+DATA trees_ways<>+235(SB)/1, $0x05
+DATA trees_ways<>+236(SB)/1, $0x01
+DATA trees_ways<>+237(SB)/1, $0x07
+DATA trees_ways<>+238(SB)/1, $0x02
+DATA trees_ways<>+239(SB)/1, $0x07
+DATA trees_ways<>+240(SB)/1, $0x00
+DATA trees_ways<>+241(SB)/1, $0x05
+DATA trees_ways<>+242(SB)/1, $0x03
+DATA trees_ways<>+243(SB)/1, $0x05
+DATA trees_ways<>+244(SB)/1, $0x00
+DATA trees_ways<>+245(SB)/1, $0x07
+DATA trees_ways<>+246(SB)/1, $0x03
+DATA trees_ways<>+247(SB)/1, $0x07
+DATA trees_ways<>+248(SB)/1, $0x01
+DATA trees_ways<>+249(SB)/1, $0x05
+DATA trees_ways<>+250(SB)/1, $0x03
+DATA trees_ways<>+251(SB)/1, $0x05
+DATA trees_ways<>+252(SB)/1, $0x01
+DATA trees_ways<>+253(SB)/1, $0x07
+DATA trees_ways<>+254(SB)/1, $0x03
+DATA trees_ways<>+255(SB)/1, $0x07
+GLOBL trees_ways<>(SB), RODATA|NOPTR, $256
+
 // func maskDepth6Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth6Columns128Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -86,26 +339,21 @@ TEXT ·maskDepth6Columns128Sum32AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 (CX), Z0
 	VMOVDQU8 64(CX), Z1
 	VMOVSS   (AX), X2
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 64(DX), Z3, K1
-	KMOVQ    K1, CX
-	MOVL     $0x00000001, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	VADDSS   -256(BX)(DI*4), X2, X2
+	KMOVQ    K1, R8
+	PEXTQ    DI, R8, R9
+	MOVBQZX  (CX)(R9*1), R9
+	SHRXQ    R9, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R9, R8
+	VADDSS   (BX)(R8*4), X2, X2
 	ADDQ     $0x00000080, DX
 	ADDQ     $0x00000100, BX
 	DECQ     SI
@@ -115,7 +363,7 @@ tree:
 	RET
 
 // func maskDepth6Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2
 TEXT ·maskDepth6Columns256Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -127,6 +375,8 @@ TEXT ·maskDepth6Columns256Sum32AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 128(CX), Z2
 	VMOVDQU8 192(CX), Z3
 	VMOVSS   (AX), X4
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8  (DX), Z5
@@ -136,21 +386,14 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 64(DX), Z5, K1
-	KMOVQ     K1, CX
-	MOVL      $0x00000001, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	VADDSS    -256(BX)(DI*4), X4, X4
+	KMOVQ     K1, R8
+	PEXTQ     DI, R8, R9
+	MOVBQZX   (CX)(R9*1), R9
+	SHRXQ     R9, R8, R8
+	ANDL      $+127, R8
+	MOVBQZX   128(CX)(R8*1), R8
+	ADDQ      R9, R8
+	VADDSS    (BX)(R8*4), X4, X4
 	ADDQ      $0x00000080, DX
 	ADDQ      $0x00000100, BX
 	DECQ      SI
@@ -160,7 +403,7 @@ tree:
 	RET
 
 // func maskDepth7Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth7Columns64Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -169,32 +412,27 @@ TEXT ·maskDepth7Columns64Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     n+32(FP), SI
 	VMOVDQU8 (CX), Z0
 	VMOVSS   (AX), X1
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 64(DX), Z2, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 192(DX), Z2, K1
-	KMOVQ    K1, DI
-	MOVL     $0x00000001, R8
-	BTQ      R8, CX
+	KMOVQ    K1, R9
+	PEXTQ    DI, R8, R10
+	MOVBQZX  (CX)(R10*1), R10
+	SHRXQ    R10, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R10, R8
+	BTQ      R8, R9
 	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, DI
-	ADCQ     R8, R8
-	VADDSS   -512(BX)(R8*4), X1, X1
+	VADDSS   (BX)(R8*4), X1, X1
 	ADDQ     $0x00000100, DX
 	ADDQ     $0x00000200, BX
 	DECQ     SI
@@ -204,7 +442,7 @@ tree:
 	RET
 
 // func maskDepth7Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth7Columns128Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -214,32 +452,27 @@ TEXT ·maskDepth7Columns128Sum32AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 (CX), Z0
 	VMOVDQU8 64(CX), Z1
 	VMOVSS   (AX), X2
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 64(DX), Z3, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 192(DX), Z3, K1
-	KMOVQ    K1, DI
-	MOVL     $0x00000001, R8
-	BTQ      R8, CX
+	KMOVQ    K1, R9
+	PEXTQ    DI, R8, R10
+	MOVBQZX  (CX)(R10*1), R10
+	SHRXQ    R10, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R10, R8
+	BTQ      R8, R9
 	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, DI
-	ADCQ     R8, R8
-	VADDSS   -512(BX)(R8*4), X2, X2
+	VADDSS   (BX)(R8*4), X2, X2
 	ADDQ     $0x00000100, DX
 	ADDQ     $0x00000200, BX
 	DECQ     SI
@@ -249,7 +482,7 @@ tree:
 	RET
 
 // func maskDepth7Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2
 TEXT ·maskDepth7Columns256Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -261,6 +494,8 @@ TEXT ·maskDepth7Columns256Sum32AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 128(CX), Z2
 	VMOVDQU8 192(CX), Z3
 	VMOVSS   (AX), X4
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8  (DX), Z5
@@ -270,7 +505,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 64(DX), Z5, K1
-	KMOVQ     K1, CX
+	KMOVQ     K1, R8
 	VMOVDQU8  128(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -278,23 +513,16 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 192(DX), Z5, K1
-	KMOVQ     K1, DI
-	MOVL      $0x00000001, R8
-	BTQ       R8, CX
+	KMOVQ     K1, R9
+	PEXTQ     DI, R8, R10
+	MOVBQZX   (CX)(R10*1), R10
+	SHRXQ     R10, R8, R8
+	ANDL      $+127, R8
+	MOVBQZX   128(CX)(R8*1), R8
+	ADDQ      R10, R8
+	BTQ       R8, R9
 	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, DI
-	ADCQ      R8, R8
-	VADDSS    -512(BX)(R8*4), X4, X4
+	VADDSS    (BX)(R8*4), X4, X4
 	ADDQ      $0x00000100, DX
 	ADDQ      $0x00000200, BX
 	DECQ      SI
@@ -304,7 +532,7 @@ tree:
 	RET
 
 // func maskDepth8Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI, CMOV
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2, CMOV
 TEXT ·maskDepth8Columns64Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -313,44 +541,39 @@ TEXT ·maskDepth8Columns64Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     n+32(FP), SI
 	VMOVDQU8 (CX), Z0
 	VMOVSS   (AX), X1
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 64(DX), Z2, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 192(DX), Z2, K1
-	KMOVQ    K1, DI
+	KMOVQ    K1, R9
 	VMOVDQU8 256(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 320(DX), Z2, K1
-	KMOVQ    K1, R8
+	KMOVQ    K1, R10
 	VMOVDQU8 384(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 448(DX), Z2, K1
-	KMOVQ    K1, R9
-	MOVL     $0x00000001, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, DI
-	ADCQ     R10, R10
-	BTQ      $0x06, R10
-	CMOVQCS  R9, R8
-	BTQ      R10, R8
-	ADCQ     R10, R10
-	VADDSS   -1024(BX)(R10*4), X1, X1
+	KMOVQ    K1, R11
+	PEXTQ    DI, R8, R12
+	MOVBQZX  (CX)(R12*1), R12
+	SHRXQ    R12, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R12, R8
+	BTQ      R8, R9
+	ADCQ     R8, R8
+	BTQ      $0x06, R8
+	CMOVQCS  R11, R10
+	BTQ      R8, R10
+	ADCQ     R8, R8
+	VADDSS   (BX)(R8*4), X1, X1
 	ADDQ     $0x00000200, DX
 	ADDQ     $0x00000400, BX
 	DECQ     SI
@@ -360,7 +583,7 @@ tree:
 	RET
 
 // func maskDepth8Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI, CMOV
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2, CMOV
 TEXT ·maskDepth8Columns128Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -370,44 +593,39 @@ TEXT ·maskDepth8Columns128Sum32AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 (CX), Z0
 	VMOVDQU8 64(CX), Z1
 	VMOVSS   (AX), X2
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 64(DX), Z3, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 192(DX), Z3, K1
-	KMOVQ    K1, DI
+	KMOVQ    K1, R9
 	VMOVDQU8 256(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 320(DX), Z3, K1
-	KMOVQ    K1, R8
+	KMOVQ    K1, R10
 	VMOVDQU8 384(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 448(DX), Z3, K1
-	KMOVQ    K1, R9
-	MOVL     $0x00000001, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, DI
-	ADCQ     R10, R10
-	BTQ      $0x06, R10
-	CMOVQCS  R9, R8
-	BTQ      R10, R8
-	ADCQ     R10, R10
-	VADDSS   -1024(BX)(R10*4), X2, X2
+	KMOVQ    K1, R11
+	PEXTQ    DI, R8, R12
+	MOVBQZX  (CX)(R12*1), R12
+	SHRXQ    R12, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R12, R8
+	BTQ      R8, R9
+	ADCQ     R8, R8
+	BTQ      $0x06, R8
+	CMOVQCS  R11, R10
+	BTQ      R8, R10
+	ADCQ     R8, R8
+	VADDSS   (BX)(R8*4), X2, X2
 	ADDQ     $0x00000200, DX
 	ADDQ     $0x00000400, BX
 	DECQ     SI
@@ -417,7 +635,7 @@ tree:
 	RET
 
 // func maskDepth8Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2, CMOV
 TEXT ·maskDepth8Columns256Sum32AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -429,6 +647,8 @@ TEXT ·maskDepth8Columns256Sum32AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 128(CX), Z2
 	VMOVDQU8 192(CX), Z3
 	VMOVSS   (AX), X4
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8  (DX), Z5
@@ -438,7 +658,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 64(DX), Z5, K1
-	KMOVQ     K1, CX
+	KMOVQ     K1, R8
 	VMOVDQU8  128(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -446,7 +666,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 192(DX), Z5, K1
-	KMOVQ     K1, DI
+	KMOVQ     K1, R9
 	VMOVDQU8  256(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -454,7 +674,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 320(DX), Z5, K1
-	KMOVQ     K1, R8
+	KMOVQ     K1, R10
 	VMOVDQU8  384(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -462,27 +682,20 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 448(DX), Z5, K1
-	KMOVQ     K1, R9
-	MOVL      $0x00000001, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, DI
-	ADCQ      R10, R10
-	BTQ       $0x06, R10
-	CMOVQCS   R9, R8
-	BTQ       R10, R8
-	ADCQ      R10, R10
-	VADDSS    -1024(BX)(R10*4), X4, X4
+	KMOVQ     K1, R11
+	PEXTQ     DI, R8, R12
+	MOVBQZX   (CX)(R12*1), R12
+	SHRXQ     R12, R8, R8
+	ANDL      $+127, R8
+	MOVBQZX   128(CX)(R8*1), R8
+	ADDQ      R12, R8
+	BTQ       R8, R9
+	ADCQ      R8, R8
+	BTQ       $0x06, R8
+	CMOVQCS   R11, R10
+	BTQ       R8, R10
+	ADCQ      R8, R8
+	VADDSS    (BX)(R8*4), X4, X4
 	ADDQ      $0x00000200, DX
 	ADDQ      $0x00000400, BX
 	DECQ      SI
@@ -1582,7 +1795,7 @@ column:
 	RET
 
 // func maskDepth6Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth6Columns64Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1591,26 +1804,21 @@ TEXT ·maskDepth6Columns64Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     n+32(FP), SI
 	VMOVDQU8 (CX), Z0
 	VMOVSD   (AX), X1
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 64(DX), Z2, K1
-	KMOVQ    K1, CX
-	MOVL     $0x00000001, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	VADDSD   -512(BX)(DI*8), X1, X1
+	KMOVQ    K1, R8
+	PEXTQ    DI, R8, R9
+	MOVBQZX  (CX)(R9*1), R9
+	SHRXQ    R9, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R9, R8
+	VADDSD   (BX)(R8*8), X1, X1
 	ADDQ     $0x00000080, DX
 	ADDQ     $0x00000200, BX
 	DECQ     SI
@@ -1620,7 +1828,7 @@ tree:
 	RET
 
 // func maskDepth6Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth6Columns128Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1630,26 +1838,21 @@ TEXT ·maskDepth6Columns128Sum64AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 (CX), Z0
 	VMOVDQU8 64(CX), Z1
 	VMOVSD   (AX), X2
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 64(DX), Z3, K1
-	KMOVQ    K1, CX
-	MOVL     $0x00000001, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	BTQ      DI, CX
-	ADCQ     DI, DI
-	VADDSD   -512(BX)(DI*8), X2, X2
+	KMOVQ    K1, R8
+	PEXTQ    DI, R8, R9
+	MOVBQZX  (CX)(R9*1), R9
+	SHRXQ    R9, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R9, R8
+	VADDSD   (BX)(R8*8), X2, X2
 	ADDQ     $0x00000080, DX
 	ADDQ     $0x00000200, BX
 	DECQ     SI
@@ -1659,7 +1862,7 @@ tree:
 	RET
 
 // func maskDepth6Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2
 TEXT ·maskDepth6Columns256Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1671,6 +1874,8 @@ TEXT ·maskDepth6Columns256Sum64AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 128(CX), Z2
 	VMOVDQU8 192(CX), Z3
 	VMOVSD   (AX), X4
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8  (DX), Z5
@@ -1680,21 +1885,14 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 64(DX), Z5, K1
-	KMOVQ     K1, CX
-	MOVL      $0x00000001, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	BTQ       DI, CX
-	ADCQ      DI, DI
-	VADDSD    -512(BX)(DI*8), X4, X4
+	KMOVQ     K1, R8
+	PEXTQ     DI, R8, R9
+	MOVBQZX   (CX)(R9*1), R9
+	SHRXQ     R9, R8, R8
+	ANDL      $+127, R8
+	MOVBQZX   128(CX)(R8*1), R8
+	ADDQ      R9, R8
+	VADDSD    (BX)(R8*8), X4, X4
 	ADDQ      $0x00000080, DX
 	ADDQ      $0x00000200, BX
 	DECQ      SI
@@ -1704,7 +1902,7 @@ tree:
 	RET
 
 // func maskDepth7Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth7Columns64Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1713,32 +1911,27 @@ TEXT ·maskDepth7Columns64Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     n+32(FP), SI
 	VMOVDQU8 (CX), Z0
 	VMOVSD   (AX), X1
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 64(DX), Z2, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 192(DX), Z2, K1
-	KMOVQ    K1, DI
-	MOVL     $0x00000001, R8
-	BTQ      R8, CX
+	KMOVQ    K1, R9
+	PEXTQ    DI, R8, R10
+	MOVBQZX  (CX)(R10*1), R10
+	SHRXQ    R10, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R10, R8
+	BTQ      R8, R9
 	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, DI
-	ADCQ     R8, R8
-	VADDSD   -1024(BX)(R8*8), X1, X1
+	VADDSD   (BX)(R8*8), X1, X1
 	ADDQ     $0x00000100, DX
 	ADDQ     $0x00000400, BX
 	DECQ     SI
@@ -1748,7 +1941,7 @@ tree:
 	RET
 
 // func maskDepth7Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2
 TEXT ·maskDepth7Columns128Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1758,32 +1951,27 @@ TEXT ·maskDepth7Columns128Sum64AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 (CX), Z0
 	VMOVDQU8 64(CX), Z1
 	VMOVSD   (AX), X2
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 64(DX), Z3, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 192(DX), Z3, K1
-	KMOVQ    K1, DI
-	MOVL     $0x00000001, R8
-	BTQ      R8, CX
+	KMOVQ    K1, R9
+	PEXTQ    DI, R8, R10
+	MOVBQZX  (CX)(R10*1), R10
+	SHRXQ    R10, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R10, R8
+	BTQ      R8, R9
 	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, CX
-	ADCQ     R8, R8
-	BTQ      R8, DI
-	ADCQ     R8, R8
-	VADDSD   -1024(BX)(R8*8), X2, X2
+	VADDSD   (BX)(R8*8), X2, X2
 	ADDQ     $0x00000100, DX
 	ADDQ     $0x00000400, BX
 	DECQ     SI
@@ -1793,7 +1981,7 @@ tree:
 	RET
 
 // func maskDepth7Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2
 TEXT ·maskDepth7Columns256Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1805,6 +1993,8 @@ TEXT ·maskDepth7Columns256Sum64AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 128(CX), Z2
 	VMOVDQU8 192(CX), Z3
 	VMOVSD   (AX), X4
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8  (DX), Z5
@@ -1814,7 +2004,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 64(DX), Z5, K1
-	KMOVQ     K1, CX
+	KMOVQ     K1, R8
 	VMOVDQU8  128(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -1822,23 +2012,16 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 192(DX), Z5, K1
-	KMOVQ     K1, DI
-	MOVL      $0x00000001, R8
-	BTQ       R8, CX
+	KMOVQ     K1, R9
+	PEXTQ     DI, R8, R10
+	MOVBQZX   (CX)(R10*1), R10
+	SHRXQ     R10, R8, R8
+	ANDL      $+127, R8
+	MOVBQZX   128(CX)(R8*1), R8
+	ADDQ      R10, R8
+	BTQ       R8, R9
 	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, CX
-	ADCQ      R8, R8
-	BTQ       R8, DI
-	ADCQ      R8, R8
-	VADDSD    -1024(BX)(R8*8), X4, X4
+	VADDSD    (BX)(R8*8), X4, X4
 	ADDQ      $0x00000100, DX
 	ADDQ      $0x00000400, BX
 	DECQ      SI
@@ -1848,7 +2031,7 @@ tree:
 	RET
 
 // func maskDepth8Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI, CMOV
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2, CMOV
 TEXT ·maskDepth8Columns64Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1857,44 +2040,39 @@ TEXT ·maskDepth8Columns64Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     n+32(FP), SI
 	VMOVDQU8 (CX), Z0
 	VMOVSD   (AX), X1
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 64(DX), Z2, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 192(DX), Z2, K1
-	KMOVQ    K1, DI
+	KMOVQ    K1, R9
 	VMOVDQU8 256(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 320(DX), Z2, K1
-	KMOVQ    K1, R8
+	KMOVQ    K1, R10
 	VMOVDQU8 384(DX), Z2
 	VPERMB   Z0, Z2, Z2
 	VPCMPUB  $0x05, 448(DX), Z2, K1
-	KMOVQ    K1, R9
-	MOVL     $0x00000001, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, DI
-	ADCQ     R10, R10
-	BTQ      $0x06, R10
-	CMOVQCS  R9, R8
-	BTQ      R10, R8
-	ADCQ     R10, R10
-	VADDSD   -2048(BX)(R10*8), X1, X1
+	KMOVQ    K1, R11
+	PEXTQ    DI, R8, R12
+	MOVBQZX  (CX)(R12*1), R12
+	SHRXQ    R12, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R12, R8
+	BTQ      R8, R9
+	ADCQ     R8, R8
+	BTQ      $0x06, R8
+	CMOVQCS  R11, R10
+	BTQ      R8, R10
+	ADCQ     R8, R8
+	VADDSD   (BX)(R8*8), X1, X1
 	ADDQ     $0x00000200, DX
 	ADDQ     $0x00000800, BX
 	DECQ     SI
@@ -1904,7 +2082,7 @@ tree:
 	RET
 
 // func maskDepth8Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512VBMI, CMOV
+// Requires: AVX, AVX512BW, AVX512VBMI, BMI2, CMOV
 TEXT ·maskDepth8Columns128Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1914,44 +2092,39 @@ TEXT ·maskDepth8Columns128Sum64AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 (CX), Z0
 	VMOVDQU8 64(CX), Z1
 	VMOVSD   (AX), X2
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8 (DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 64(DX), Z3, K1
-	KMOVQ    K1, CX
+	KMOVQ    K1, R8
 	VMOVDQU8 128(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 192(DX), Z3, K1
-	KMOVQ    K1, DI
+	KMOVQ    K1, R9
 	VMOVDQU8 256(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 320(DX), Z3, K1
-	KMOVQ    K1, R8
+	KMOVQ    K1, R10
 	VMOVDQU8 384(DX), Z3
 	VPERMI2B Z1, Z0, Z3
 	VPCMPUB  $0x05, 448(DX), Z3, K1
-	KMOVQ    K1, R9
-	MOVL     $0x00000001, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, CX
-	ADCQ     R10, R10
-	BTQ      R10, DI
-	ADCQ     R10, R10
-	BTQ      $0x06, R10
-	CMOVQCS  R9, R8
-	BTQ      R10, R8
-	ADCQ     R10, R10
-	VADDSD   -2048(BX)(R10*8), X2, X2
+	KMOVQ    K1, R11
+	PEXTQ    DI, R8, R12
+	MOVBQZX  (CX)(R12*1), R12
+	SHRXQ    R12, R8, R8
+	ANDL     $+127, R8
+	MOVBQZX  128(CX)(R8*1), R8
+	ADDQ     R12, R8
+	BTQ      R8, R9
+	ADCQ     R8, R8
+	BTQ      $0x06, R8
+	CMOVQCS  R11, R10
+	BTQ      R8, R10
+	ADCQ     R8, R8
+	VADDSD   (BX)(R8*8), X2, X2
 	ADDQ     $0x00000200, DX
 	ADDQ     $0x00000800, BX
 	DECQ     SI
@@ -1961,7 +2134,7 @@ tree:
 	RET
 
 // func maskDepth8Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2, CMOV
 TEXT ·maskDepth8Columns256Sum64AVX512(SB), NOSPLIT, $0-40
 	MOVQ     sum+0(FP), AX
 	MOVQ     ranks+8(FP), CX
@@ -1973,6 +2146,8 @@ TEXT ·maskDepth8Columns256Sum64AVX512(SB), NOSPLIT, $0-40
 	VMOVDQU8 128(CX), Z2
 	VMOVDQU8 192(CX), Z3
 	VMOVSD   (AX), X4
+	LEAQ     trees_ways<>+0(SB), CX
+	MOVQ     $0x0080808080808080, DI
 
 tree:
 	VMOVDQU8  (DX), Z5
@@ -1982,7 +2157,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 64(DX), Z5, K1
-	KMOVQ     K1, CX
+	KMOVQ     K1, R8
 	VMOVDQU8  128(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -1990,7 +2165,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 192(DX), Z5, K1
-	KMOVQ     K1, DI
+	KMOVQ     K1, R9
 	VMOVDQU8  256(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -1998,7 +2173,7 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 320(DX), Z5, K1
-	KMOVQ     K1, R8
+	KMOVQ     K1, R10
 	VMOVDQU8  384(DX), Z5
 	VPMOVB2M  Z5, K1
 	VMOVDQA64 Z5, Z6
@@ -2006,27 +2181,20 @@ tree:
 	VPERMI2B  Z3, Z2, Z6
 	VMOVDQU8  Z6, K1, Z5
 	VPCMPUB   $0x05, 448(DX), Z5, K1
-	KMOVQ     K1, R9
-	MOVL      $0x00000001, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, CX
-	ADCQ      R10, R10
-	BTQ       R10, DI
-	ADCQ      R10, R10
-	BTQ       $0x06, R10
-	CMOVQCS   R9, R8
-	BTQ       R10, R8
-	ADCQ      R10, R10
-	VADDSD    -2048(BX)(R10*8), X4, X4
+	KMOVQ     K1, R11
+	PEXTQ     DI, R8, R12
+	MOVBQZX   (CX)(R12*1), R12
+	SHRXQ     R12, R8, R8
+	ANDL      $+127, R8
+	MOVBQZX   128(CX)(R8*1), R8
+	ADDQ      R12, R8
+	BTQ       R8, R9
+	ADCQ      R8, R8
+	BTQ       $0x06, R8
+	CMOVQCS   R11, R10
+	BTQ       R8, R10
+	ADCQ      R8, R8
+	VADDSD    (BX)(R8*8), X4, X4
 	ADDQ      $0x00000200, DX
 	ADDQ      $0x00000800, BX
 	DECQ      SI

@@ -34,7 +34,8 @@ func trees(ctx *build.Context) {
 // forest writes kernels whose rows or sums have bits bits.
 type forest struct {
 	*build.Context
-	bits int
+	bits    int
+	written bool // the table of ways
 }
 
 func (f *forest) float() string { return fmt.Sprint("float", f.bits) }
@@ -185,24 +186,30 @@ func (m *nodeLanes) add(index reg.GPVirtual, disp int) {
 	}
 }
 
-// maskPerfect evaluates trees padded to a depth of 6, 7 or 8. Node i has children 2i and 2i+1, the root is node 1 and
-// node i lies in bit i, so that a step down is a bit test and an addition with carry.
+// maskPerfect evaluates trees padded to a depth of 6, 7 or 8. The bits of the first three levels' nodes are the highest of
+// seven bytes, those of the eight trees below them the rest of a byte each: a table of 7 bits gives the way through three
+// levels. Each level below has a bit test and an addition with carry.
 func (f *forest) maskPerfect(depth, columns int) {
 	m, result, n := f.nodeLanes(fmt.Sprint("maskDepth", depth), columns,
 		"%s adds n > 0 perfect trees' leaves for one row.")
+	tables, first := f.GP64(), f.GP64()
+	f.LEAQ(f.ways(), tables)
+	f.MOVQ(operand.U64(0x0080808080808080), first)
 	f.loop("tree", n, func() {
 		right := make([]reg.GPVirtual, 1<<(depth-6))
 		for i := range right {
 			right[i] = m.right(128 * i)
 		}
-		at := f.GP64()
-		f.MOVL(operand.U32(1), at.As32())
+		below, at := f.GP64(), f.GP64()
+		f.PEXTQ(first, right[0], below)
+		f.MOVBQZX(operand.Mem{Base: tables, Index: below, Scale: 1}, below)
+		f.SHRXQ(below, right[0], at)
+		f.ANDL(operand.I32(127), at.As32())
+		f.MOVBQZX(operand.Mem{Base: tables, Index: at, Scale: 1, Disp: 128}, at)
+		f.ADDQ(below, at)
 		down := func(bits reg.GPVirtual) {
 			f.BTQ(at, bits) // the index counts modulo 64
 			f.ADCQ(at, at)
-		}
-		for range 6 {
-			down(right[0])
 		}
 		if depth >= 7 {
 			down(right[1])
@@ -212,11 +219,32 @@ func (f *forest) maskPerfect(depth, columns int) {
 			f.CMOVQCS(right[3], right[2])
 			down(right[2])
 		}
-		m.add(at, -(1 << depth))
+		m.add(at, 0)
 		f.ADDQ(operand.U32(uint32(128*len(right))), m.nodes)
 		f.ADDQ(operand.U32(uint32(f.bits/8<<depth)), m.leaves)
 	})
 	m.end(result)
+}
+
+// ways is the leaf that seven nodes lead to, by the bits of those that go right: eight times its index, then the index.
+func (f *forest) ways() operand.Mem {
+	const name = "trees_ways"
+	if f.written {
+		return operand.Mem{Symbol: operand.NewStaticSymbol(name), Base: reg.StaticBase}
+	}
+	f.written = true
+	m := f.StaticGlobal(name)
+	f.DataAttributes(attr.RODATA | attr.NOPTR)
+	for _, scale := range []int{8, 1} {
+		for bits := range 128 {
+			at := 1
+			for range 3 {
+				at = 2*at + bits>>(at-1)&1
+			}
+			f.AppendDatum(operand.U8(uint8(scale * (at - 8))))
+		}
+	}
+	return m
 }
 
 // maskLeaves32 evaluates pairs of trees of any shape with up to 32 leaves. Leaves count from left to right; a row's
