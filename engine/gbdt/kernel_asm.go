@@ -6,75 +6,231 @@ import "weir/engine/kernel/isa"
 
 // ranking gives the level's function for the ranks of plain columns.
 func ranking[X float](level isa.Level) rankFunc[X] {
-	if level != isa.AVX512 {
+	switch level {
+	case isa.AVX512:
+		return ofType[rankFunc[X]](rankFunc[float32](rank32AVX512Of), rankFunc[float64](rank64AVX512Of))
+	case isa.AVX2:
+		return ofType[rankFunc[X]](rankFunc[float32](rank32AVX2Of), rankFunc[float64](rank64AVX2Of))
+	default:
 		return rankPortable[X]
 	}
-	if f, ok := any(rankFunc[float32](rank32)).(rankFunc[X]); ok {
-		return f
-	}
-	return any(rankFunc[float64](rank64)).(rankFunc[X])
 }
 
-func rank32(dst []byte, stride int, row []float32, plain []uint64, thresholds []float32) {
+// ofType gives the one of two functions that has type F.
+func ofType[F any](single, double any) F {
+	if f, ok := single.(F); ok {
+		return f
+	}
+	return double.(F)
+}
+
+func rank32AVX512Of(dst []byte, stride int, row []float32, plain []uint64, thresholds []float32) {
 	rank32AVX512(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
 }
 
-func rank64(dst []byte, stride int, row []float64, plain []uint64, thresholds []float64) {
+func rank64AVX512Of(dst []byte, stride int, row []float64, plain []uint64, thresholds []float64) {
 	rank64AVX512(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
 }
 
-// maskColumns is the most columns that the kernels of masks know.
-const maskColumns = 256
+func rank32AVX2Of(dst []byte, stride int, row []float32, plain []uint64, thresholds []float32) {
+	rank32AVX2(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
+}
 
-// maskKernel gives the kernel of a layout, by the size of its tables; nil if the level has none.
-func maskKernel[S float](level isa.Level, l maskLayout, columns int) maskFunc[S] {
-	if level != isa.AVX512 || columns > maskColumns {
-		return nil
+func rank64AVX2Of(dst []byte, stride int, row []float64, plain []uint64, thresholds []float64) {
+	rank64AVX2(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
+}
+
+// maskKernel gives the kernel of a layout and the tables that it looks columns up in: one of up to 256 columns with
+// AVX-512, as many as there are 16 columns with AVX2. It is nil if the level has none for so many columns.
+func maskKernel[S float](level isa.Level, l maskLayout, columns int) (maskFunc[S], int) {
+	least, of := 64, maskKernels512
+	if level == isa.AVX2 {
+		least, of = 32, maskKernels256
 	}
 	size := 0
-	for columns > nodeLanes<<size {
+	for columns > least<<size {
 		size++
 	}
-	if f, ok := any(maskKernels32[l.name][size]).(maskFunc[S]); ok {
-		return f
+	k, known := of[l.name]
+	if level < isa.AVX2 || !known || size >= len(k.single) {
+		return nil, 0
 	}
-	return any(maskKernels64[l.name][size]).(maskFunc[S])
+	tables := 1
+	if level == isa.AVX2 {
+		tables = least << size / 16
+	}
+	return ofType[maskFunc[S]](k.single[size], k.double[size]), tables
 }
 
-// By layout, for 64, 128 and 256 columns.
-var maskKernels32 = map[string][3]maskFunc[float32]{
-	"mask depth 6":   {maskDepth6Columns64Sum32AVX512, maskDepth6Columns128Sum32AVX512, maskDepth6Columns256Sum32AVX512},
-	"mask depth 7":   {maskDepth7Columns64Sum32AVX512, maskDepth7Columns128Sum32AVX512, maskDepth7Columns256Sum32AVX512},
-	"mask depth 8":   {maskDepth8Columns64Sum32AVX512, maskDepth8Columns128Sum32AVX512, maskDepth8Columns256Sum32AVX512},
-	"mask leaves 32": {maskLeaves32Columns64Sum32AVX512, maskLeaves32Columns128Sum32AVX512, maskLeaves32Columns256Sum32AVX512},
-	"mask leaves 64": {maskLeaves64Columns64Sum32AVX512, maskLeaves64Columns128Sum32AVX512, maskLeaves64Columns256Sum32AVX512},
+// maskKernels are the kernels of a layout by their number of columns.
+type maskKernels struct {
+	single [3]maskFunc[float32]
+	double [3]maskFunc[float64]
 }
 
-var maskKernels64 = map[string][3]maskFunc[float64]{
-	"mask depth 6":   {maskDepth6Columns64Sum64AVX512, maskDepth6Columns128Sum64AVX512, maskDepth6Columns256Sum64AVX512},
-	"mask depth 7":   {maskDepth7Columns64Sum64AVX512, maskDepth7Columns128Sum64AVX512, maskDepth7Columns256Sum64AVX512},
-	"mask depth 8":   {maskDepth8Columns64Sum64AVX512, maskDepth8Columns128Sum64AVX512, maskDepth8Columns256Sum64AVX512},
-	"mask leaves 32": {maskLeaves32Columns64Sum64AVX512, maskLeaves32Columns128Sum64AVX512, maskLeaves32Columns256Sum64AVX512},
-	"mask leaves 64": {maskLeaves64Columns64Sum64AVX512, maskLeaves64Columns128Sum64AVX512, maskLeaves64Columns256Sum64AVX512},
+// For 64, 128 and 256 columns.
+var maskKernels512 = map[string]maskKernels{
+	"mask depth 6": {
+		single: [3]maskFunc[float32]{
+			maskDepth6Columns64Sum32AVX512,
+			maskDepth6Columns128Sum32AVX512,
+			maskDepth6Columns256Sum32AVX512,
+		},
+		double: [3]maskFunc[float64]{
+			maskDepth6Columns64Sum64AVX512,
+			maskDepth6Columns128Sum64AVX512,
+			maskDepth6Columns256Sum64AVX512,
+		},
+	},
+	"mask depth 7": {
+		single: [3]maskFunc[float32]{
+			maskDepth7Columns64Sum32AVX512,
+			maskDepth7Columns128Sum32AVX512,
+			maskDepth7Columns256Sum32AVX512,
+		},
+		double: [3]maskFunc[float64]{
+			maskDepth7Columns64Sum64AVX512,
+			maskDepth7Columns128Sum64AVX512,
+			maskDepth7Columns256Sum64AVX512,
+		},
+	},
+	"mask depth 8": {
+		single: [3]maskFunc[float32]{
+			maskDepth8Columns64Sum32AVX512,
+			maskDepth8Columns128Sum32AVX512,
+			maskDepth8Columns256Sum32AVX512,
+		},
+		double: [3]maskFunc[float64]{
+			maskDepth8Columns64Sum64AVX512,
+			maskDepth8Columns128Sum64AVX512,
+			maskDepth8Columns256Sum64AVX512,
+		},
+	},
+	"mask leaves 32": {
+		single: [3]maskFunc[float32]{
+			maskLeaves32Columns64Sum32AVX512,
+			maskLeaves32Columns128Sum32AVX512,
+			maskLeaves32Columns256Sum32AVX512,
+		},
+		double: [3]maskFunc[float64]{
+			maskLeaves32Columns64Sum64AVX512,
+			maskLeaves32Columns128Sum64AVX512,
+			maskLeaves32Columns256Sum64AVX512,
+		},
+	},
+	"mask leaves 64": {
+		single: [3]maskFunc[float32]{
+			maskLeaves64Columns64Sum32AVX512,
+			maskLeaves64Columns128Sum32AVX512,
+			maskLeaves64Columns256Sum32AVX512,
+		},
+		double: [3]maskFunc[float64]{
+			maskLeaves64Columns64Sum64AVX512,
+			maskLeaves64Columns128Sum64AVX512,
+			maskLeaves64Columns256Sum64AVX512,
+		},
+	},
+}
+
+// For 32, 64 and 128 columns.
+var maskKernels256 = map[string]maskKernels{
+	"mask depth 6": {
+		single: [3]maskFunc[float32]{
+			maskDepth6Columns32Sum32AVX2,
+			maskDepth6Columns64Sum32AVX2,
+			maskDepth6Columns128Sum32AVX2,
+		},
+		double: [3]maskFunc[float64]{
+			maskDepth6Columns32Sum64AVX2,
+			maskDepth6Columns64Sum64AVX2,
+			maskDepth6Columns128Sum64AVX2,
+		},
+	},
+	"mask depth 7": {
+		single: [3]maskFunc[float32]{
+			maskDepth7Columns32Sum32AVX2,
+			maskDepth7Columns64Sum32AVX2,
+			maskDepth7Columns128Sum32AVX2,
+		},
+		double: [3]maskFunc[float64]{
+			maskDepth7Columns32Sum64AVX2,
+			maskDepth7Columns64Sum64AVX2,
+			maskDepth7Columns128Sum64AVX2,
+		},
+	},
+	"mask depth 8": {
+		single: [3]maskFunc[float32]{
+			maskDepth8Columns32Sum32AVX2,
+			maskDepth8Columns64Sum32AVX2,
+			maskDepth8Columns128Sum32AVX2,
+		},
+		double: [3]maskFunc[float64]{
+			maskDepth8Columns32Sum64AVX2,
+			maskDepth8Columns64Sum64AVX2,
+			maskDepth8Columns128Sum64AVX2,
+		},
+	},
+	"mask leaves 32": {
+		single: [3]maskFunc[float32]{
+			maskLeaves32Columns32Sum32AVX2,
+			maskLeaves32Columns64Sum32AVX2,
+			maskLeaves32Columns128Sum32AVX2,
+		},
+		double: [3]maskFunc[float64]{
+			maskLeaves32Columns32Sum64AVX2,
+			maskLeaves32Columns64Sum64AVX2,
+			maskLeaves32Columns128Sum64AVX2,
+		},
+	},
+	"mask leaves 64": {
+		single: [3]maskFunc[float32]{
+			maskLeaves64Columns32Sum32AVX2,
+			maskLeaves64Columns64Sum32AVX2,
+			maskLeaves64Columns128Sum32AVX2,
+		},
+		double: [3]maskFunc[float64]{
+			maskLeaves64Columns32Sum64AVX2,
+			maskLeaves64Columns64Sum64AVX2,
+			maskLeaves64Columns128Sum64AVX2,
+		},
+	},
 }
 
 // sliceKernel gives the kernel for perfect trees of that depth and the rows that it computes together; nil if the
 // level has none.
 func sliceKernel[S float](level isa.Level, depth int) (sliceFunc[S], int) {
-	if level != isa.AVX512 || depth < minSliceDepth || depth > maxSliceDepth {
+	at := depth - minSliceDepth
+	switch {
+	case at < 0 || depth > maxSliceDepth:
 		return nil, 0
+	case level == isa.AVX512:
+		return ofType[sliceFunc[S]](sliceKernels512.single[at], sliceKernels512.double[at]), 64
+	case level == isa.AVX2:
+		return ofType[sliceFunc[S]](sliceKernels256.single[at], sliceKernels256.double[at]), 32
 	}
-	if f, ok := any(sliceKernels32[depth-minSliceDepth]).(sliceFunc[S]); ok {
-		return f, 64
-	}
-	return any(sliceKernels64[depth-minSliceDepth]).(sliceFunc[S]), 64
+	return nil, 0
 }
 
-var (
-	sliceKernels32 = [...]sliceFunc[float32]{
+// sliceKernels are the kernels by depth.
+type sliceKernels struct {
+	single [maxSliceDepth - minSliceDepth + 1]sliceFunc[float32]
+	double [maxSliceDepth - minSliceDepth + 1]sliceFunc[float64]
+}
+
+var sliceKernels512 = sliceKernels{
+	single: [...]sliceFunc[float32]{
 		sliceDepth3Sum32AVX512, sliceDepth4Sum32AVX512, sliceDepth5Sum32AVX512, sliceDepth6Sum32AVX512,
-	}
-	sliceKernels64 = [...]sliceFunc[float64]{
+	},
+	double: [...]sliceFunc[float64]{
 		sliceDepth3Sum64AVX512, sliceDepth4Sum64AVX512, sliceDepth5Sum64AVX512, sliceDepth6Sum64AVX512,
-	}
-)
+	},
+}
+
+var sliceKernels256 = sliceKernels{
+	single: [...]sliceFunc[float32]{
+		sliceDepth3Sum32AVX2, sliceDepth4Sum32AVX2, sliceDepth5Sum32AVX2, sliceDepth6Sum32AVX2,
+	},
+	double: [...]sliceFunc[float64]{
+		sliceDepth3Sum64AVX2, sliceDepth4Sum64AVX2, sliceDepth5Sum64AVX2, sliceDepth6Sum64AVX2,
+	},
+}

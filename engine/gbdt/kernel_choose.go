@@ -75,13 +75,16 @@ func (f *forest[S]) treeBytes() int {
 func (b *builder[X, S]) singles() []option[S] {
 	var all []option[S]
 	for _, l := range maskLayouts {
-		kernel := maskKernel[S](b.level, l, b.forest.columns)
+		kernel, tables := maskKernel[S](b.level, l, b.forest.columns)
 		if kernel != nil && l.fits(b.forest.depth, b.forest.leaves) {
-			all = append(all, option[S]{l.name, l.kind(), func() scorer[S] { return newMasks(b.forest, l, kernel) }})
+			all = append(all, option[S]{l.name, l.kind(), func() scorer[S] { return newMasks(b.forest, l, kernel, tables) }})
 		}
 	}
 	if b.forest.depth <= maxPaddedDepth {
 		all = append(all, option[S]{"padded", "padded", func() scorer[S] { return newPadded(b.forest) }})
+	}
+	if len(b.forest.Feature)+len(b.forest.values) <= maxSteps {
+		all = append(all, option[S]{"steps", "steps", func() scorer[S] { return newSteps(b.forest) }})
 	}
 	return all
 }

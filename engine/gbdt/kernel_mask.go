@@ -16,6 +16,8 @@ import (
 type masks[S float] struct {
 	layout maskLayout
 	kernel maskFunc[S]
+	tables int   // of columns, see put
+	step   int   // bytes of a step's nodes
 	starts []int // by part: its first step
 	nodes  []byte
 	leaves []S
@@ -24,23 +26,24 @@ type masks[S float] struct {
 // maskFunc adds the leaves of n > 0 steps for one row.
 type maskFunc[S float] func(sum *S, ranks, nodes *byte, leaves *S, n int)
 
-// maskLayout is how a kernel reads trees.
+// maskLayout is which trees a kernel reads.
 type maskLayout struct {
 	name   string
 	depth  int // of perfect trees; 0 for any shape
 	leaves int // of a tree
 	trees  int // that are evaluated in one step
-	nodes  int // bytes of a step
+	groups int // of 64 nodes in a step
+	sets   int // bytes of the leaves' sets that follow them
 }
 
 const nodeLanes = 64
 
 var maskLayouts = []maskLayout{
-	{name: "mask depth 6", depth: 6, leaves: 64, trees: 1, nodes: 2 * nodeLanes},
-	{name: "mask leaves 32", leaves: 32, trees: 2, nodes: 2*nodeLanes + 2*4*32},
-	{name: "mask depth 7", depth: 7, leaves: 128, trees: 1, nodes: 4 * nodeLanes},
-	{name: "mask leaves 64", leaves: 64, trees: 1, nodes: 2*nodeLanes + 8*64},
-	{name: "mask depth 8", depth: 8, leaves: 256, trees: 1, nodes: 8 * nodeLanes},
+	{name: "mask depth 6", depth: 6, leaves: 64, trees: 1, groups: 1},
+	{name: "mask leaves 32", leaves: 32, trees: 2, groups: 1, sets: 2 * 32 * 4},
+	{name: "mask depth 7", depth: 7, leaves: 128, trees: 1, groups: 2},
+	{name: "mask leaves 64", leaves: 64, trees: 1, groups: 1, sets: 64 * 8},
+	{name: "mask depth 8", depth: 8, leaves: 256, trees: 1, groups: 4},
 }
 
 // kind groups layouts that differ by size only.
@@ -59,15 +62,15 @@ func (l maskLayout) fits(depth, leaves int) bool {
 	return leaves <= l.leaves
 }
 
-func newMasks[S float](f *forest[S], l maskLayout, kernel maskFunc[S]) *masks[S] {
-	m := &masks[S]{layout: l, kernel: kernel}
+func newMasks[S float](f *forest[S], l maskLayout, kernel maskFunc[S], tables int) *masks[S] {
+	m := &masks[S]{layout: l, kernel: kernel, tables: tables, step: l.groups*nodeLanes*(tables+1) + l.sets}
 	steps := 0
 	for _, p := range f.parts {
 		m.starts = append(m.starts, steps)
 		steps += (len(p.trees) + l.trees - 1) / l.trees
 	}
 	m.starts = append(m.starts, steps)
-	m.nodes = make([]byte, steps*l.nodes)
+	m.nodes = make([]byte, steps*m.step)
 	m.leaves = make([]S, steps*l.trees*l.leaves)
 	for i := range m.leaves {
 		// What a sum does not change by: the leaves of the trees that complete a step.
@@ -76,12 +79,12 @@ func newMasks[S float](f *forest[S], l maskLayout, kernel maskFunc[S]) *masks[S]
 	for i, p := range f.parts {
 		for j, t := range p.trees {
 			step := m.starts[i] + j/l.trees
-			nodes := m.nodes[step*l.nodes : (step+1)*l.nodes]
+			nodes := m.nodes[step*m.step : (step+1)*m.step]
 			leaves := m.leaves[(step*l.trees+j%l.trees)*l.leaves:][:l.leaves]
 			if l.depth > 0 {
-				f.maskPerfect(t, l.depth, nodes, leaves)
+				m.perfect(f, t, nodes, leaves)
 			} else {
-				a := shaped[S]{forest: f, nodes: nodes, leaves: leaves, layout: l, tree: j % l.trees}
+				a := shaped[S]{masks: m, forest: f, nodes: nodes, leaves: leaves, tree: j % l.trees}
 				a.fill(t)
 			}
 		}
@@ -89,15 +92,29 @@ func newMasks[S float](f *forest[S], l maskLayout, kernel maskFunc[S]) *masks[S]
 	return m
 }
 
-// maskPerfect writes groups of 64 nodes: their columns, then their ranks. The first group holds six levels, the second one
-// the seventh, the others the eighth.
-func (f *forest[S]) maskPerfect(t int32, depth int, dst []byte, leaves []S) {
-	nodes := make([]nodeTest, 1<<depth)
-	f.perfect(t, depth, nodes, leaves)
+// put writes a node's test. A group of 64 nodes has 64 bytes of columns and 64 of ranks. With several tables there are
+// 64 bytes for each: the place of the column among the table's 16, or one beyond 127 if it is in another.
+func (m *masks[S]) put(nodes []byte, lane int, test nodeTest) {
+	group := nodes[lane/nodeLanes*nodeLanes*(m.tables+1):]
+	lane %= nodeLanes
+	if m.tables == 1 {
+		group[lane] = byte(test.column)
+	}
+	for t := 0; t < m.tables && m.tables > 1; t++ {
+		group[t*nodeLanes+lane] = 0x80
+		if int(test.column)/16 == t {
+			group[t*nodeLanes+lane] = byte(test.column % 16)
+		}
+	}
+	group[m.tables*nodeLanes+lane] = test.rank
+}
+
+// perfect writes a padded tree. The first group holds six levels, the second one the seventh, the others the eighth.
+func (m *masks[S]) perfect(f *forest[S], t int32, dst []byte, leaves []S) {
+	nodes := make([]nodeTest, 1<<m.layout.depth)
+	f.perfect(t, m.layout.depth, nodes, leaves)
 	for i, n := range nodes[1:] {
-		lane := maskLane(i + 1)
-		group := dst[lane/nodeLanes*2*nodeLanes:]
-		group[lane%nodeLanes], group[nodeLanes+lane%nodeLanes] = byte(n.column), n.rank
+		m.put(dst, maskLane(i+1), n)
 	}
 }
 
@@ -115,12 +132,12 @@ func maskLane(i int) int {
 	return i
 }
 
-// shaped writes a tree of any shape: 64 columns, 64 ranks, then the sets of the leaves of each of the layout's trees.
+// shaped writes a tree of any shape: a group of nodes, then the sets of the leaves of each of the layout's trees.
 type shaped[S float] struct {
+	masks *masks[S]
 	*forest[S]
 	nodes  []byte
 	leaves []S
-	layout maskLayout
 	tree   int // of the step's
 	node   int // nodes met
 	leaf   int // leaves met
@@ -136,10 +153,10 @@ func (a *shaped[S]) fill(t int32) {
 
 // below writes what n leads to; above are the nodes that have it on their left.
 func (a *shaped[S]) below(n int32, above uint64) {
-	width := nodeLanes / a.layout.trees
+	width := nodeLanes / a.masks.layout.trees
 	if n < 0 {
 		a.leaves[a.leaf] = a.values[^n]
-		sets := a.nodes[2*nodeLanes+a.tree*a.layout.leaves*width/8:]
+		sets := a.nodes[len(a.nodes)-a.masks.layout.sets+a.tree*width*width/8:]
 		if width == 32 {
 			binary.LittleEndian.PutUint32(sets[4*a.leaf:], uint32(above))
 		} else {
@@ -150,8 +167,7 @@ func (a *shaped[S]) below(n int32, above uint64) {
 	}
 	node := a.node
 	a.node++
-	lane := a.tree*width + node
-	a.nodes[lane], a.nodes[nodeLanes+lane] = byte(a.tests[n].column), a.tests[n].rank
+	a.masks.put(a.nodes, a.tree*width+node, a.tests[n])
 	a.below(a.Left[n], above|1<<node)
 	a.below(a.Right[n], above)
 }
@@ -164,5 +180,5 @@ func (m *masks[S]) bytes() int { return len(m.nodes) + len(m.leaves)*sizeOf[S]()
 
 func (m *masks[S]) add(sums []S, ranks []byte, part int) {
 	lo, hi := m.starts[part], m.starts[part+1]
-	m.kernel(&sums[0], &ranks[0], &m.nodes[lo*m.layout.nodes], &m.leaves[lo*m.layout.trees*m.layout.leaves], hi-lo)
+	m.kernel(&sums[0], &ranks[0], &m.nodes[lo*m.step], &m.leaves[lo*m.layout.trees*m.layout.leaves], hi-lo)
 }

@@ -83,21 +83,26 @@ func (p *padded[S]) add(sums []S, ranks []byte, part int) {
 	size := 1 << p.depth
 	for ; lo+paddedTrees <= hi; lo += paddedTrees {
 		nodes := p.nodes[lo<<p.depth : (lo+paddedTrees)<<p.depth]
-		at := [paddedTrees]int{1, 1, 1, 1, 1, 1, 1, 1}
+		a, b, c, d, e, f, g, h := 1, 1, 1, 1, 1, 1, 1, 1
 		for range p.depth {
-			at[0] = descend(nodes, 0, at[0], ranks)
-			at[1] = descend(nodes, size, at[1], ranks)
-			at[2] = descend(nodes, 2*size, at[2], ranks)
-			at[3] = descend(nodes, 3*size, at[3], ranks)
-			at[4] = descend(nodes, 4*size, at[4], ranks)
-			at[5] = descend(nodes, 5*size, at[5], ranks)
-			at[6] = descend(nodes, 6*size, at[6], ranks)
-			at[7] = descend(nodes, 7*size, at[7], ranks)
+			a = descend(nodes, 0, a, ranks)
+			b = descend(nodes, size, b, ranks)
+			c = descend(nodes, 2*size, c, ranks)
+			d = descend(nodes, 3*size, d, ranks)
+			e = descend(nodes, 4*size, e, ranks)
+			f = descend(nodes, 5*size, f, ranks)
+			g = descend(nodes, 6*size, g, ranks)
+			h = descend(nodes, 7*size, h, ranks)
 		}
 		leaves := p.leaves[lo<<p.depth : (lo+paddedTrees)<<p.depth]
-		for i, n := range at {
-			sum += leaves[i*size+n-size]
-		}
+		sum += leaves[a-size]
+		sum += leaves[b]
+		sum += leaves[c+size]
+		sum += leaves[d+2*size]
+		sum += leaves[e+3*size]
+		sum += leaves[f+4*size]
+		sum += leaves[g+5*size]
+		sum += leaves[h+6*size]
 	}
 	for ; lo < hi; lo++ {
 		nodes, at := p.nodes[lo<<p.depth:(lo+1)<<p.depth], 1

@@ -37,6 +37,7 @@ var families = []family{
 	{"engine/kernel/attend", "attend", "attention", attentions},
 	{"engine/kernel/pool", "pool", "pause", pauses},
 	{"engine/gbdt", "gbdt", "trees", trees},
+	{"engine/gbdt", "gbdt", "trees_avx2", treesAVX2},
 	{"internal/roofline", "roofline", "limit", rooflines},
 }
 

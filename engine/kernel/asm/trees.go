@@ -11,22 +11,29 @@ import (
 
 // trees writes the kernels of tree ensembles, which package gbdt explains: values become ranks, bytes that say how
 // many of a column's thresholds a value reaches, and a node goes right where its column's rank is at least its own.
-func trees(ctx *build.Context) {
-	f := &forest{Context: ctx}
+func trees(ctx *build.Context) { writeTrees(&forest{Context: ctx, wide: true, sizes: []int{64, 128, 256}}) }
+
+func treesAVX2(ctx *build.Context) { writeTrees(&forest{Context: ctx, sizes: []int{32, 64, 128}}) }
+
+func writeTrees(f *forest) {
 	for _, bits := range []int{32, 64} {
 		f.bits = bits
 		f.rank()
 		for _, depth := range []int{6, 7, 8} {
-			for _, columns := range []int{64, 128, 256} {
+			for _, columns := range f.sizes {
 				f.maskPerfect(depth, columns)
 			}
 		}
-		for _, columns := range []int{64, 128, 256} {
+		for _, columns := range f.sizes {
 			f.maskLeaves32(columns)
 			f.maskLeaves64(columns)
 		}
 		for _, depth := range []int{3, 4, 5, 6} {
-			f.slice(depth)
+			if f.wide {
+				f.slice(depth)
+			} else {
+				f.slice32(depth)
+			}
 		}
 	}
 }
@@ -34,6 +41,8 @@ func trees(ctx *build.Context) {
 // forest writes kernels whose rows or sums have bits bits.
 type forest struct {
 	*build.Context
+	wide    bool  // AVX-512, or AVX2
+	sizes   []int // of the tables of columns
 	bits    int
 	written bool // the table of ways
 }
@@ -41,7 +50,11 @@ type forest struct {
 func (f *forest) float() string { return fmt.Sprint("float", f.bits) }
 
 func (f *forest) function(name, signature, doc string) {
-	name = fmt.Sprintf("%s%dAVX512", name, f.bits)
+	level := "AVX2"
+	if f.wide {
+		level = "AVX512"
+	}
+	name = fmt.Sprintf("%s%d%s", name, f.bits, level)
 	f.Function(name)
 	f.Attributes(attr.NOSPLIT)
 	f.Pragma("noescape")
@@ -70,20 +83,9 @@ func (f *forest) rank() {
 	columns, thresholds, n := f.param("columns"), f.param("thresholds"), f.param("n")
 	size := f.bits / 8
 	feature, block, rank, missing, part := f.GP64(), f.GP64(), f.GP64(), f.GP64(), f.GP64()
-	x := f.ZMM()
+	x := f.vec()
 	count := func(at operand.Mem, into reg.GPVirtual) {
-		const atLeast = 0x1d // ordered, quiet
-		k := f.K()
-		if f.bits == 32 {
-			f.VCMPPS(operand.U8(atLeast), at, x, k)
-			f.KMOVW(k, into.As32())
-		} else {
-			high := f.K()
-			f.VCMPPD(operand.U8(atLeast), at, x, k)
-			f.VCMPPD(operand.U8(atLeast), at.Offset(64), x, high)
-			f.KUNPCKBW(k, high, k)
-			f.KMOVW(k, into.As32())
-		}
+		f.reached(at, x, into)
 		f.POPCNTL(into.As32(), into.As32())
 	}
 	f.loop("column", n, func() {
@@ -114,12 +116,55 @@ func (f *forest) rank() {
 	f.RET()
 }
 
+// reached gives a bit for each of 16 thresholds that are not above x.
+func (f *forest) reached(at operand.Mem, x reg.VecVirtual, into reg.GPVirtual) {
+	const atLeast = 0x1d // ordered, quiet
+	switch {
+	case f.wide && f.bits == 32:
+		k := f.K()
+		f.VCMPPS(operand.U8(atLeast), at, x, k)
+		f.KMOVW(k, into.As32())
+	case f.wide:
+		k, high := f.K(), f.K()
+		f.VCMPPD(operand.U8(atLeast), at, x, k)
+		f.VCMPPD(operand.U8(atLeast), at.Offset(64), x, high)
+		f.KUNPCKBW(k, high, k)
+		f.KMOVW(k, into.As32())
+	default:
+		for i, lanes := 0, 256/f.bits; i < 16; i += lanes {
+			v, part := f.YMM(), into
+			if i > 0 {
+				part = f.GP64()
+			}
+			if f.bits == 32 {
+				f.VCMPPS(operand.U8(atLeast), at.Offset(4*i), x, v)
+				f.VMOVMSKPS(v, part.As32())
+			} else {
+				f.VCMPPD(operand.U8(atLeast), at.Offset(8*i), x, v)
+				f.VMOVMSKPD(v, part.As32())
+			}
+			if i > 0 {
+				f.SHLL(operand.U8(uint8(i)), part.As32())
+				f.ORL(part.As32(), into.As32())
+			}
+		}
+	}
+}
+
+func (f *forest) vec() reg.VecVirtual {
+	if f.wide {
+		return f.ZMM()
+	}
+	return f.YMM()
+}
+
 // nodeLanes is what the kernels share that compute one row with nodes in lanes.
 type nodeLanes struct {
 	*forest
-	ranks         []reg.VecVirtual // 64 columns each
+	ranks         []reg.VecVirtual // 64 columns each, or the same 16 in both halves
 	nodes, leaves reg.GPVirtual
 	sum           reg.VecVirtual
+	group         int // bytes of 64 nodes
 }
 
 func (f *forest) nodeLanes(name string, columns int, doc string) (*nodeLanes, reg.GPVirtual, reg.GPVirtual) {
@@ -129,10 +174,22 @@ func (f *forest) nodeLanes(name string, columns int, doc string) (*nodeLanes, re
 	result, ranks := f.param("sum"), f.param("ranks")
 	m.nodes, m.leaves = f.param("nodes"), f.param("leaves")
 	n := f.param("n")
+	m.group = 128
+	if !f.wide {
+		m.group = 64 * (columns/16 + 1)
+	}
 	for c := 0; c < columns; c += 64 {
-		v := f.ZMM()
-		f.VMOVDQU8(operand.Mem{Base: ranks, Disp: c}, v)
-		m.ranks = append(m.ranks, v)
+		if f.wide {
+			v := f.ZMM()
+			f.VMOVDQU8(operand.Mem{Base: ranks, Disp: c}, v)
+			m.ranks = append(m.ranks, v)
+			continue
+		}
+		for at := c; at < min(c+64, columns); at += 16 {
+			v := f.YMM()
+			f.VBROADCASTI128(operand.Mem{Base: ranks, Disp: at}, v)
+			m.ranks = append(m.ranks, v)
+		}
 	}
 	m.sum = f.XMM()
 	if f.bits == 32 {
@@ -153,9 +210,20 @@ func (m *nodeLanes) end(result reg.GPVirtual) {
 	m.RET()
 }
 
-// right gives the bits of the 64 nodes at disp that go right: 64 bytes of columns are followed by 64 of ranks.
-func (m *nodeLanes) right(disp int) reg.GPVirtual {
-	column, k, bits := m.ZMM(), m.K(), m.GP64()
+// right gives the bits of the nodes of a group that go right. AVX-512 has 64 bytes of columns and 64 of ranks. AVX2 has
+// 64 bytes for each 16 columns, which are beyond 127 where the node's column is none of those, and 64 of ranks.
+func (m *nodeLanes) right(group int) reg.GPVirtual {
+	bits := m.GP64()
+	if !m.wide {
+		m.half(group, 0, bits)
+		high := m.GP64()
+		m.half(group, 1, high)
+		m.SHLQ(operand.U8(32), high)
+		m.ORQ(high, bits)
+		return bits
+	}
+	disp := m.group * group
+	column, k := m.ZMM(), m.K()
 	m.VMOVDQU8(operand.Mem{Base: m.nodes, Disp: disp}, column)
 	switch len(m.ranks) {
 	case 1:
@@ -174,6 +242,23 @@ func (m *nodeLanes) right(disp int) reg.GPVirtual {
 	m.VPCMPUB(operand.U8(atLeast), operand.Mem{Base: m.nodes, Disp: disp + 64}, column, k)
 	m.KMOVQ(k, bits)
 	return bits
+}
+
+// half gives the bits of 32 nodes of a group.
+func (m *nodeLanes) half(group, half int, bits reg.GPVirtual) {
+	rank, next := m.YMM(), m.YMM()
+	for i, table := range m.ranks {
+		at := operand.Mem{Base: m.nodes, Disp: m.group*group + 64*i + 32*half}
+		if i == 0 {
+			m.VPSHUFB(at, table, rank)
+			continue
+		}
+		m.VPSHUFB(at, table, next)
+		m.VPOR(next, rank, rank)
+	}
+	m.VPMAXUB(operand.Mem{Base: m.nodes, Disp: m.group*(group+1) - 64 + 32*half}, rank, next)
+	m.VPCMPEQB(next, rank, rank)
+	m.VPMOVMSKB(rank, bits.As32())
 }
 
 // add adds the leaf at index, disp leaves further on.
@@ -198,7 +283,7 @@ func (f *forest) maskPerfect(depth, columns int) {
 	f.loop("tree", n, func() {
 		right := make([]reg.GPVirtual, 1<<(depth-6))
 		for i := range right {
-			right[i] = m.right(128 * i)
+			right[i] = m.right(i)
 		}
 		below, at := f.GP64(), f.GP64()
 		f.PEXTQ(first, right[0], below)
@@ -220,7 +305,7 @@ func (f *forest) maskPerfect(depth, columns int) {
 			down(right[2])
 		}
 		m.add(at, 0)
-		f.ADDQ(operand.U32(uint32(128*len(right))), m.nodes)
+		f.ADDQ(operand.U32(uint32(m.group*len(right))), m.nodes)
 		f.ADDQ(operand.U32(uint32(f.bits/8<<depth)), m.leaves)
 	})
 	m.end(result)
@@ -256,19 +341,24 @@ func (f *forest) maskLeaves32(columns int) {
 	f.loop("pair", n, func() {
 		bits := m.right(0)
 		for tree := range 2 {
-			set, low, high, leaf := f.ZMM(), f.K(), f.K(), f.GP64()
-			f.VPBROADCASTD(bits.As32(), set)
-			f.VPTESTNMD(operand.Mem{Base: m.nodes, Disp: 128 + 128*tree}, set, low)
-			f.VPTESTNMD(operand.Mem{Base: m.nodes, Disp: 192 + 128*tree}, set, high)
-			f.KUNPCKWD(low, high, low)
-			f.KMOVD(low, leaf.As32())
+			leaf := f.GP64()
+			if f.wide {
+				set, low, high := f.ZMM(), f.K(), f.K()
+				f.VPBROADCASTD(bits.As32(), set)
+				f.VPTESTNMD(operand.Mem{Base: m.nodes, Disp: m.group + 128*tree}, set, low)
+				f.VPTESTNMD(operand.Mem{Base: m.nodes, Disp: m.group + 128*tree + 64}, set, high)
+				f.KUNPCKWD(low, high, low)
+				f.KMOVD(low, leaf.As32())
+			} else {
+				m.firstLeaf(32, m.group+128*tree, bits, leaf)
+			}
 			f.TZCNTL(leaf.As32(), leaf.As32())
 			m.add(leaf, 32*tree)
 			if tree == 0 {
 				f.SHRQ(operand.U8(32), bits)
 			}
 		}
-		f.ADDQ(operand.U32(128+2*128), m.nodes)
+		f.ADDQ(operand.U32(uint32(m.group+2*128)), m.nodes)
 		f.ADDQ(operand.U32(uint32(64*f.bits/8)), m.leaves)
 	})
 	m.end(result)
@@ -280,33 +370,74 @@ func (f *forest) maskLeaves64(columns int) {
 		"%s adds n > 0 trees' leaves for one row.")
 	f.loop("tree", n, func() {
 		bits := m.right(0)
-		set, leaf := f.ZMM(), f.GP64()
-		f.VPBROADCASTQ(bits, set)
-		var join func(first, count int) reg.OpmaskVirtual
-		join = func(first, count int) reg.OpmaskVirtual {
-			if count == 1 {
-				k := f.K()
-				f.VPTESTNMQ(operand.Mem{Base: m.nodes, Disp: 128 + 64*first}, set, k)
-				return k
-			}
-			low, high := join(first, count/2), join(first+count/2, count/2)
-			switch count {
-			case 2:
-				f.KUNPCKBW(low, high, low)
-			case 4:
-				f.KUNPCKWD(low, high, low)
-			default:
-				f.KUNPCKDQ(low, high, low)
-			}
-			return low
+		leaf := f.GP64()
+		if f.wide {
+			m.allLeaves(bits, leaf)
+		} else {
+			m.firstLeaf(64, m.group, bits, leaf)
 		}
-		f.KMOVQ(join(0, 8), leaf)
 		f.TZCNTQ(leaf, leaf)
 		m.add(leaf, 0)
-		f.ADDQ(operand.U32(128+512), m.nodes)
+		f.ADDQ(operand.U32(uint32(m.group+512)), m.nodes)
 		f.ADDQ(operand.U32(uint32(64*f.bits/8)), m.leaves)
 	})
 	m.end(result)
+}
+
+// allLeaves gives the leaves of 64 that no node of bits excludes.
+func (m *nodeLanes) allLeaves(bits, leaves reg.GPVirtual) {
+	set := m.ZMM()
+	m.VPBROADCASTQ(bits, set)
+	var join func(first, count int) reg.OpmaskVirtual
+	join = func(first, count int) reg.OpmaskVirtual {
+		if count == 1 {
+			k := m.K()
+			m.VPTESTNMQ(operand.Mem{Base: m.nodes, Disp: m.group + 64*first}, set, k)
+			return k
+		}
+		low, high := join(first, count/2), join(first+count/2, count/2)
+		switch count {
+		case 2:
+			m.KUNPCKBW(low, high, low)
+		case 4:
+			m.KUNPCKWD(low, high, low)
+		default:
+			m.KUNPCKDQ(low, high, low)
+		}
+		return low
+	}
+	m.KMOVQ(join(0, 8), leaves)
+}
+
+// firstLeaf is allLeaves with AVX2, for 32 leaves with sets of 32 bits or 64 with sets of as many.
+func (m *nodeLanes) firstLeaf(width, disp int, bits, leaves reg.GPVirtual) {
+	x, set, zero := m.XMM(), m.YMM(), m.YMM()
+	m.VPXOR(zero, zero, zero)
+	if width == 32 {
+		m.VMOVD(bits.As32(), x)
+		m.VPBROADCASTD(x, set)
+	} else {
+		m.VMOVQ(bits, x)
+		m.VPBROADCASTQ(x, set)
+	}
+	for i, lanes := 0, 256/width; i < width; i += lanes {
+		v, part := m.YMM(), leaves
+		if i > 0 {
+			part = m.GP64()
+		}
+		m.VPAND(operand.Mem{Base: m.nodes, Disp: disp + i*width/8}, set, v)
+		if width == 32 {
+			m.VPCMPEQD(zero, v, v)
+			m.VMOVMSKPS(v, part.As32())
+		} else {
+			m.VPCMPEQQ(zero, v, v)
+			m.VMOVMSKPD(v, part.As32())
+		}
+		if i > 0 {
+			m.SHLQ(operand.U8(uint8(i)), part)
+			m.ORQ(part, leaves)
+		}
+	}
 }
 
 // slicer computes 64 rows, a row in each byte of a register.
@@ -489,4 +620,66 @@ func (s *slicer) lookup64(index reg.VecVirtual, leaves reg.GPVirtual, sum []reg.
 		}
 		s.VADDPD(leaf[0], sum[part], sum[part])
 	}
+}
+
+// slice32 is slice with AVX2 for 32 rows. Leaves are loaded one by one.
+func (f *forest) slice32(depth int) {
+	f.function(fmt.Sprintf("sliceDepth%dSum", depth),
+		fmt.Sprintf("(sums *%s, ranks, nodes *byte, leaves *%s, n int)", f.float(), f.float()),
+		"%s adds n > 0 perfect trees' leaves for 32 rows.")
+	s := &slicer{forest: f, depth: depth, two: f.YMM(), pair: f.YMM()}
+	sums := f.param("sums")
+	s.ranks, s.nodes = f.param("ranks"), f.param("nodes")
+	leaves, n := f.param("leaves"), f.param("n")
+	indices := f.AllocLocal(32)
+	f.VPCMPEQB(s.two, s.two, s.two)
+	f.VPADDB(s.two, s.two, s.two) // -2
+	f.loop("tree", n, func() {
+		s.node = 0
+		f.VPXOR(s.pair, s.pair, s.pair)
+		f.VMOVDQU(s.subtree32(depth), indices)
+		for row := range 32 {
+			at, sum := f.GP64(), f.XMM()
+			f.MOVBQZX(indices.Offset(row), at)
+			if f.bits == 32 {
+				f.VMOVSS(operand.Mem{Base: sums, Disp: 4 * row}, sum)
+				f.VADDSS(operand.Mem{Base: leaves, Index: at, Scale: 4}, sum, sum)
+				f.VMOVSS(sum, operand.Mem{Base: sums, Disp: 4 * row})
+			} else {
+				f.VMOVSD(operand.Mem{Base: sums, Disp: 8 * row}, sum)
+				f.VADDSD(operand.Mem{Base: leaves, Index: at, Scale: 8}, sum, sum)
+				f.VMOVSD(sum, operand.Mem{Base: sums, Disp: 8 * row})
+			}
+		}
+		f.ADDQ(operand.U32(uint32(8*(1<<depth-1))), s.nodes)
+		f.ADDQ(operand.U32(uint32(f.bits/8<<depth)), leaves)
+	})
+	f.VZEROUPPER()
+	f.RET()
+}
+
+func (s *slicer) subtree32(depth int) reg.VecVirtual {
+	if depth == 1 {
+		right := s.right32()
+		s.VPSUBB(right, s.pair, right)
+		s.VPSUBB(s.two, s.pair, s.pair)
+		return right
+	}
+	left := s.subtree32(depth - 1)
+	other := s.subtree32(depth - 1)
+	right := s.right32()
+	s.VPBLENDVB(right, other, left, left)
+	return left
+}
+
+// right32 gives -1 in the rows that go right at the next node.
+func (s *slicer) right32() reg.VecVirtual {
+	rank, offset := s.YMM(), s.GP64()
+	s.MOVL(operand.Mem{Base: s.nodes, Disp: 8 * s.node}, offset.As32())
+	s.VPBROADCASTD(operand.Mem{Base: s.nodes, Disp: 8*s.node + 4}, rank)
+	at := operand.Mem{Base: s.ranks, Index: offset, Scale: 1}
+	s.VPMAXUB(at, rank, rank)
+	s.VPCMPEQB(at, rank, rank)
+	s.node++
+	return rank
 }
