@@ -70,6 +70,30 @@ type maskKernels struct {
 
 // For 64, 128 and 256 columns.
 var maskKernels512 = map[string]maskKernels{
+	"mask oblivious 6": {
+		single: [3]maskFunc[float32]{
+			maskOblivious6Columns64Sum32AVX512,
+			maskOblivious6Columns128Sum32AVX512,
+			maskOblivious6Columns256Sum32AVX512,
+		},
+		double: [3]maskFunc[float64]{
+			maskOblivious6Columns64Sum64AVX512,
+			maskOblivious6Columns128Sum64AVX512,
+			maskOblivious6Columns256Sum64AVX512,
+		},
+	},
+	"mask oblivious 8": {
+		single: [3]maskFunc[float32]{
+			maskOblivious8Columns64Sum32AVX512,
+			maskOblivious8Columns128Sum32AVX512,
+			maskOblivious8Columns256Sum32AVX512,
+		},
+		double: [3]maskFunc[float64]{
+			maskOblivious8Columns64Sum64AVX512,
+			maskOblivious8Columns128Sum64AVX512,
+			maskOblivious8Columns256Sum64AVX512,
+		},
+	},
 	"mask depth 6": {
 		single: [3]maskFunc[float32]{
 			maskDepth6Columns64Sum32AVX512,
@@ -134,6 +158,30 @@ var maskKernels512 = map[string]maskKernels{
 
 // For 32, 64 and 128 columns.
 var maskKernels256 = map[string]maskKernels{
+	"mask oblivious 6": {
+		single: [3]maskFunc[float32]{
+			maskOblivious6Columns32Sum32AVX2,
+			maskOblivious6Columns64Sum32AVX2,
+			maskOblivious6Columns128Sum32AVX2,
+		},
+		double: [3]maskFunc[float64]{
+			maskOblivious6Columns32Sum64AVX2,
+			maskOblivious6Columns64Sum64AVX2,
+			maskOblivious6Columns128Sum64AVX2,
+		},
+	},
+	"mask oblivious 8": {
+		single: [3]maskFunc[float32]{
+			maskOblivious8Columns32Sum32AVX2,
+			maskOblivious8Columns64Sum32AVX2,
+			maskOblivious8Columns128Sum32AVX2,
+		},
+		double: [3]maskFunc[float64]{
+			maskOblivious8Columns32Sum64AVX2,
+			maskOblivious8Columns64Sum64AVX2,
+			maskOblivious8Columns128Sum64AVX2,
+		},
+	},
 	"mask depth 6": {
 		single: [3]maskFunc[float32]{
 			maskDepth6Columns32Sum32AVX2,
@@ -196,19 +244,18 @@ var maskKernels256 = map[string]maskKernels{
 	},
 }
 
-// sliceKernel gives the kernel for perfect trees of that depth and the rows that it computes together; nil if the
-// level has none.
-func sliceKernel[S float](level isa.Level, depth int) (sliceFunc[S], int) {
-	at := depth - minSliceDepth
+// sliceKernel gives the kernel for perfect or oblivious trees of that depth and the rows that it computes together; nil
+// if the level has none.
+func sliceKernel[S float](level isa.Level, depth int, oblivious bool) (sliceFunc[S], int) {
+	at, of, lanes := depth-minSliceDepth, &sliceKernels512, 64
 	switch {
-	case at < 0 || depth > maxSliceDepth:
+	case at < 0 || depth > maxSliceDepth || level < isa.AVX2:
 		return nil, 0
-	case level == isa.AVX512:
-		return ofType[sliceFunc[S]](sliceKernels512.single[at], sliceKernels512.double[at]), 64
 	case level == isa.AVX2:
-		return ofType[sliceFunc[S]](sliceKernels256.single[at], sliceKernels256.double[at]), 32
+		of, lanes = &sliceKernels256, 32
 	}
-	return nil, 0
+	k := of[b2i(oblivious)]
+	return ofType[sliceFunc[S]](k.single[at], k.double[at]), lanes
 }
 
 // sliceKernels are the kernels by depth.
@@ -217,20 +264,66 @@ type sliceKernels struct {
 	double [maxSliceDepth - minSliceDepth + 1]sliceFunc[float64]
 }
 
-var sliceKernels512 = sliceKernels{
-	single: [...]sliceFunc[float32]{
-		sliceDepth3Sum32AVX512, sliceDepth4Sum32AVX512, sliceDepth5Sum32AVX512, sliceDepth6Sum32AVX512,
+// For perfect trees and for oblivious ones.
+var sliceKernels512 = [2]sliceKernels{
+	{
+		single: [...]sliceFunc[float32]{
+			sliceDepth3Sum32AVX512,
+			sliceDepth4Sum32AVX512,
+			sliceDepth5Sum32AVX512,
+			sliceDepth6Sum32AVX512,
+		},
+		double: [...]sliceFunc[float64]{
+			sliceDepth3Sum64AVX512,
+			sliceDepth4Sum64AVX512,
+			sliceDepth5Sum64AVX512,
+			sliceDepth6Sum64AVX512,
+		},
 	},
-	double: [...]sliceFunc[float64]{
-		sliceDepth3Sum64AVX512, sliceDepth4Sum64AVX512, sliceDepth5Sum64AVX512, sliceDepth6Sum64AVX512,
+	{
+		single: [...]sliceFunc[float32]{
+			sliceObliviousDepth3Sum32AVX512,
+			sliceObliviousDepth4Sum32AVX512,
+			sliceObliviousDepth5Sum32AVX512,
+			sliceObliviousDepth6Sum32AVX512,
+		},
+		double: [...]sliceFunc[float64]{
+			sliceObliviousDepth3Sum64AVX512,
+			sliceObliviousDepth4Sum64AVX512,
+			sliceObliviousDepth5Sum64AVX512,
+			sliceObliviousDepth6Sum64AVX512,
+		},
 	},
 }
 
-var sliceKernels256 = sliceKernels{
-	single: [...]sliceFunc[float32]{
-		sliceDepth3Sum32AVX2, sliceDepth4Sum32AVX2, sliceDepth5Sum32AVX2, sliceDepth6Sum32AVX2,
+// For perfect trees and for oblivious ones.
+var sliceKernels256 = [2]sliceKernels{
+	{
+		single: [...]sliceFunc[float32]{
+			sliceDepth3Sum32AVX2,
+			sliceDepth4Sum32AVX2,
+			sliceDepth5Sum32AVX2,
+			sliceDepth6Sum32AVX2,
+		},
+		double: [...]sliceFunc[float64]{
+			sliceDepth3Sum64AVX2,
+			sliceDepth4Sum64AVX2,
+			sliceDepth5Sum64AVX2,
+			sliceDepth6Sum64AVX2,
+		},
 	},
-	double: [...]sliceFunc[float64]{
-		sliceDepth3Sum64AVX2, sliceDepth4Sum64AVX2, sliceDepth5Sum64AVX2, sliceDepth6Sum64AVX2,
+	{
+		single: [...]sliceFunc[float32]{
+			sliceObliviousDepth3Sum32AVX2,
+			sliceObliviousDepth4Sum32AVX2,
+			sliceObliviousDepth5Sum32AVX2,
+			sliceObliviousDepth6Sum32AVX2,
+		},
+		double: [...]sliceFunc[float64]{
+			sliceObliviousDepth3Sum64AVX2,
+			sliceObliviousDepth4Sum64AVX2,
+			sliceObliviousDepth5Sum64AVX2,
+			sliceObliviousDepth6Sum64AVX2,
+		},
 	},
 }

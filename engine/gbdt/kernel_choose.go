@@ -41,6 +41,7 @@ func newBuilder[X, S float](w *walker[X, S], level isa.Level) *builder[X, S] {
 	}
 	f := &forest[S]{Ensemble: e, tests: tests, values: w.values, columns: ranker.columns()}
 	f.measure()
+	f.oblivious = f.isOblivious()
 	f.parts = treeParts(e, partBytes/f.treeBytes())
 	return &builder[X, S]{walker: w, ranker: ranker, forest: f, level: level}
 }
@@ -76,7 +77,7 @@ func (b *builder[X, S]) singles() []option[S] {
 	var all []option[S]
 	for _, l := range maskLayouts {
 		kernel, tables := maskKernel[S](b.level, l, b.forest.columns)
-		if kernel != nil && l.fits(b.forest.depth, b.forest.leaves) {
+		if kernel != nil && l.fits(b.forest.depth, b.forest.leaves, b.forest.oblivious) {
 			all = append(all, option[S]{l.name, l.kind(), func() scorer[S] { return newMasks(b.forest, l, kernel, tables) }})
 		}
 	}
@@ -92,8 +93,12 @@ func (b *builder[X, S]) singles() []option[S] {
 // blocks are the scorers for many rows, the fastest in general first.
 func (b *builder[X, S]) blocks() []option[S] {
 	var all []option[S]
-	if kernel, lanes := sliceKernel[S](b.level, max(b.forest.depth, minSliceDepth)); kernel != nil {
-		all = append(all, option[S]{"slice", "slice", func() scorer[S] { return newSlices(b.forest, lanes, kernel) }})
+	if kernel, lanes := sliceKernel[S](b.level, max(b.forest.depth, minSliceDepth), b.forest.oblivious); kernel != nil {
+		name := "slice"
+		if b.forest.oblivious {
+			name = "slice oblivious"
+		}
+		all = append(all, option[S]{name, "slice", func() scorer[S] { return newSlices(b.forest, lanes, kernel) }})
 	}
 	return all
 }

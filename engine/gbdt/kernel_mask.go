@@ -11,6 +11,8 @@ import (
 // from which a row's leaf follows without a branch or a gather:
 //
 //   - perfect trees of depth 6 to 8 look three levels up at a time, and what is below six bit by bit;
+//   - oblivious trees, which test the same at all nodes of a level, have a byte of the word each, which is the leaf's
+//     index: eight trees are evaluated together;
 //   - trees of any shape with up to 32 or 64 leaves compare the word with a set of nodes for each leaf: a row's leaf
 //     is the first from the left that has no node above it which goes right while the leaf is on its left.
 type masks[S float] struct {
@@ -29,16 +31,20 @@ type maskFunc[S float] func(sum *S, ranks, nodes *byte, leaves *S, n int)
 // maskLayout is which trees a kernel reads.
 type maskLayout struct {
 	name   string
-	depth  int // of perfect trees; 0 for any shape
+	depth  int // of perfect or oblivious trees; 0 for any shape
 	leaves int // of a tree
 	trees  int // that are evaluated in one step
 	groups int // of 64 nodes in a step
 	sets   int // bytes of the leaves' sets that follow them
+
+	oblivious bool
 }
 
 const nodeLanes = 64
 
 var maskLayouts = []maskLayout{
+	{name: "mask oblivious 6", depth: 6, leaves: 64, trees: 8, groups: 1, oblivious: true},
+	{name: "mask oblivious 8", depth: 8, leaves: 256, trees: 8, groups: 1, oblivious: true},
 	{name: "mask depth 6", depth: 6, leaves: 64, trees: 1, groups: 1},
 	{name: "mask leaves 32", leaves: 32, trees: 2, groups: 1, sets: 2 * 32 * 4},
 	{name: "mask depth 7", depth: 7, leaves: 128, trees: 1, groups: 2},
@@ -48,16 +54,19 @@ var maskLayouts = []maskLayout{
 
 // kind groups layouts that differ by size only.
 func (l maskLayout) kind() string {
-	if l.depth > 0 {
+	switch {
+	case l.oblivious:
+		return "mask oblivious"
+	case l.depth > 0:
 		return "mask depth"
 	}
 	return "mask leaves"
 }
 
 // fits says whether the layout holds the trees of a forest.
-func (l maskLayout) fits(depth, leaves int) bool {
+func (l maskLayout) fits(depth, leaves int, oblivious bool) bool {
 	if l.depth > 0 {
-		return depth <= l.depth
+		return depth <= l.depth && (oblivious || !l.oblivious)
 	}
 	return leaves <= l.leaves
 }
@@ -81,9 +90,12 @@ func newMasks[S float](f *forest[S], l maskLayout, kernel maskFunc[S], tables in
 			step := m.starts[i] + j/l.trees
 			nodes := m.nodes[step*m.step : (step+1)*m.step]
 			leaves := m.leaves[(step*l.trees+j%l.trees)*l.leaves:][:l.leaves]
-			if l.depth > 0 {
+			switch {
+			case l.oblivious:
+				m.levels(f, t, j%l.trees, nodes, leaves)
+			case l.depth > 0:
 				m.perfect(f, t, nodes, leaves)
-			} else {
+			default:
 				a := shaped[S]{masks: m, forest: f, nodes: nodes, leaves: leaves, tree: j % l.trees}
 				a.fill(t)
 			}
@@ -115,6 +127,15 @@ func (m *masks[S]) perfect(f *forest[S], t int32, dst []byte, leaves []S) {
 	f.perfect(t, m.layout.depth, nodes, leaves)
 	for i, n := range nodes[1:] {
 		m.put(dst, maskLane(i+1), n)
+	}
+}
+
+// levels writes an oblivious tree, which has eight lanes.
+func (m *masks[S]) levels(f *forest[S], t int32, tree int, dst []byte, leaves []S) {
+	var tests [8]nodeTest
+	f.levels(t, m.layout.depth, tests[:], leaves)
+	for i, test := range tests[:m.layout.depth] {
+		m.put(dst, 8*tree+i, test)
 	}
 }
 

@@ -10,6 +10,6 @@ func ranking[X float](isa.Level) rankFunc[X] { return rankPortable[X] }
 // maskKernel gives the kernel of a layout and the tables that it looks columns up in; nil if the level has none.
 func maskKernel[S float](isa.Level, maskLayout, int) (maskFunc[S], int) { return nil, 0 }
 
-// sliceKernel gives the kernel for perfect trees of that depth and the rows that it computes together; nil if the
-// level has none.
-func sliceKernel[S float](isa.Level, int) (sliceFunc[S], int) { return nil, 0 }
+// sliceKernel gives the kernel for perfect or oblivious trees of that depth and the rows that it computes together; nil
+// if the level has none.
+func sliceKernel[S float](isa.Level, int, bool) (sliceFunc[S], int) { return nil, 0 }

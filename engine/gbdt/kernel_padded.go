@@ -9,6 +9,8 @@ type forest[S float] struct {
 	columns int
 	depth   int // of the deepest tree
 	leaves  int // of the tree with the most of them
+
+	oblivious bool // all nodes of a level of a tree have the same test
 }
 
 // perfect pads tree t to a perfect one of that depth: node i of 1<<depth has children 2i and 2i+1, the root is node 1,
@@ -34,6 +36,68 @@ func (f *forest[S]) perfectBelow(n int32, at, depth int, nodes []nodeTest, leave
 		f.perfectBelow(f.Left[n], 2*at, depth, nodes, leaves)
 		f.perfectBelow(f.Right[n], 2*at+1, depth, nodes, leaves)
 	}
+}
+
+// levels gives the tests of an oblivious tree, the deepest first, and its leaves by the bits of those that go right. A tree
+// that is not as deep has levels on top of which no row goes right.
+func (f *forest[S]) levels(t int32, depth int, tests []nodeTest, leaves []S) {
+	for i := range depth {
+		tests[i] = nodeTest{rank: missingRight}
+	}
+	n, hi := f.nodes(int(t))
+	first := f.Trees[t].Leaf
+	if n == hi {
+		f.fill(leaves[:1<<depth], []int32{^first})
+		return
+	}
+	var all []nodeTest
+	level := []int32{n}
+	for level[0] >= 0 {
+		all = append(all, f.tests[level[0]])
+		below := make([]int32, 0, 2*len(level))
+		for _, n := range level {
+			below = append(below, f.Left[n], f.Right[n])
+		}
+		level = below
+	}
+	for i, test := range all {
+		tests[len(all)-1-i] = test
+	}
+	f.fill(leaves[:1<<depth], level)
+}
+
+// fill repeats the values of leaves, whose number divides len(dst).
+func (f *forest[S]) fill(dst []S, leaves []int32) {
+	for i := range dst {
+		dst[i] = f.values[^leaves[i%len(leaves)]]
+	}
+}
+
+// isOblivious says whether every tree is perfect and tests the same at all nodes of a level.
+func (f *forest[S]) isOblivious() bool {
+	if f.depth > maxPaddedDepth {
+		return false
+	}
+	for t := range f.Trees {
+		n, hi := f.nodes(t)
+		level := []int32{n}
+		for n < hi && level[0] >= 0 {
+			below := make([]int32, 0, 2*len(level))
+			for _, n := range level {
+				if n < 0 || f.tests[n] != f.tests[level[0]] {
+					return false
+				}
+				below = append(below, f.Left[n], f.Right[n])
+			}
+			level = below
+		}
+		for _, n := range level {
+			if n >= 0 && hi > f.Trees[t].Node {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // maxPaddedDepth bounds the nodes of a padded tree.

@@ -7,6 +7,7 @@ import "encoding/binary"
 // right child. A leaf is looked up in registers by the root's index. There is no branch and no gather.
 type sliced[S float] struct {
 	depth  int
+	size   int // nodes of a tree
 	rows   int
 	kernel sliceFunc[S]
 	starts []int // by part: its first tree
@@ -25,6 +26,9 @@ const (
 
 func newSlices[S float](f *forest[S], lanes int, kernel sliceFunc[S]) *sliced[S] {
 	s := &sliced[S]{depth: max(f.depth, minSliceDepth), rows: lanes, kernel: kernel}
+	if s.size = 1<<s.depth - 1; f.oblivious {
+		s.size = s.depth
+	}
 	nodes := make([]nodeTest, 1<<s.depth)
 	leaves := make([]S, 1<<s.depth)
 	trees := 0
@@ -32,8 +36,15 @@ func newSlices[S float](f *forest[S], lanes int, kernel sliceFunc[S]) *sliced[S]
 		s.starts = append(s.starts, trees)
 		trees += len(p.trees)
 		for _, t := range p.trees {
-			f.perfect(t, s.depth, nodes, leaves)
-			s.below(nodes, 1)
+			if f.oblivious {
+				f.levels(t, s.depth, nodes, leaves)
+				for _, n := range nodes[:s.depth] {
+					s.put(n)
+				}
+			} else {
+				f.perfect(t, s.depth, nodes, leaves)
+				s.below(nodes, 1)
+			}
 			s.leaves = append(s.leaves, leaves...)
 		}
 	}
@@ -48,11 +59,20 @@ func (s *sliced[S]) below(nodes []nodeTest, at int) {
 	}
 	s.below(nodes, 2*at)
 	s.below(nodes, 2*at+1)
-	s.nodes = binary.LittleEndian.AppendUint32(s.nodes, uint32(nodes[at].column)*uint32(s.rows))
-	s.nodes = binary.LittleEndian.AppendUint32(s.nodes, uint32(nodes[at].rank)*0x01010101)
+	s.put(nodes[at])
 }
 
-func (s *sliced[S]) name() string { return "slice" }
+func (s *sliced[S]) put(n nodeTest) {
+	s.nodes = binary.LittleEndian.AppendUint32(s.nodes, uint32(n.column)*uint32(s.rows))
+	s.nodes = binary.LittleEndian.AppendUint32(s.nodes, uint32(n.rank)*0x01010101)
+}
+
+func (s *sliced[S]) name() string {
+	if s.size == s.depth {
+		return "slice oblivious"
+	}
+	return "slice"
+}
 
 func (s *sliced[S]) lanes() int { return s.rows }
 
@@ -60,5 +80,5 @@ func (s *sliced[S]) bytes() int { return len(s.nodes) + len(s.leaves)*sizeOf[S](
 
 func (s *sliced[S]) add(sums []S, ranks []byte, part int) {
 	lo, hi := s.starts[part], s.starts[part+1]
-	s.kernel(&sums[0], &ranks[0], &s.nodes[lo*sliceNode*(1<<s.depth-1)], &s.leaves[lo<<s.depth], hi-lo)
+	s.kernel(&sums[0], &ranks[0], &s.nodes[lo*sliceNode*s.size], &s.leaves[lo<<s.depth], hi-lo)
 }

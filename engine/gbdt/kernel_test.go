@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"weir/engine/kernel/isa"
@@ -11,12 +12,13 @@ import (
 
 // shape is what a random ensemble looks like.
 type shape struct {
-	trees, depth, leaves     int // depth and leaves at most
-	features, outputs        int
-	thresholds               int // distinct ones per feature; 0: as many as nodes
-	rows64, sums64, less     bool
-	missing, zero, flags     bool
-	base, baseLast, perfect_ bool
+	trees, depth, leaves int // depth and leaves at most
+	features, outputs    int
+	thresholds           int // distinct ones per feature; 0: as many as nodes
+	rows64, sums64, less bool
+	missing, zero, flags bool
+	base, baseLast       bool
+	oblivious            bool // trees of the given depth or less
 }
 
 func (s shape) String() string {
@@ -39,7 +41,7 @@ func (s shape) random(r *rand.Rand) *Ensemble {
 	for range s.trees {
 		nodes := []Node{{Left: -1, Right: -1}}
 		depth := []int{0}
-		for leaves := 1 + r.IntN(s.leaves); leaves > 1; leaves-- {
+		for leaves := 1 + r.IntN(s.leaves); leaves > 1 && !s.oblivious; leaves-- {
 			at := r.IntN(len(nodes))
 			for tries := 0; nodes[at].Left >= 0 || depth[at] >= s.depth; tries++ {
 				if at = r.IntN(len(nodes)); tries > 100 {
@@ -49,33 +51,17 @@ func (s shape) random(r *rand.Rand) *Ensemble {
 			if nodes[at].Left >= 0 || depth[at] >= s.depth {
 				break
 			}
-			n := &nodes[at]
+			n := s.node(r, pool)
 			n.Left, n.Right = int32(len(nodes)), int32(len(nodes)+1)
 			if r.IntN(2) == 0 {
 				n.Left, n.Right = n.Right, n.Left
 			}
-			n.Feature = int32(r.IntN(s.features))
-			n.Threshold = pool[r.IntN(len(pool))]
-			if s.thresholds == 0 {
-				n.Threshold = s.round(s.number(r))
-			}
-			if s.missing && r.IntN(2) == 0 {
-				n.Rule |= MissingLeft
-			}
-			if s.zero && r.IntN(2) == 0 {
-				n.Rule |= ZeroMissing
-			}
-			if s.flags {
-				switch r.IntN(4) {
-				case 0:
-					n.Rule |= Equal
-				case 1:
-					n.Rule |= Member
-					n.Set = []uint32{r.Uint32(), r.Uint32()}
-				}
-			}
+			nodes[at] = n
 			nodes = append(nodes, Node{Left: -1, Right: -1}, Node{Left: -1, Right: -1})
 			depth = append(depth, depth[at]+1, depth[at]+1)
+		}
+		if s.oblivious {
+			nodes = s.levels(r, pool)
 		}
 		for i := range nodes {
 			if nodes[i].Left < 0 {
@@ -96,6 +82,48 @@ func (s shape) random(r *rand.Rand) *Ensemble {
 		e.BaseLast = s.baseLast
 	}
 	return e
+}
+
+// node is a random test.
+func (s shape) node(r *rand.Rand, pool []float64) Node {
+	n := Node{Feature: int32(r.IntN(s.features)), Threshold: pool[r.IntN(len(pool))]}
+	if s.thresholds == 0 {
+		n.Threshold = s.round(s.number(r))
+	}
+	if s.missing && r.IntN(2) == 0 {
+		n.Rule |= MissingLeft
+	}
+	if s.zero && r.IntN(2) == 0 {
+		n.Rule |= ZeroMissing
+	}
+	if s.flags {
+		switch r.IntN(4) {
+		case 0:
+			n.Rule |= Equal
+		case 1:
+			n.Rule |= Member
+			n.Set = []uint32{r.Uint32(), r.Uint32()}
+		}
+	}
+	return n
+}
+
+// levels is a perfect tree with one test for each level.
+func (s shape) levels(r *rand.Rand, pool []float64) []Node {
+	depth := r.IntN(s.depth + 1)
+	nodes := make([]Node, 2<<depth-1)
+	var test Node
+	for i := range nodes {
+		if i&(i+1) == 0 {
+			test = s.node(r, pool)
+		}
+		if nodes[i] = test; 2*i+2 < len(nodes) {
+			nodes[i].Left, nodes[i].Right = int32(2*i+1), int32(2*i+2)
+		} else {
+			nodes[i] = Node{Left: -1, Right: -1}
+		}
+	}
+	return nodes
 }
 
 func (s shape) round(x float64) float64 {
@@ -176,11 +204,17 @@ var shapes = []shape{
 	{trees: 20, depth: 6, leaves: 64, features: 12, outputs: 1, less: true, flags: true, missing: true, zero: true},
 	{trees: 200, depth: 6, leaves: 64, features: 2, outputs: 1, less: true, missing: true},
 	{trees: 12, depth: 40, leaves: 700, features: 12, outputs: 2, missing: true, rows64: true, sums64: true},
+	{trees: 35, depth: 6, leaves: 1, features: 20, outputs: 1, oblivious: true, sums64: true, less: true, missing: true, thresholds: 9},
+	{trees: 35, depth: 6, leaves: 1, features: 50, outputs: 3, oblivious: true, missing: true},
+	{trees: 20, depth: 4, leaves: 1, features: 9, outputs: 1, oblivious: true, sums64: true, rows64: true},
+	{trees: 35, depth: 8, leaves: 1, features: 90, outputs: 1, oblivious: true, sums64: true, missing: true},
+	{trees: 90, depth: 60, leaves: 100, features: 20, outputs: 1, less: true, missing: true, base: true},
 	{trees: 30, depth: 6, leaves: 64, features: 400, outputs: 1, missing: true},
 }
 
 // TestKernelsGiveTheWalkersBits: every kernel of every level, alone and in blocks, on rows of every kind.
 func TestKernelsGiveTheWalkersBits(t *testing.T) {
+	ran := map[string]bool{}
 	for i, s := range shapes {
 		t.Run(s.String(), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 7))
@@ -191,18 +225,32 @@ func TestKernelsGiveTheWalkersBits(t *testing.T) {
 			for _, level := range isa.Levels() {
 				switch {
 				case e.Rows64:
-					checkKernels[float64, float64](t, r, e, level)
+					checkKernels[float64, float64](t, r, e, level, ran)
 				case e.Sums64:
-					checkKernels[float32, float64](t, r, e, level)
+					checkKernels[float32, float64](t, r, e, level, ran)
 				default:
-					checkKernels[float32, float32](t, r, e, level)
+					checkKernels[float32, float32](t, r, e, level, ran)
 				}
 			}
 		})
 	}
+	for _, level := range isa.Levels() {
+		names := []string{"padded", "steps"}
+		if level > isa.Portable {
+			names = append(names, "slice", "slice oblivious")
+			for _, l := range maskLayouts {
+				names = append(names, l.name)
+			}
+		}
+		for _, name := range names {
+			if !ran[level.String()+" "+name] {
+				t.Errorf("%v: no shape ran %s", level, name)
+			}
+		}
+	}
 }
 
-func checkKernels[X, S float](t *testing.T, r *rand.Rand, e *Ensemble, level isa.Level) {
+func checkKernels[X, S float](t *testing.T, r *rand.Rand, e *Ensemble, level isa.Level, ran map[string]bool) {
 	t.Helper()
 	w := newWalker[X, S](e)
 	b := newBuilder[X](w, level)
@@ -238,9 +286,45 @@ func checkKernels[X, S float](t *testing.T, r *rand.Rand, e *Ensemble, level isa
 	check(chosen, 1, 1, 8)
 	for _, o := range b.singles() {
 		s := o.build()
+		ran[level.String()+" "+s.name()] = s.name() == o.name
 		check(b.kernel(s, nil, 0), 1, 1, 3)
 		for _, o := range b.blocks() {
+			ran[level.String()+" "+o.name] = true
 			check(b.kernel(s, o.build(), 2), 1, 5, 64, 65)
+		}
+	}
+}
+
+// TestChoice: a model's kernel can be named, and one that it cannot have is an error that lists those it has.
+func TestChoice(t *testing.T) {
+	e := shapes[2].random(rand.New(rand.NewPCG(1, 1)))
+	m, err := NewWith(e, Options{Level: isa.Portable, Kernel: "padded"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.Choice(); c.Single != "padded" || c.Block != "" || c.Bytes < 33*64*8 {
+		t.Errorf("chose %+v", c)
+	}
+	if _, err := NewWith(e, Options{Kernel: "fastest"}); err == nil || !strings.Contains(err.Error(), "padded") {
+		t.Errorf("unknown kernel: %v", err)
+	}
+	wide := shape{trees: 2, depth: 3, leaves: 8, features: maxMeasured + 1, outputs: 1, less: true}
+	if m, err = New(wide.random(rand.New(rand.NewPCG(1, 1)))); err != nil || m.Choice().Single == "walk" {
+		t.Errorf("a model with many features: %+v, %v", m.Choice(), err)
+	}
+}
+
+// TestPredictAllocatesNothing: after the first call, whichever the number of rows.
+func TestPredictAllocatesNothing(t *testing.T) {
+	e := shapes[2].random(rand.New(rand.NewPCG(1, 1)))
+	m, err := New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, out := make([]float32, 70*e.Features), make([]float32, 70)
+	for _, n := range []int{1, 70} {
+		if a := testing.AllocsPerRun(100, func() { m.Predict32(rows[:n*e.Features], out[:n]) }); a >= 1 {
+			t.Errorf("%d rows: %v allocations", n, a)
 		}
 	}
 }

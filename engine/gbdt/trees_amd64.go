@@ -64,6 +64,16 @@ func maskLeaves32Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, le
 //go:noescape
 func maskLeaves64Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
+// maskOblivious6Columns64Sum32AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious6Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// maskOblivious8Columns64Sum32AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious8Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
 // maskLeaves32Columns128Sum32AVX512 adds n > 0 pairs of trees' leaves for one row.
 //
 //go:noescape
@@ -73,6 +83,16 @@ func maskLeaves32Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, l
 //
 //go:noescape
 func maskLeaves64Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// maskOblivious6Columns128Sum32AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious6Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// maskOblivious8Columns128Sum32AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious8Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
 // maskLeaves32Columns256Sum32AVX512 adds n > 0 pairs of trees' leaves for one row.
 //
@@ -84,25 +104,55 @@ func maskLeaves32Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, l
 //go:noescape
 func maskLeaves64Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
+// maskOblivious6Columns256Sum32AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious6Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// maskOblivious8Columns256Sum32AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious8Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
 // sliceDepth3Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth3Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// sliceObliviousDepth3Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth3Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
 // sliceDepth4Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth4Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
+// sliceObliviousDepth4Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth4Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
 // sliceDepth5Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth5Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
+// sliceObliviousDepth5Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth5Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
 // sliceDepth6Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth6Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// sliceObliviousDepth6Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth6Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
 // rank64AVX512 writes the ranks of n > 0 columns of a row, stride bytes apart.
 //
@@ -164,6 +214,16 @@ func maskLeaves32Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, le
 //go:noescape
 func maskLeaves64Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 
+// maskOblivious6Columns64Sum64AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious6Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// maskOblivious8Columns64Sum64AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious8Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
 // maskLeaves32Columns128Sum64AVX512 adds n > 0 pairs of trees' leaves for one row.
 //
 //go:noescape
@@ -173,6 +233,16 @@ func maskLeaves32Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, l
 //
 //go:noescape
 func maskLeaves64Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// maskOblivious6Columns128Sum64AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious6Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// maskOblivious8Columns128Sum64AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious8Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 
 // maskLeaves32Columns256Sum64AVX512 adds n > 0 pairs of trees' leaves for one row.
 //
@@ -184,22 +254,52 @@ func maskLeaves32Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, l
 //go:noescape
 func maskLeaves64Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 
+// maskOblivious6Columns256Sum64AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious6Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// maskOblivious8Columns256Sum64AVX512 adds n > 0 times eight oblivious trees' leaves for one row.
+//
+//go:noescape
+func maskOblivious8Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
 // sliceDepth3Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth3Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// sliceObliviousDepth3Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth3Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 
 // sliceDepth4Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth4Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 
+// sliceObliviousDepth4Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth4Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
 // sliceDepth5Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth5Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 
+// sliceObliviousDepth5Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth5Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
 // sliceDepth6Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
 func sliceDepth6Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// sliceObliviousDepth6Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceObliviousDepth6Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)

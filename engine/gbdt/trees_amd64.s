@@ -786,6 +786,102 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious6Columns64Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVSS   (AX), X1
+	MOVQ     $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VMOVDQU8 (DX), Z2
+	VPERMB   Z0, Z2, Z2
+	VPCMPUB  $0x05, 64(DX), Z2, K1
+	KMOVQ    K1, DI
+	ANDQ     CX, DI
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   (BX)(R8*4), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   256(BX)(R8*4), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   512(BX)(R8*4), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   768(BX)(R8*4), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   1024(BX)(R8*4), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   1280(BX)(R8*4), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   1536(BX)(R8*4), X1, X1
+	MOVBQZX  DI, DI
+	VADDSS   1792(BX)(DI*4), X1, X1
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00000800, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSS   X1, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns64Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious8Columns64Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVSS   (AX), X1
+
+trees:
+	VMOVDQU8 (DX), Z2
+	VPERMB   Z0, Z2, Z2
+	VPCMPUB  $0x05, 64(DX), Z2, K1
+	KMOVQ    K1, CX
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   (BX)(DI*4), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   1024(BX)(DI*4), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   2048(BX)(DI*4), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   3072(BX)(DI*4), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   4096(BX)(DI*4), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   5120(BX)(DI*4), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   6144(BX)(DI*4), X1, X1
+	MOVBQZX  CL, CX
+	VADDSS   7168(BX)(CX*4), X1, X1
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00002000, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSS   X1, (AX)
+	VZEROUPPER
+	RET
+
 // func maskLeaves32Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI
 TEXT ·maskLeaves32Columns128Sum32AVX512(SB), NOSPLIT, $0-40
@@ -867,6 +963,104 @@ tree:
 	DECQ         SI
 	JNZ          tree
 	VMOVSS       X2, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious6Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious6Columns128Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVSS   (AX), X2
+	MOVQ     $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VMOVDQU8 (DX), Z3
+	VPERMI2B Z1, Z0, Z3
+	VPCMPUB  $0x05, 64(DX), Z3, K1
+	KMOVQ    K1, DI
+	ANDQ     CX, DI
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   (BX)(R8*4), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   256(BX)(R8*4), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   512(BX)(R8*4), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   768(BX)(R8*4), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   1024(BX)(R8*4), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   1280(BX)(R8*4), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSS   1536(BX)(R8*4), X2, X2
+	MOVBQZX  DI, DI
+	VADDSS   1792(BX)(DI*4), X2, X2
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00000800, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSS   X2, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns128Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious8Columns128Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVSS   (AX), X2
+
+trees:
+	VMOVDQU8 (DX), Z3
+	VPERMI2B Z1, Z0, Z3
+	VPCMPUB  $0x05, 64(DX), Z3, K1
+	KMOVQ    K1, CX
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   (BX)(DI*4), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   1024(BX)(DI*4), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   2048(BX)(DI*4), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   3072(BX)(DI*4), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   4096(BX)(DI*4), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   5120(BX)(DI*4), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSS   6144(BX)(DI*4), X2, X2
+	MOVBQZX  CL, CX
+	VADDSS   7168(BX)(CX*4), X2, X2
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00002000, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSS   X2, (AX)
 	VZEROUPPER
 	RET
 
@@ -966,6 +1160,116 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+TEXT ·maskOblivious6Columns256Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVDQU8 128(CX), Z2
+	VMOVDQU8 192(CX), Z3
+	VMOVSS   (AX), X4
+	MOVQ     $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VMOVDQU8  (DX), Z5
+	VPMOVB2M  Z5, K1
+	VMOVDQA64 Z5, Z6
+	VPERMI2B  Z1, Z0, Z5
+	VPERMI2B  Z3, Z2, Z6
+	VMOVDQU8  Z6, K1, Z5
+	VPCMPUB   $0x05, 64(DX), Z5, K1
+	KMOVQ     K1, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    (BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    256(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    512(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    768(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1024(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1280(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1536(BX)(R8*4), X4, X4
+	MOVBQZX   DI, DI
+	VADDSS    1792(BX)(DI*4), X4, X4
+	ADDQ      $0x00000080, DX
+	ADDQ      $0x00000800, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X4, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+TEXT ·maskOblivious8Columns256Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVDQU8 128(CX), Z2
+	VMOVDQU8 192(CX), Z3
+	VMOVSS   (AX), X4
+
+trees:
+	VMOVDQU8  (DX), Z5
+	VPMOVB2M  Z5, K1
+	VMOVDQA64 Z5, Z6
+	VPERMI2B  Z1, Z0, Z5
+	VPERMI2B  Z3, Z2, Z6
+	VMOVDQU8  Z6, K1, Z5
+	VPCMPUB   $0x05, 64(DX), Z5, K1
+	KMOVQ     K1, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    (BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    1024(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    2048(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    3072(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    4096(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    5120(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    6144(BX)(DI*4), X4, X4
+	MOVBQZX   CL, CX
+	VADDSS    7168(BX)(CX*4), X4, X4
+	ADDQ      $0x00000080, DX
+	ADDQ      $0x00002000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X4, (AX)
+	VZEROUPPER
+	RET
+
 // func sliceDepth3Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·sliceDepth3Sum32AVX512(SB), NOSPLIT, $0-40
@@ -1044,6 +1348,67 @@ tree:
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth3Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceObliviousDepth3Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z5
+	VMOVUPS      128(AX), Z6
+	VMOVUPS      192(AX), Z7
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z8
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z9
+	VPCMPUB       $0x02, (CX)(DI*1), Z9, K1
+	VPADDB        Z8, Z3, K1, Z3
+	VPADDB        Z8, Z8, Z8
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z9
+	VPCMPUB       $0x02, (CX)(DI*1), Z9, K1
+	VPADDB        Z8, Z3, K1, Z3
+	VPADDB        Z8, Z8, Z8
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z9
+	VPCMPUB       $0x02, (CX)(DI*1), Z9, K1
+	VPADDB        Z8, Z3, K1, Z3
+	VMOVUPS       (BX), Y4
+	VPMOVZXBD     X3, Z8
+	VPERMPS       Z4, Z8, Z8
+	VADDPS        Z8, Z1, Z1
+	VEXTRACTI32X4 $0x01, Z3, X8
+	VPMOVZXBD     X8, Z8
+	VPERMPS       Z4, Z8, Z8
+	VADDPS        Z8, Z5, Z5
+	VEXTRACTI32X4 $0x02, Z3, X8
+	VPMOVZXBD     X8, Z8
+	VPERMPS       Z4, Z8, Z8
+	VADDPS        Z8, Z6, Z6
+	VEXTRACTI32X4 $0x03, Z3, X8
+	VPMOVZXBD     X8, Z8
+	VPERMPS       Z4, Z8, Z8
+	VADDPS        Z8, Z7, Z7
+	ADDQ          $0x00000018, DX
+	ADDQ          $0x00000020, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
+	VMOVUPS       Z5, 64(AX)
+	VMOVUPS       Z6, 128(AX)
+	VMOVUPS       Z7, 192(AX)
 	VZEROUPPER
 	RET
 
@@ -1162,6 +1527,72 @@ tree:
 	DECQ          SI
 	JNZ           tree
 	VMOVUPS       Z3, (AX)
+	VMOVUPS       Z4, 64(AX)
+	VMOVUPS       Z5, 128(AX)
+	VMOVUPS       Z6, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth4Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceObliviousDepth4Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      128(AX), Z5
+	VMOVUPS      192(AX), Z6
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z7
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          24(DX), DI
+	VPBROADCASTD  28(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VMOVUPS       (BX), Z7
+	VPMOVZXBD     X3, Z8
+	VPERMPS       Z7, Z8, Z8
+	VADDPS        Z8, Z1, Z1
+	VEXTRACTI32X4 $0x01, Z3, X8
+	VPMOVZXBD     X8, Z8
+	VPERMPS       Z7, Z8, Z8
+	VADDPS        Z8, Z4, Z4
+	VEXTRACTI32X4 $0x02, Z3, X8
+	VPMOVZXBD     X8, Z8
+	VPERMPS       Z7, Z8, Z8
+	VADDPS        Z8, Z5, Z5
+	VEXTRACTI32X4 $0x03, Z3, X8
+	VPMOVZXBD     X8, Z8
+	VPERMPS       Z7, Z8, Z7
+	VADDPS        Z7, Z6, Z6
+	ADDQ          $0x00000020, DX
+	ADDQ          $0x00000040, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)
@@ -1368,6 +1799,82 @@ tree:
 	DECQ          SI
 	JNZ           tree
 	VMOVUPS       Z3, (AX)
+	VMOVUPS       Z4, 64(AX)
+	VMOVUPS       Z5, 128(AX)
+	VMOVUPS       Z6, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth5Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceObliviousDepth5Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      128(AX), Z5
+	VMOVUPS      192(AX), Z6
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z7
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          24(DX), DI
+	VPBROADCASTD  28(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          32(DX), DI
+	VPBROADCASTD  36(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VMOVUPS       (BX), Z7
+	VMOVUPS       64(BX), Z8
+	VPMOVZXBD     X3, Z9
+	VMOVDQA64     Z9, Z9
+	VPERMI2PS     Z8, Z7, Z9
+	VADDPS        Z9, Z1, Z1
+	VEXTRACTI32X4 $0x01, Z3, X9
+	VPMOVZXBD     X9, Z9
+	VMOVDQA64     Z9, Z9
+	VPERMI2PS     Z8, Z7, Z9
+	VADDPS        Z9, Z4, Z4
+	VEXTRACTI32X4 $0x02, Z3, X9
+	VPMOVZXBD     X9, Z9
+	VMOVDQA64     Z9, Z9
+	VPERMI2PS     Z8, Z7, Z9
+	VADDPS        Z9, Z5, Z5
+	VEXTRACTI32X4 $0x03, Z3, X9
+	VPMOVZXBD     X9, Z9
+	VMOVDQA64     Z9, Z9
+	VPERMI2PS     Z8, Z7, Z9
+	VADDPS        Z9, Z6, Z6
+	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000080, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)
@@ -1751,6 +2258,104 @@ tree:
 	DECQ          SI
 	JNZ           tree
 	VMOVUPS       Z3, (AX)
+	VMOVUPS       Z4, 64(AX)
+	VMOVUPS       Z5, 128(AX)
+	VMOVUPS       Z6, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth6Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceObliviousDepth6Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      128(AX), Z5
+	VMOVUPS      192(AX), Z6
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z7
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          24(DX), DI
+	VPBROADCASTD  28(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          32(DX), DI
+	VPBROADCASTD  36(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VPADDB        Z7, Z7, Z7
+	MOVL          40(DX), DI
+	VPBROADCASTD  44(DX), Z8
+	VPCMPUB       $0x02, (CX)(DI*1), Z8, K1
+	VPADDB        Z7, Z3, K1, Z3
+	VMOVUPS       (BX), Z7
+	VMOVUPS       64(BX), Z8
+	VMOVUPS       128(BX), Z9
+	VMOVUPS       192(BX), Z10
+	VPMOVZXBD     X3, Z11
+	VMOVDQA64     Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMI2PS     Z8, Z7, Z12
+	VPERMI2PS     Z10, Z9, Z11
+	VMOVAPS       Z11, K1, Z12
+	VADDPS        Z12, Z1, Z1
+	VEXTRACTI32X4 $0x01, Z3, X11
+	VPMOVZXBD     X11, Z11
+	KSHIFTRQ      $0x10, K1, K2
+	VMOVDQA64     Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMI2PS     Z8, Z7, Z12
+	VPERMI2PS     Z10, Z9, Z11
+	VMOVAPS       Z11, K2, Z12
+	VADDPS        Z12, Z4, Z4
+	VEXTRACTI32X4 $0x02, Z3, X11
+	VPMOVZXBD     X11, Z11
+	KSHIFTRQ      $0x20, K1, K2
+	VMOVDQA64     Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMI2PS     Z8, Z7, Z12
+	VPERMI2PS     Z10, Z9, Z11
+	VMOVAPS       Z11, K2, Z12
+	VADDPS        Z12, Z5, Z5
+	VEXTRACTI32X4 $0x03, Z3, X11
+	VPMOVZXBD     X11, Z11
+	KSHIFTRQ      $0x30, K1, K1
+	VMOVDQA64     Z11, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMI2PS     Z8, Z7, Z12
+	VPERMI2PS     Z10, Z9, Z11
+	VMOVAPS       Z11, K1, Z12
+	VADDPS        Z12, Z6, Z6
+	ADDQ          $0x00000030, DX
+	ADDQ          $0x00000100, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)
@@ -2285,6 +2890,102 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious6Columns64Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVSD   (AX), X1
+	MOVQ     $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VMOVDQU8 (DX), Z2
+	VPERMB   Z0, Z2, Z2
+	VPCMPUB  $0x05, 64(DX), Z2, K1
+	KMOVQ    K1, DI
+	ANDQ     CX, DI
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   (BX)(R8*8), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   512(BX)(R8*8), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   1024(BX)(R8*8), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   1536(BX)(R8*8), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   2048(BX)(R8*8), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   2560(BX)(R8*8), X1, X1
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   3072(BX)(R8*8), X1, X1
+	MOVBQZX  DI, DI
+	VADDSD   3584(BX)(DI*8), X1, X1
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00001000, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSD   X1, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns64Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious8Columns64Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVSD   (AX), X1
+
+trees:
+	VMOVDQU8 (DX), Z2
+	VPERMB   Z0, Z2, Z2
+	VPCMPUB  $0x05, 64(DX), Z2, K1
+	KMOVQ    K1, CX
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   (BX)(DI*8), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   2048(BX)(DI*8), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   4096(BX)(DI*8), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   6144(BX)(DI*8), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   8192(BX)(DI*8), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   10240(BX)(DI*8), X1, X1
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   12288(BX)(DI*8), X1, X1
+	MOVBQZX  CL, CX
+	VADDSD   14336(BX)(CX*8), X1, X1
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00004000, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSD   X1, (AX)
+	VZEROUPPER
+	RET
+
 // func maskLeaves32Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI
 TEXT ·maskLeaves32Columns128Sum64AVX512(SB), NOSPLIT, $0-40
@@ -2366,6 +3067,104 @@ tree:
 	DECQ         SI
 	JNZ          tree
 	VMOVSD       X2, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious6Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious6Columns128Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVSD   (AX), X2
+	MOVQ     $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VMOVDQU8 (DX), Z3
+	VPERMI2B Z1, Z0, Z3
+	VPCMPUB  $0x05, 64(DX), Z3, K1
+	KMOVQ    K1, DI
+	ANDQ     CX, DI
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   (BX)(R8*8), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   512(BX)(R8*8), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   1024(BX)(R8*8), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   1536(BX)(R8*8), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   2048(BX)(R8*8), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   2560(BX)(R8*8), X2, X2
+	MOVBQZX  DI, R8
+	SHRQ     $0x08, DI
+	VADDSD   3072(BX)(R8*8), X2, X2
+	MOVBQZX  DI, DI
+	VADDSD   3584(BX)(DI*8), X2, X2
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00001000, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSD   X2, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns128Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512VBMI
+TEXT ·maskOblivious8Columns128Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVSD   (AX), X2
+
+trees:
+	VMOVDQU8 (DX), Z3
+	VPERMI2B Z1, Z0, Z3
+	VPCMPUB  $0x05, 64(DX), Z3, K1
+	KMOVQ    K1, CX
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   (BX)(DI*8), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   2048(BX)(DI*8), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   4096(BX)(DI*8), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   6144(BX)(DI*8), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   8192(BX)(DI*8), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   10240(BX)(DI*8), X2, X2
+	MOVBQZX  CL, DI
+	SHRQ     $0x08, CX
+	VADDSD   12288(BX)(DI*8), X2, X2
+	MOVBQZX  CL, CX
+	VADDSD   14336(BX)(CX*8), X2, X2
+	ADDQ     $0x00000080, DX
+	ADDQ     $0x00004000, BX
+	DECQ     SI
+	JNZ      trees
+	VMOVSD   X2, (AX)
 	VZEROUPPER
 	RET
 
@@ -2465,6 +3264,116 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+TEXT ·maskOblivious6Columns256Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVDQU8 128(CX), Z2
+	VMOVDQU8 192(CX), Z3
+	VMOVSD   (AX), X4
+	MOVQ     $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VMOVDQU8  (DX), Z5
+	VPMOVB2M  Z5, K1
+	VMOVDQA64 Z5, Z6
+	VPERMI2B  Z1, Z0, Z5
+	VPERMI2B  Z3, Z2, Z6
+	VMOVDQU8  Z6, K1, Z5
+	VPCMPUB   $0x05, 64(DX), Z5, K1
+	KMOVQ     K1, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    (BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    512(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1024(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1536(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2048(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2560(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    3072(BX)(R8*8), X4, X4
+	MOVBQZX   DI, DI
+	VADDSD    3584(BX)(DI*8), X4, X4
+	ADDQ      $0x00000080, DX
+	ADDQ      $0x00001000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X4, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
+TEXT ·maskOblivious8Columns256Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ     sum+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VMOVDQU8 (CX), Z0
+	VMOVDQU8 64(CX), Z1
+	VMOVDQU8 128(CX), Z2
+	VMOVDQU8 192(CX), Z3
+	VMOVSD   (AX), X4
+
+trees:
+	VMOVDQU8  (DX), Z5
+	VPMOVB2M  Z5, K1
+	VMOVDQA64 Z5, Z6
+	VPERMI2B  Z1, Z0, Z5
+	VPERMI2B  Z3, Z2, Z6
+	VMOVDQU8  Z6, K1, Z5
+	VPCMPUB   $0x05, 64(DX), Z5, K1
+	KMOVQ     K1, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    (BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    2048(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    4096(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    6144(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    8192(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    10240(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    12288(BX)(DI*8), X4, X4
+	MOVBQZX   CL, CX
+	VADDSD    14336(BX)(CX*8), X4, X4
+	ADDQ      $0x00000080, DX
+	ADDQ      $0x00004000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X4, (AX)
+	VZEROUPPER
+	RET
+
 // func sliceDepth3Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL
 TEXT ·sliceDepth3Sum64AVX512(SB), NOSPLIT, $0-40
@@ -2561,6 +3470,92 @@ tree:
 	DECQ          SI
 	JNZ           tree
 	VMOVUPS       Z3, (AX)
+	VMOVUPS       Z4, 64(AX)
+	VMOVUPS       Z5, 128(AX)
+	VMOVUPS       Z6, 192(AX)
+	VMOVUPS       Z7, 256(AX)
+	VMOVUPS       Z8, 320(AX)
+	VMOVUPS       Z9, 384(AX)
+	VMOVUPS       Z10, 448(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth3Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·sliceObliviousDepth3Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      128(AX), Z5
+	VMOVUPS      192(AX), Z6
+	VMOVUPS      256(AX), Z7
+	VMOVUPS      320(AX), Z8
+	VMOVUPS      384(AX), Z9
+	VMOVUPS      448(AX), Z10
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z11
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VMOVUPD       (BX), Z11
+	VMOVDQA64     X3, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z12
+	VADDPD        Z12, Z1, Z1
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z12
+	VADDPD        Z12, Z4, Z4
+	VEXTRACTI32X4 $0x01, Z3, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z12
+	VADDPD        Z12, Z5, Z5
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z12
+	VADDPD        Z12, Z6, Z6
+	VEXTRACTI32X4 $0x02, Z3, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z12
+	VADDPD        Z12, Z7, Z7
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z12
+	VADDPD        Z12, Z8, Z8
+	VEXTRACTI32X4 $0x03, Z3, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z12
+	VADDPD        Z12, Z9, Z9
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VPERMPD       Z11, Z12, Z11
+	VADDPD        Z11, Z10, Z10
+	ADDQ          $0x00000018, DX
+	ADDQ          $0x00000040, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)
@@ -2715,6 +3710,105 @@ tree:
 	DECQ          SI
 	JNZ           tree
 	VMOVUPS       Z3, (AX)
+	VMOVUPS       Z4, 64(AX)
+	VMOVUPS       Z5, 128(AX)
+	VMOVUPS       Z6, 192(AX)
+	VMOVUPS       Z7, 256(AX)
+	VMOVUPS       Z8, 320(AX)
+	VMOVUPS       Z9, 384(AX)
+	VMOVUPS       Z10, 448(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth4Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·sliceObliviousDepth4Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      128(AX), Z5
+	VMOVUPS      192(AX), Z6
+	VMOVUPS      256(AX), Z7
+	VMOVUPS      320(AX), Z8
+	VMOVUPS      384(AX), Z9
+	VMOVUPS      448(AX), Z10
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z11
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          24(DX), DI
+	VPBROADCASTD  28(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VMOVUPD       (BX), Z11
+	VMOVDQA64     X3, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z1, Z1
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z4, Z4
+	VEXTRACTI32X4 $0x01, Z3, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z5, Z5
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z6, Z6
+	VEXTRACTI32X4 $0x02, Z3, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z7, Z7
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z8, Z8
+	VEXTRACTI32X4 $0x03, Z3, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z9, Z9
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z12
+	VMOVDQA64     Z12, Z12
+	VPERMI2PD     64(BX), Z11, Z12
+	VADDPD        Z12, Z10, Z10
+	ADDQ          $0x00000020, DX
+	ADDQ          $0x00000080, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)
@@ -2981,6 +4075,142 @@ tree:
 	DECQ          SI
 	JNZ           tree
 	VMOVUPS       Z3, (AX)
+	VMOVUPS       Z4, 64(AX)
+	VMOVUPS       Z5, 128(AX)
+	VMOVUPS       Z6, 192(AX)
+	VMOVUPS       Z7, 256(AX)
+	VMOVUPS       Z8, 320(AX)
+	VMOVUPS       Z9, 384(AX)
+	VMOVUPS       Z10, 448(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth5Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·sliceObliviousDepth5Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      128(AX), Z5
+	VMOVUPS      192(AX), Z6
+	VMOVUPS      256(AX), Z7
+	VMOVUPS      320(AX), Z8
+	VMOVUPS      384(AX), Z9
+	VMOVUPS      448(AX), Z10
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z11
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          24(DX), DI
+	VPBROADCASTD  28(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          32(DX), DI
+	VPBROADCASTD  36(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VMOVUPD       (BX), Z11
+	VMOVUPD       128(BX), Z12
+	VMOVDQA64     X3, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     64(BX), Z11, Z15
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     192(BX), Z12, Z13
+	VMOVAPD       Z13, K1, Z15
+	VADDPD        Z15, Z1, Z1
+	VPSRLDQ       $0x08, X14, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z14
+	VPERMI2PD     64(BX), Z11, Z14
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     192(BX), Z12, Z13
+	KSHIFTRQ      $0x08, K1, K2
+	VMOVAPD       Z13, K2, Z14
+	VADDPD        Z14, Z4, Z4
+	VEXTRACTI32X4 $0x01, Z3, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     64(BX), Z11, Z15
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     192(BX), Z12, Z13
+	KSHIFTRQ      $0x10, K1, K2
+	VMOVAPD       Z13, K2, Z15
+	VADDPD        Z15, Z5, Z5
+	VPSRLDQ       $0x08, X14, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z14
+	VPERMI2PD     64(BX), Z11, Z14
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     192(BX), Z12, Z13
+	KSHIFTRQ      $0x18, K1, K2
+	VMOVAPD       Z13, K2, Z14
+	VADDPD        Z14, Z6, Z6
+	VEXTRACTI32X4 $0x02, Z3, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     64(BX), Z11, Z15
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     192(BX), Z12, Z13
+	KSHIFTRQ      $0x20, K1, K2
+	VMOVAPD       Z13, K2, Z15
+	VADDPD        Z15, Z7, Z7
+	VPSRLDQ       $0x08, X14, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z14
+	VPERMI2PD     64(BX), Z11, Z14
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     192(BX), Z12, Z13
+	KSHIFTRQ      $0x28, K1, K2
+	VMOVAPD       Z13, K2, Z14
+	VADDPD        Z14, Z8, Z8
+	VEXTRACTI32X4 $0x03, Z3, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     64(BX), Z11, Z15
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     192(BX), Z12, Z13
+	KSHIFTRQ      $0x30, K1, K2
+	VMOVAPD       Z13, K2, Z15
+	VADDPD        Z15, Z9, Z9
+	VPSRLDQ       $0x08, X14, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z14
+	VPERMI2PD     64(BX), Z11, Z14
+	VMOVDQA64     Z13, Z11
+	VPERMI2PD     192(BX), Z12, Z11
+	KSHIFTRQ      $0x38, K1, K1
+	VMOVAPD       Z11, K1, Z14
+	VADDPD        Z14, Z10, Z10
+	ADDQ          $0x00000028, DX
+	ADDQ          $0x00000100, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)
@@ -3466,6 +4696,206 @@ tree:
 	DECQ          SI
 	JNZ           tree
 	VMOVUPS       Z3, (AX)
+	VMOVUPS       Z4, 64(AX)
+	VMOVUPS       Z5, 128(AX)
+	VMOVUPS       Z6, 192(AX)
+	VMOVUPS       Z7, 256(AX)
+	VMOVUPS       Z8, 320(AX)
+	VMOVUPS       Z9, 384(AX)
+	VMOVUPS       Z10, 448(AX)
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth6Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·sliceObliviousDepth6Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ         sums+0(FP), AX
+	MOVQ         ranks+8(FP), CX
+	MOVQ         nodes+16(FP), DX
+	MOVQ         leaves+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z0
+	VPADDB       Z0, Z0, Z1
+	VMOVUPS      (AX), Z1
+	VMOVUPS      64(AX), Z4
+	VMOVUPS      128(AX), Z5
+	VMOVUPS      192(AX), Z6
+	VMOVUPS      256(AX), Z7
+	VMOVUPS      320(AX), Z8
+	VMOVUPS      384(AX), Z9
+	VMOVUPS      448(AX), Z10
+
+tree:
+	VPXORD        Z2, Z2, Z2
+	VPXORD        Z3, Z3, Z3
+	VMOVDQA64     Z0, Z11
+	MOVL          (DX), DI
+	VPBROADCASTD  4(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          8(DX), DI
+	VPBROADCASTD  12(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          16(DX), DI
+	VPBROADCASTD  20(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          24(DX), DI
+	VPBROADCASTD  28(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          32(DX), DI
+	VPBROADCASTD  36(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPADDB        Z11, Z11, Z11
+	MOVL          40(DX), DI
+	VPBROADCASTD  44(DX), Z12
+	VPCMPUB       $0x02, (CX)(DI*1), Z12, K1
+	VPADDB        Z11, Z3, K1, Z3
+	VPSLLW        $0x04, Z0, Z11
+	VPTESTMB      Z11, Z3, K2
+	VMOVUPD       (BX), Z11
+	VMOVUPD       128(BX), Z12
+	VMOVUPD       256(BX), Z13
+	VMOVUPD       384(BX), Z14
+	VMOVDQA64     X3, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z17
+	VPERMI2PD     64(BX), Z11, Z17
+	VMOVDQA64     Z15, Z18
+	VPERMI2PD     192(BX), Z12, Z18
+	VMOVDQA64     Z15, Z19
+	VPERMI2PD     320(BX), Z13, Z19
+	VMOVDQA64     Z15, Z15
+	VPERMI2PD     448(BX), Z14, Z15
+	VMOVAPD       Z18, K2, Z17
+	VMOVAPD       Z15, K2, Z19
+	VMOVAPD       Z19, K1, Z17
+	VADDPD        Z17, Z1, Z1
+	VPSRLDQ       $0x08, X16, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z16
+	VPERMI2PD     64(BX), Z11, Z16
+	VMOVDQA64     Z15, Z17
+	VPERMI2PD     192(BX), Z12, Z17
+	VMOVDQA64     Z15, Z18
+	VPERMI2PD     320(BX), Z13, Z18
+	VMOVDQA64     Z15, Z15
+	VPERMI2PD     448(BX), Z14, Z15
+	KSHIFTRQ      $0x08, K2, K3
+	VMOVAPD       Z17, K3, Z16
+	VMOVAPD       Z15, K3, Z18
+	KSHIFTRQ      $0x08, K1, K3
+	VMOVAPD       Z18, K3, Z16
+	VADDPD        Z16, Z4, Z4
+	VEXTRACTI32X4 $0x01, Z3, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z17
+	VPERMI2PD     64(BX), Z11, Z17
+	VMOVDQA64     Z15, Z18
+	VPERMI2PD     192(BX), Z12, Z18
+	VMOVDQA64     Z15, Z19
+	VPERMI2PD     320(BX), Z13, Z19
+	VMOVDQA64     Z15, Z15
+	VPERMI2PD     448(BX), Z14, Z15
+	KSHIFTRQ      $0x10, K2, K3
+	VMOVAPD       Z18, K3, Z17
+	VMOVAPD       Z15, K3, Z19
+	KSHIFTRQ      $0x10, K1, K3
+	VMOVAPD       Z19, K3, Z17
+	VADDPD        Z17, Z5, Z5
+	VPSRLDQ       $0x08, X16, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z16
+	VPERMI2PD     64(BX), Z11, Z16
+	VMOVDQA64     Z15, Z17
+	VPERMI2PD     192(BX), Z12, Z17
+	VMOVDQA64     Z15, Z18
+	VPERMI2PD     320(BX), Z13, Z18
+	VMOVDQA64     Z15, Z15
+	VPERMI2PD     448(BX), Z14, Z15
+	KSHIFTRQ      $0x18, K2, K3
+	VMOVAPD       Z17, K3, Z16
+	VMOVAPD       Z15, K3, Z18
+	KSHIFTRQ      $0x18, K1, K3
+	VMOVAPD       Z18, K3, Z16
+	VADDPD        Z16, Z6, Z6
+	VEXTRACTI32X4 $0x02, Z3, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z17
+	VPERMI2PD     64(BX), Z11, Z17
+	VMOVDQA64     Z15, Z18
+	VPERMI2PD     192(BX), Z12, Z18
+	VMOVDQA64     Z15, Z19
+	VPERMI2PD     320(BX), Z13, Z19
+	VMOVDQA64     Z15, Z15
+	VPERMI2PD     448(BX), Z14, Z15
+	KSHIFTRQ      $0x20, K2, K3
+	VMOVAPD       Z18, K3, Z17
+	VMOVAPD       Z15, K3, Z19
+	KSHIFTRQ      $0x20, K1, K3
+	VMOVAPD       Z19, K3, Z17
+	VADDPD        Z17, Z7, Z7
+	VPSRLDQ       $0x08, X16, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z16
+	VPERMI2PD     64(BX), Z11, Z16
+	VMOVDQA64     Z15, Z17
+	VPERMI2PD     192(BX), Z12, Z17
+	VMOVDQA64     Z15, Z18
+	VPERMI2PD     320(BX), Z13, Z18
+	VMOVDQA64     Z15, Z15
+	VPERMI2PD     448(BX), Z14, Z15
+	KSHIFTRQ      $0x28, K2, K3
+	VMOVAPD       Z17, K3, Z16
+	VMOVAPD       Z15, K3, Z18
+	KSHIFTRQ      $0x28, K1, K3
+	VMOVAPD       Z18, K3, Z16
+	VADDPD        Z16, Z8, Z8
+	VEXTRACTI32X4 $0x03, Z3, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z17
+	VPERMI2PD     64(BX), Z11, Z17
+	VMOVDQA64     Z15, Z18
+	VPERMI2PD     192(BX), Z12, Z18
+	VMOVDQA64     Z15, Z19
+	VPERMI2PD     320(BX), Z13, Z19
+	VMOVDQA64     Z15, Z15
+	VPERMI2PD     448(BX), Z14, Z15
+	KSHIFTRQ      $0x30, K2, K3
+	VMOVAPD       Z18, K3, Z17
+	VMOVAPD       Z15, K3, Z19
+	KSHIFTRQ      $0x30, K1, K3
+	VMOVAPD       Z19, K3, Z17
+	VADDPD        Z17, Z9, Z9
+	VPSRLDQ       $0x08, X16, X16
+	VPMOVZXBQ     X16, Z15
+	VMOVDQA64     Z15, Z16
+	VPERMI2PD     64(BX), Z11, Z16
+	VMOVDQA64     Z15, Z11
+	VPERMI2PD     192(BX), Z12, Z11
+	VMOVDQA64     Z15, Z12
+	VPERMI2PD     320(BX), Z13, Z12
+	VMOVDQA64     Z15, Z13
+	VPERMI2PD     448(BX), Z14, Z13
+	KSHIFTRQ      $0x38, K2, K2
+	VMOVAPD       Z11, K2, Z16
+	VMOVAPD       Z13, K2, Z12
+	KSHIFTRQ      $0x38, K1, K1
+	VMOVAPD       Z12, K1, Z16
+	VADDPD        Z16, Z10, Z10
+	ADDQ          $0x00000030, DX
+	ADDQ          $0x00000200, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z1, (AX)
 	VMOVUPS       Z4, 64(AX)
 	VMOVUPS       Z5, 128(AX)
 	VMOVUPS       Z6, 192(AX)

@@ -1339,6 +1339,124 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns32Sum32AVX2(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious6Columns32Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VMOVSS         (AX), X2
+	MOVQ           $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VPSHUFB   (DX), Y0, Y3
+	VPSHUFB   64(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   128(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, DI
+	VPSHUFB   32(DX), Y0, Y3
+	VPSHUFB   96(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   160(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, R8
+	SHLQ      $0x20, R8
+	ORQ       R8, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    (BX)(R8*4), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    256(BX)(R8*4), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    512(BX)(R8*4), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    768(BX)(R8*4), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1024(BX)(R8*4), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1280(BX)(R8*4), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1536(BX)(R8*4), X2, X2
+	MOVBQZX   DI, DI
+	VADDSS    1792(BX)(DI*4), X2, X2
+	ADDQ      $0x000000c0, DX
+	ADDQ      $0x00000800, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X2, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns32Sum32AVX2(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious8Columns32Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VMOVSS         (AX), X2
+
+trees:
+	VPSHUFB   (DX), Y0, Y3
+	VPSHUFB   64(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   128(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, CX
+	VPSHUFB   32(DX), Y0, Y3
+	VPSHUFB   96(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   160(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, DI
+	SHLQ      $0x20, DI
+	ORQ       DI, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    (BX)(DI*4), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    1024(BX)(DI*4), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    2048(BX)(DI*4), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    3072(BX)(DI*4), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    4096(BX)(DI*4), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    5120(BX)(DI*4), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    6144(BX)(DI*4), X2, X2
+	MOVBQZX   CL, CX
+	VADDSS    7168(BX)(CX*4), X2, X2
+	ADDQ      $0x000000c0, DX
+	ADDQ      $0x00002000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X2, (AX)
+	VZEROUPPER
+	RET
+
 // func maskLeaves32Columns64Sum32AVX2(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 // Requires: AVX, AVX2, BMI
 TEXT ·maskLeaves32Columns64Sum32AVX2(SB), NOSPLIT, $0-40
@@ -1556,6 +1674,144 @@ tree:
 	DECQ         SI
 	JNZ          tree
 	VMOVSS       X4, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious6Columns64Sum32AVX2(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious6Columns64Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VMOVSS         (AX), X4
+	MOVQ           $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VPSHUFB   (DX), Y0, Y5
+	VPSHUFB   64(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   128(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   192(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   256(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, DI
+	VPSHUFB   32(DX), Y0, Y5
+	VPSHUFB   96(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   160(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   224(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   288(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, R8
+	SHLQ      $0x20, R8
+	ORQ       R8, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    (BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    256(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    512(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    768(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1024(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1280(BX)(R8*4), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1536(BX)(R8*4), X4, X4
+	MOVBQZX   DI, DI
+	VADDSS    1792(BX)(DI*4), X4, X4
+	ADDQ      $0x00000140, DX
+	ADDQ      $0x00000800, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X4, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns64Sum32AVX2(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious8Columns64Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VMOVSS         (AX), X4
+
+trees:
+	VPSHUFB   (DX), Y0, Y5
+	VPSHUFB   64(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   128(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   192(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   256(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, CX
+	VPSHUFB   32(DX), Y0, Y5
+	VPSHUFB   96(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   160(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   224(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   288(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, DI
+	SHLQ      $0x20, DI
+	ORQ       DI, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    (BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    1024(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    2048(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    3072(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    4096(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    5120(BX)(DI*4), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    6144(BX)(DI*4), X4, X4
+	MOVBQZX   CL, CX
+	VADDSS    7168(BX)(CX*4), X4, X4
+	ADDQ      $0x00000140, DX
+	ADDQ      $0x00002000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X4, (AX)
 	VZEROUPPER
 	RET
 
@@ -1819,6 +2075,184 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns128Sum32AVX2(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious6Columns128Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VBROADCASTI128 64(CX), Y4
+	VBROADCASTI128 80(CX), Y5
+	VBROADCASTI128 96(CX), Y6
+	VBROADCASTI128 112(CX), Y7
+	VMOVSS         (AX), X8
+	MOVQ           $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VPSHUFB   (DX), Y0, Y9
+	VPSHUFB   64(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   128(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   192(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   256(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   320(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   384(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   448(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   512(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, DI
+	VPSHUFB   32(DX), Y0, Y9
+	VPSHUFB   96(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   160(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   224(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   288(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   352(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   416(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   480(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   544(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, R8
+	SHLQ      $0x20, R8
+	ORQ       R8, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    (BX)(R8*4), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    256(BX)(R8*4), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    512(BX)(R8*4), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    768(BX)(R8*4), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1024(BX)(R8*4), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1280(BX)(R8*4), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSS    1536(BX)(R8*4), X8, X8
+	MOVBQZX   DI, DI
+	VADDSS    1792(BX)(DI*4), X8, X8
+	ADDQ      $0x00000240, DX
+	ADDQ      $0x00000800, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X8, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns128Sum32AVX2(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious8Columns128Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VBROADCASTI128 64(CX), Y4
+	VBROADCASTI128 80(CX), Y5
+	VBROADCASTI128 96(CX), Y6
+	VBROADCASTI128 112(CX), Y7
+	VMOVSS         (AX), X8
+
+trees:
+	VPSHUFB   (DX), Y0, Y9
+	VPSHUFB   64(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   128(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   192(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   256(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   320(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   384(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   448(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   512(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, CX
+	VPSHUFB   32(DX), Y0, Y9
+	VPSHUFB   96(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   160(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   224(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   288(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   352(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   416(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   480(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   544(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, DI
+	SHLQ      $0x20, DI
+	ORQ       DI, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    (BX)(DI*4), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    1024(BX)(DI*4), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    2048(BX)(DI*4), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    3072(BX)(DI*4), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    4096(BX)(DI*4), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    5120(BX)(DI*4), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSS    6144(BX)(DI*4), X8, X8
+	MOVBQZX   CL, CX
+	VADDSS    7168(BX)(CX*4), X8, X8
+	ADDQ      $0x00000240, DX
+	ADDQ      $0x00002000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSS    X8, (AX)
+	VZEROUPPER
+	RET
+
 // func sliceDepth3Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·sliceDepth3Sum32AVX2(SB), NOSPLIT, $32-40
@@ -2001,6 +2435,178 @@ tree:
 	VADDSS       (BX)(DI*4), X1, X1
 	VMOVSS       X1, 124(AX)
 	ADDQ         $0x00000038, DX
+	ADDQ         $0x00000020, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth3Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth3Sum32AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSS       (AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSS       4(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 4(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSS       8(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 8(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSS       12(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 12(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSS       16(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 16(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSS       20(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 20(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSS       24(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 24(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSS       28(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 28(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSS       32(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 32(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSS       36(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 36(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSS       40(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 40(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSS       44(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 44(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSS       48(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 48(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSS       52(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 52(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSS       56(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 56(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSS       60(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 60(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSS       64(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 64(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSS       68(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 68(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSS       72(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 72(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSS       76(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 76(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSS       80(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 80(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSS       84(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 84(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSS       88(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 88(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSS       92(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 92(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSS       96(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 96(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSS       100(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 100(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSS       104(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 104(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSS       108(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 108(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSS       112(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 112(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSS       116(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 116(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSS       120(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 120(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSS       124(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 124(AX)
+	ADDQ         $0x00000018, DX
 	ADDQ         $0x00000020, BX
 	DECQ         SI
 	JNZ          tree
@@ -2233,6 +2839,185 @@ tree:
 	VADDSS       (BX)(DI*4), X1, X1
 	VMOVSS       X1, 124(AX)
 	ADDQ         $0x00000078, DX
+	ADDQ         $0x00000040, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth4Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth4Sum32AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         24(DX), DI
+	VPBROADCASTD 28(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSS       (AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSS       4(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 4(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSS       8(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 8(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSS       12(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 12(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSS       16(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 16(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSS       20(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 20(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSS       24(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 24(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSS       28(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 28(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSS       32(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 32(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSS       36(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 36(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSS       40(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 40(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSS       44(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 44(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSS       48(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 48(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSS       52(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 52(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSS       56(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 56(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSS       60(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 60(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSS       64(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 64(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSS       68(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 68(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSS       72(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 72(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSS       76(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 76(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSS       80(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 80(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSS       84(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 84(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSS       88(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 88(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSS       92(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 92(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSS       96(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 96(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSS       100(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 100(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSS       104(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 104(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSS       108(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 108(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSS       112(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 112(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSS       116(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 116(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSS       120(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 120(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSS       124(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 124(AX)
+	ADDQ         $0x00000020, DX
 	ADDQ         $0x00000040, BX
 	DECQ         SI
 	JNZ          tree
@@ -2553,6 +3338,192 @@ tree:
 	VADDSS       (BX)(DI*4), X1, X1
 	VMOVSS       X1, 124(AX)
 	ADDQ         $0x000000f8, DX
+	ADDQ         $0x00000080, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth5Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth5Sum32AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         24(DX), DI
+	VPBROADCASTD 28(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         32(DX), DI
+	VPBROADCASTD 36(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSS       (AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSS       4(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 4(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSS       8(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 8(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSS       12(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 12(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSS       16(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 16(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSS       20(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 20(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSS       24(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 24(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSS       28(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 28(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSS       32(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 32(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSS       36(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 36(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSS       40(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 40(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSS       44(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 44(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSS       48(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 48(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSS       52(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 52(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSS       56(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 56(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSS       60(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 60(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSS       64(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 64(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSS       68(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 68(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSS       72(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 72(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSS       76(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 76(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSS       80(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 80(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSS       84(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 84(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSS       88(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 88(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSS       92(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 92(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSS       96(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 96(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSS       100(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 100(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSS       104(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 104(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSS       108(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 108(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSS       112(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 112(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSS       116(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 116(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSS       120(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 120(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSS       124(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 124(AX)
+	ADDQ         $0x00000028, DX
 	ADDQ         $0x00000080, BX
 	DECQ         SI
 	JNZ          tree
@@ -3049,6 +4020,199 @@ tree:
 	VADDSS       (BX)(DI*4), X1, X1
 	VMOVSS       X1, 124(AX)
 	ADDQ         $0x000001f8, DX
+	ADDQ         $0x00000100, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth6Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth6Sum32AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         24(DX), DI
+	VPBROADCASTD 28(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         32(DX), DI
+	VPBROADCASTD 36(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         40(DX), DI
+	VPBROADCASTD 44(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSS       (AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSS       4(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 4(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSS       8(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 8(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSS       12(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 12(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSS       16(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 16(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSS       20(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 20(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSS       24(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 24(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSS       28(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 28(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSS       32(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 32(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSS       36(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 36(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSS       40(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 40(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSS       44(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 44(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSS       48(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 48(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSS       52(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 52(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSS       56(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 56(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSS       60(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 60(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSS       64(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 64(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSS       68(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 68(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSS       72(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 72(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSS       76(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 76(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSS       80(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 80(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSS       84(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 84(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSS       88(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 88(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSS       92(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 92(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSS       96(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 96(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSS       100(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 100(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSS       104(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 104(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSS       108(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 108(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSS       112(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 112(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSS       116(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 116(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSS       120(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 120(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSS       124(AX), X1
+	VADDSS       (BX)(DI*4), X1, X1
+	VMOVSS       X1, 124(AX)
+	ADDQ         $0x00000030, DX
 	ADDQ         $0x00000100, BX
 	DECQ         SI
 	JNZ          tree
@@ -4148,6 +5312,124 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns32Sum64AVX2(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious6Columns32Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VMOVSD         (AX), X2
+	MOVQ           $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VPSHUFB   (DX), Y0, Y3
+	VPSHUFB   64(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   128(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, DI
+	VPSHUFB   32(DX), Y0, Y3
+	VPSHUFB   96(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   160(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, R8
+	SHLQ      $0x20, R8
+	ORQ       R8, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    (BX)(R8*8), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    512(BX)(R8*8), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1024(BX)(R8*8), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1536(BX)(R8*8), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2048(BX)(R8*8), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2560(BX)(R8*8), X2, X2
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    3072(BX)(R8*8), X2, X2
+	MOVBQZX   DI, DI
+	VADDSD    3584(BX)(DI*8), X2, X2
+	ADDQ      $0x000000c0, DX
+	ADDQ      $0x00001000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X2, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns32Sum64AVX2(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious8Columns32Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VMOVSD         (AX), X2
+
+trees:
+	VPSHUFB   (DX), Y0, Y3
+	VPSHUFB   64(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   128(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, CX
+	VPSHUFB   32(DX), Y0, Y3
+	VPSHUFB   96(DX), Y1, Y4
+	VPOR      Y4, Y3, Y3
+	VPMAXUB   160(DX), Y3, Y4
+	VPCMPEQB  Y4, Y3, Y3
+	VPMOVMSKB Y3, DI
+	SHLQ      $0x20, DI
+	ORQ       DI, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    (BX)(DI*8), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    2048(BX)(DI*8), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    4096(BX)(DI*8), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    6144(BX)(DI*8), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    8192(BX)(DI*8), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    10240(BX)(DI*8), X2, X2
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    12288(BX)(DI*8), X2, X2
+	MOVBQZX   CL, CX
+	VADDSD    14336(BX)(CX*8), X2, X2
+	ADDQ      $0x000000c0, DX
+	ADDQ      $0x00004000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X2, (AX)
+	VZEROUPPER
+	RET
+
 // func maskLeaves32Columns64Sum64AVX2(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 // Requires: AVX, AVX2, BMI
 TEXT ·maskLeaves32Columns64Sum64AVX2(SB), NOSPLIT, $0-40
@@ -4365,6 +5647,144 @@ tree:
 	DECQ         SI
 	JNZ          tree
 	VMOVSD       X4, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious6Columns64Sum64AVX2(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious6Columns64Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VMOVSD         (AX), X4
+	MOVQ           $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VPSHUFB   (DX), Y0, Y5
+	VPSHUFB   64(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   128(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   192(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   256(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, DI
+	VPSHUFB   32(DX), Y0, Y5
+	VPSHUFB   96(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   160(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   224(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   288(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, R8
+	SHLQ      $0x20, R8
+	ORQ       R8, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    (BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    512(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1024(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1536(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2048(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2560(BX)(R8*8), X4, X4
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    3072(BX)(R8*8), X4, X4
+	MOVBQZX   DI, DI
+	VADDSD    3584(BX)(DI*8), X4, X4
+	ADDQ      $0x00000140, DX
+	ADDQ      $0x00001000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X4, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns64Sum64AVX2(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious8Columns64Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VMOVSD         (AX), X4
+
+trees:
+	VPSHUFB   (DX), Y0, Y5
+	VPSHUFB   64(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   128(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   192(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   256(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, CX
+	VPSHUFB   32(DX), Y0, Y5
+	VPSHUFB   96(DX), Y1, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   160(DX), Y2, Y6
+	VPOR      Y6, Y5, Y5
+	VPSHUFB   224(DX), Y3, Y6
+	VPOR      Y6, Y5, Y5
+	VPMAXUB   288(DX), Y5, Y6
+	VPCMPEQB  Y6, Y5, Y5
+	VPMOVMSKB Y5, DI
+	SHLQ      $0x20, DI
+	ORQ       DI, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    (BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    2048(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    4096(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    6144(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    8192(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    10240(BX)(DI*8), X4, X4
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    12288(BX)(DI*8), X4, X4
+	MOVBQZX   CL, CX
+	VADDSD    14336(BX)(CX*8), X4, X4
+	ADDQ      $0x00000140, DX
+	ADDQ      $0x00004000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X4, (AX)
 	VZEROUPPER
 	RET
 
@@ -4628,6 +6048,184 @@ tree:
 	VZEROUPPER
 	RET
 
+// func maskOblivious6Columns128Sum64AVX2(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious6Columns128Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VBROADCASTI128 64(CX), Y4
+	VBROADCASTI128 80(CX), Y5
+	VBROADCASTI128 96(CX), Y6
+	VBROADCASTI128 112(CX), Y7
+	VMOVSD         (AX), X8
+	MOVQ           $0x3f3f3f3f3f3f3f3f, CX
+
+trees:
+	VPSHUFB   (DX), Y0, Y9
+	VPSHUFB   64(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   128(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   192(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   256(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   320(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   384(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   448(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   512(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, DI
+	VPSHUFB   32(DX), Y0, Y9
+	VPSHUFB   96(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   160(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   224(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   288(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   352(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   416(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   480(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   544(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, R8
+	SHLQ      $0x20, R8
+	ORQ       R8, DI
+	ANDQ      CX, DI
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    (BX)(R8*8), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    512(BX)(R8*8), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1024(BX)(R8*8), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    1536(BX)(R8*8), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2048(BX)(R8*8), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    2560(BX)(R8*8), X8, X8
+	MOVBQZX   DI, R8
+	SHRQ      $0x08, DI
+	VADDSD    3072(BX)(R8*8), X8, X8
+	MOVBQZX   DI, DI
+	VADDSD    3584(BX)(DI*8), X8, X8
+	ADDQ      $0x00000240, DX
+	ADDQ      $0x00001000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X8, (AX)
+	VZEROUPPER
+	RET
+
+// func maskOblivious8Columns128Sum64AVX2(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·maskOblivious8Columns128Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ           sum+0(FP), AX
+	MOVQ           ranks+8(FP), CX
+	MOVQ           nodes+16(FP), DX
+	MOVQ           leaves+24(FP), BX
+	MOVQ           n+32(FP), SI
+	VBROADCASTI128 (CX), Y0
+	VBROADCASTI128 16(CX), Y1
+	VBROADCASTI128 32(CX), Y2
+	VBROADCASTI128 48(CX), Y3
+	VBROADCASTI128 64(CX), Y4
+	VBROADCASTI128 80(CX), Y5
+	VBROADCASTI128 96(CX), Y6
+	VBROADCASTI128 112(CX), Y7
+	VMOVSD         (AX), X8
+
+trees:
+	VPSHUFB   (DX), Y0, Y9
+	VPSHUFB   64(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   128(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   192(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   256(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   320(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   384(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   448(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   512(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, CX
+	VPSHUFB   32(DX), Y0, Y9
+	VPSHUFB   96(DX), Y1, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   160(DX), Y2, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   224(DX), Y3, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   288(DX), Y4, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   352(DX), Y5, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   416(DX), Y6, Y10
+	VPOR      Y10, Y9, Y9
+	VPSHUFB   480(DX), Y7, Y10
+	VPOR      Y10, Y9, Y9
+	VPMAXUB   544(DX), Y9, Y10
+	VPCMPEQB  Y10, Y9, Y9
+	VPMOVMSKB Y9, DI
+	SHLQ      $0x20, DI
+	ORQ       DI, CX
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    (BX)(DI*8), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    2048(BX)(DI*8), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    4096(BX)(DI*8), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    6144(BX)(DI*8), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    8192(BX)(DI*8), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    10240(BX)(DI*8), X8, X8
+	MOVBQZX   CL, DI
+	SHRQ      $0x08, CX
+	VADDSD    12288(BX)(DI*8), X8, X8
+	MOVBQZX   CL, CX
+	VADDSD    14336(BX)(CX*8), X8, X8
+	ADDQ      $0x00000240, DX
+	ADDQ      $0x00004000, BX
+	DECQ      SI
+	JNZ       trees
+	VMOVSD    X8, (AX)
+	VZEROUPPER
+	RET
+
 // func sliceDepth3Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 // Requires: AVX, AVX2
 TEXT ·sliceDepth3Sum64AVX2(SB), NOSPLIT, $32-40
@@ -4810,6 +6408,178 @@ tree:
 	VADDSD       (BX)(DI*8), X1, X1
 	VMOVSD       X1, 248(AX)
 	ADDQ         $0x00000038, DX
+	ADDQ         $0x00000040, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth3Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth3Sum64AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSD       (AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSD       8(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 8(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSD       16(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 16(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSD       24(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 24(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSD       32(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 32(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSD       40(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 40(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSD       48(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 48(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSD       56(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 56(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSD       64(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 64(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSD       72(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 72(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSD       80(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 80(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSD       88(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 88(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSD       96(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 96(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSD       104(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 104(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSD       112(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 112(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSD       120(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 120(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSD       128(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 128(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSD       136(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 136(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSD       144(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 144(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSD       152(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 152(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSD       160(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 160(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSD       168(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 168(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSD       176(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 176(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSD       184(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 184(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSD       192(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 192(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSD       200(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 200(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSD       208(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 208(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSD       216(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 216(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSD       224(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 224(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSD       232(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 232(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSD       240(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 240(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSD       248(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 248(AX)
+	ADDQ         $0x00000018, DX
 	ADDQ         $0x00000040, BX
 	DECQ         SI
 	JNZ          tree
@@ -5042,6 +6812,185 @@ tree:
 	VADDSD       (BX)(DI*8), X1, X1
 	VMOVSD       X1, 248(AX)
 	ADDQ         $0x00000078, DX
+	ADDQ         $0x00000080, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth4Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth4Sum64AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         24(DX), DI
+	VPBROADCASTD 28(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSD       (AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSD       8(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 8(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSD       16(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 16(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSD       24(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 24(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSD       32(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 32(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSD       40(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 40(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSD       48(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 48(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSD       56(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 56(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSD       64(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 64(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSD       72(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 72(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSD       80(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 80(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSD       88(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 88(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSD       96(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 96(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSD       104(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 104(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSD       112(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 112(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSD       120(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 120(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSD       128(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 128(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSD       136(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 136(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSD       144(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 144(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSD       152(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 152(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSD       160(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 160(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSD       168(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 168(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSD       176(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 176(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSD       184(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 184(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSD       192(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 192(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSD       200(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 200(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSD       208(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 208(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSD       216(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 216(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSD       224(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 224(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSD       232(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 232(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSD       240(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 240(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSD       248(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 248(AX)
+	ADDQ         $0x00000020, DX
 	ADDQ         $0x00000080, BX
 	DECQ         SI
 	JNZ          tree
@@ -5362,6 +7311,192 @@ tree:
 	VADDSD       (BX)(DI*8), X1, X1
 	VMOVSD       X1, 248(AX)
 	ADDQ         $0x000000f8, DX
+	ADDQ         $0x00000100, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth5Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth5Sum64AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         24(DX), DI
+	VPBROADCASTD 28(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         32(DX), DI
+	VPBROADCASTD 36(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSD       (AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSD       8(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 8(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSD       16(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 16(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSD       24(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 24(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSD       32(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 32(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSD       40(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 40(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSD       48(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 48(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSD       56(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 56(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSD       64(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 64(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSD       72(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 72(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSD       80(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 80(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSD       88(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 88(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSD       96(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 96(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSD       104(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 104(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSD       112(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 112(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSD       120(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 120(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSD       128(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 128(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSD       136(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 136(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSD       144(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 144(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSD       152(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 152(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSD       160(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 160(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSD       168(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 168(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSD       176(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 176(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSD       184(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 184(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSD       192(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 192(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSD       200(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 200(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSD       208(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 208(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSD       216(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 216(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSD       224(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 224(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSD       232(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 232(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSD       240(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 240(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSD       248(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 248(AX)
+	ADDQ         $0x00000028, DX
 	ADDQ         $0x00000100, BX
 	DECQ         SI
 	JNZ          tree
@@ -5858,6 +7993,199 @@ tree:
 	VADDSD       (BX)(DI*8), X1, X1
 	VMOVSD       X1, 248(AX)
 	ADDQ         $0x000001f8, DX
+	ADDQ         $0x00000200, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceObliviousDepth6Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceObliviousDepth6Sum64AVX2(SB), NOSPLIT, $32-40
+	MOVQ     sums+0(FP), AX
+	MOVQ     ranks+8(FP), CX
+	MOVQ     nodes+16(FP), DX
+	MOVQ     leaves+24(FP), BX
+	MOVQ     n+32(FP), SI
+	VPCMPEQB Y0, Y0, Y0
+	VPADDB   Y0, Y0, Y0
+
+tree:
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y1, Y1, Y1
+	VPABSB       Y0, Y2
+	VPSRLW       $0x01, Y2, Y2
+	MOVL         (DX), DI
+	VPBROADCASTD 4(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         8(DX), DI
+	VPBROADCASTD 12(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         16(DX), DI
+	VPBROADCASTD 20(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         24(DX), DI
+	VPBROADCASTD 28(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         32(DX), DI
+	VPBROADCASTD 36(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VPADDB       Y2, Y2, Y2
+	MOVL         40(DX), DI
+	VPBROADCASTD 44(DX), Y3
+	VPMAXUB      (CX)(DI*1), Y3, Y3
+	VPCMPEQB     (CX)(DI*1), Y3, Y3
+	VPAND        Y2, Y3, Y3
+	VPADDB       Y3, Y1, Y1
+	VMOVDQU      Y1, (SP)
+	MOVBQZX      (SP), DI
+	VMOVSD       (AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, (AX)
+	MOVBQZX      1(SP), DI
+	VMOVSD       8(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 8(AX)
+	MOVBQZX      2(SP), DI
+	VMOVSD       16(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 16(AX)
+	MOVBQZX      3(SP), DI
+	VMOVSD       24(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 24(AX)
+	MOVBQZX      4(SP), DI
+	VMOVSD       32(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 32(AX)
+	MOVBQZX      5(SP), DI
+	VMOVSD       40(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 40(AX)
+	MOVBQZX      6(SP), DI
+	VMOVSD       48(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 48(AX)
+	MOVBQZX      7(SP), DI
+	VMOVSD       56(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 56(AX)
+	MOVBQZX      8(SP), DI
+	VMOVSD       64(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 64(AX)
+	MOVBQZX      9(SP), DI
+	VMOVSD       72(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 72(AX)
+	MOVBQZX      10(SP), DI
+	VMOVSD       80(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 80(AX)
+	MOVBQZX      11(SP), DI
+	VMOVSD       88(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 88(AX)
+	MOVBQZX      12(SP), DI
+	VMOVSD       96(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 96(AX)
+	MOVBQZX      13(SP), DI
+	VMOVSD       104(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 104(AX)
+	MOVBQZX      14(SP), DI
+	VMOVSD       112(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 112(AX)
+	MOVBQZX      15(SP), DI
+	VMOVSD       120(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 120(AX)
+	MOVBQZX      16(SP), DI
+	VMOVSD       128(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 128(AX)
+	MOVBQZX      17(SP), DI
+	VMOVSD       136(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 136(AX)
+	MOVBQZX      18(SP), DI
+	VMOVSD       144(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 144(AX)
+	MOVBQZX      19(SP), DI
+	VMOVSD       152(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 152(AX)
+	MOVBQZX      20(SP), DI
+	VMOVSD       160(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 160(AX)
+	MOVBQZX      21(SP), DI
+	VMOVSD       168(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 168(AX)
+	MOVBQZX      22(SP), DI
+	VMOVSD       176(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 176(AX)
+	MOVBQZX      23(SP), DI
+	VMOVSD       184(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 184(AX)
+	MOVBQZX      24(SP), DI
+	VMOVSD       192(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 192(AX)
+	MOVBQZX      25(SP), DI
+	VMOVSD       200(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 200(AX)
+	MOVBQZX      26(SP), DI
+	VMOVSD       208(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 208(AX)
+	MOVBQZX      27(SP), DI
+	VMOVSD       216(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 216(AX)
+	MOVBQZX      28(SP), DI
+	VMOVSD       224(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 224(AX)
+	MOVBQZX      29(SP), DI
+	VMOVSD       232(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 232(AX)
+	MOVBQZX      30(SP), DI
+	VMOVSD       240(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 240(AX)
+	MOVBQZX      31(SP), DI
+	VMOVSD       248(AX), X1
+	VADDSD       (BX)(DI*8), X1, X1
+	VMOVSD       X1, 248(AX)
+	ADDQ         $0x00000030, DX
 	ADDQ         $0x00000200, BX
 	DECQ         SI
 	JNZ          tree

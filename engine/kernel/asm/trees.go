@@ -11,7 +11,9 @@ import (
 
 // trees writes the kernels of tree ensembles, which package gbdt explains: values become ranks, bytes that say how
 // many of a column's thresholds a value reaches, and a node goes right where its column's rank is at least its own.
-func trees(ctx *build.Context) { writeTrees(&forest{Context: ctx, wide: true, sizes: []int{64, 128, 256}}) }
+func trees(ctx *build.Context) {
+	writeTrees(&forest{Context: ctx, wide: true, sizes: []int{64, 128, 256}})
+}
 
 func treesAVX2(ctx *build.Context) { writeTrees(&forest{Context: ctx, sizes: []int{32, 64, 128}}) }
 
@@ -27,12 +29,17 @@ func writeTrees(f *forest) {
 		for _, columns := range f.sizes {
 			f.maskLeaves32(columns)
 			f.maskLeaves64(columns)
+			for _, depth := range []int{6, 8} {
+				f.maskOblivious(depth, columns)
+			}
 		}
 		for _, depth := range []int{3, 4, 5, 6} {
 			if f.wide {
-				f.slice(depth)
+				f.slice("slice", depth, (*slicer).subtree)
+				f.slice("sliceOblivious", depth, (*slicer).levels)
 			} else {
-				f.slice32(depth)
+				f.slice32("slice", depth, (*slicer).subtree32)
+				f.slice32("sliceOblivious", depth, (*slicer).levels32)
 			}
 		}
 	}
@@ -384,6 +391,34 @@ func (f *forest) maskLeaves64(columns int) {
 	m.end(result)
 }
 
+// maskOblivious evaluates eight oblivious trees at a time: a level has one test, and the bits of a tree's levels, the
+// deepest first, are a byte and the index of its leaf.
+func (f *forest) maskOblivious(depth, columns int) {
+	m, result, n := f.nodeLanes(fmt.Sprint("maskOblivious", depth), columns,
+		"%s adds n > 0 times eight oblivious trees' leaves for one row.")
+	used := f.GP64()
+	if depth < 8 {
+		f.MOVQ(operand.U64(0x0101010101010101*(1<<depth-1)), used)
+	}
+	f.loop("trees", n, func() {
+		bits := m.right(0)
+		if depth < 8 {
+			f.ANDQ(used, bits)
+		}
+		for tree := range 8 {
+			leaf := f.GP64()
+			f.MOVBQZX(bits.As8L(), leaf)
+			if tree < 7 {
+				f.SHRQ(operand.U8(8), bits)
+			}
+			m.add(leaf, tree<<depth)
+		}
+		f.ADDQ(operand.U32(uint32(m.group)), m.nodes)
+		f.ADDQ(operand.U32(uint32(8*f.bits/8<<depth)), m.leaves)
+	})
+	m.end(result)
+}
+
 // allLeaves gives the leaves of 64 that no node of bits excludes.
 func (m *nodeLanes) allLeaves(bits, leaves reg.GPVirtual) {
 	set := m.ZMM()
@@ -451,11 +486,11 @@ type slicer struct {
 	root         reg.OpmaskVirtual
 }
 
-// slice evaluates perfect trees whole, from the bottom up: every node picks the left or the right one of its
+// slice evaluates perfect trees whole. Oblivious ones have a node for each level, the deepest first. Others go from the bottom up: every node picks the left or the right one of its
 // children's leaf indices, and the root's index looks the leaf up in registers. Nodes lie in the order of evaluation,
 // children before parents: the offset of the column's 64 ranks, and the node's own rank four times.
-func (f *forest) slice(depth int) {
-	f.function(fmt.Sprintf("sliceDepth%dSum", depth),
+func (f *forest) slice(name string, depth int, index func(*slicer, int) reg.VecVirtual) {
+	f.function(fmt.Sprintf("%sDepth%dSum", name, depth),
 		fmt.Sprintf("(sums *%s, ranks, nodes *byte, leaves *%s, n int)", f.float(), f.float()),
 		"%s adds n > 0 perfect trees' leaves for 64 rows.")
 	s := &slicer{forest: f, depth: depth, one: f.ZMM(), two: f.ZMM(), pair: f.ZMM()}
@@ -474,13 +509,13 @@ func (f *forest) slice(depth int) {
 	f.loop("tree", n, func() {
 		s.node = 0
 		f.VPXORD(s.pair, s.pair, s.pair)
-		index := s.subtree(depth)
+		index := index(s, depth)
 		if f.bits == 32 {
 			s.lookup32(index, leaves, sum)
 		} else {
 			s.lookup64(index, leaves, sum)
 		}
-		f.ADDQ(operand.U32(uint32(8*(1<<depth-1))), s.nodes)
+		f.ADDQ(operand.U32(uint32(8*s.node)), s.nodes)
 		f.ADDQ(operand.U32(uint32(f.bits/8<<depth)), leaves)
 	})
 	for i := range sum {
@@ -505,6 +540,38 @@ func (s *slicer) subtree(depth int) reg.VecVirtual {
 	s.VMOVDQU8(right, k, left)
 	s.root = k
 	return left
+}
+
+// levels adds up the bits of an oblivious tree's levels.
+func (s *slicer) levels(depth int) reg.VecVirtual {
+	index, bit := s.ZMM(), s.ZMM()
+	s.VPXORD(index, index, index)
+	s.VMOVDQA64(s.one, bit)
+	for level := range depth {
+		if level > 0 {
+			s.VPADDB(bit, bit, bit)
+		}
+		s.root = s.right()
+		s.VPADDB(bit, index, s.root, index)
+	}
+	return index
+}
+
+// levels32 is levels with AVX2.
+func (s *slicer) levels32(depth int) reg.VecVirtual {
+	index, bit := s.YMM(), s.YMM()
+	s.VPXOR(index, index, index)
+	s.VPABSB(s.two, bit)
+	s.VPSRLW(operand.U8(1), bit, bit)
+	for level := range depth {
+		if level > 0 {
+			s.VPADDB(bit, bit, bit)
+		}
+		right := s.right32()
+		s.VPAND(bit, right, right)
+		s.VPADDB(right, index, index)
+	}
+	return index
 }
 
 // right gives the rows that go right at the next node.
@@ -623,8 +690,8 @@ func (s *slicer) lookup64(index reg.VecVirtual, leaves reg.GPVirtual, sum []reg.
 }
 
 // slice32 is slice with AVX2 for 32 rows. Leaves are loaded one by one.
-func (f *forest) slice32(depth int) {
-	f.function(fmt.Sprintf("sliceDepth%dSum", depth),
+func (f *forest) slice32(name string, depth int, index func(*slicer, int) reg.VecVirtual) {
+	f.function(fmt.Sprintf("%sDepth%dSum", name, depth),
 		fmt.Sprintf("(sums *%s, ranks, nodes *byte, leaves *%s, n int)", f.float(), f.float()),
 		"%s adds n > 0 perfect trees' leaves for 32 rows.")
 	s := &slicer{forest: f, depth: depth, two: f.YMM(), pair: f.YMM()}
@@ -637,7 +704,7 @@ func (f *forest) slice32(depth int) {
 	f.loop("tree", n, func() {
 		s.node = 0
 		f.VPXOR(s.pair, s.pair, s.pair)
-		f.VMOVDQU(s.subtree32(depth), indices)
+		f.VMOVDQU(index(s, depth), indices)
 		for row := range 32 {
 			at, sum := f.GP64(), f.XMM()
 			f.MOVBQZX(indices.Offset(row), at)
@@ -651,7 +718,7 @@ func (f *forest) slice32(depth int) {
 				f.VMOVSD(sum, operand.Mem{Base: sums, Disp: 8 * row})
 			}
 		}
-		f.ADDQ(operand.U32(uint32(8*(1<<depth-1))), s.nodes)
+		f.ADDQ(operand.U32(uint32(8*s.node)), s.nodes)
 		f.ADDQ(operand.U32(uint32(f.bits/8<<depth)), leaves)
 	})
 	f.VZEROUPPER()
