@@ -165,10 +165,15 @@ func (o *Online) read(ctx context.Context, r Reader, q query) error {
 	}()
 	bound, cancel := context.WithTimeout(ctx, limit)
 	err = r.Read(bound, q.ids, q.records)
-	expired := bound.Err() != nil
+	took := time.Since(now)
+	// A connection's own deadline may strike just before the context's.
+	timeout, _ := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	expired := bound.Err() != nil || took >= limit || timeout != nil && timeout.Timeout()
 	cancel()
 	settled = true
-	took := time.Since(now)
 	switch {
 	case err == nil:
 		done(nil)
