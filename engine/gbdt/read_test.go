@@ -1,12 +1,14 @@
 package gbdt
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -297,6 +299,74 @@ func TestUBJSONTypes(t *testing.T) {
 		if v, err := parseUBJSON([]byte(text)); err == nil {
 			t.Errorf("%q: %v, want an error", text, v)
 		}
+	}
+}
+
+// asUBJSON writes a JSON document as XGBoost writes UBJSON: lists of numbers have a type and a count.
+func asUBJSON(t testing.TB, data []byte) []byte {
+	t.Helper()
+	document, err := parseJSON(data, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return appendUBJSON(nil, document)
+}
+
+func appendUBJSON(b []byte, v any) []byte {
+	text := func(b []byte, s string) []byte {
+		return append(binary.BigEndian.AppendUint64(append(b, 'L'), uint64(len(s))), s...)
+	}
+	switch v := v.(type) {
+	case bool:
+		return append(b, "FT"[int(truth(v))])
+	case float64:
+		return binary.BigEndian.AppendUint64(append(b, 'D'), math.Float64bits(v))
+	case string:
+		return text(append(b, 'S'), v)
+	case []float64:
+		b = binary.BigEndian.AppendUint64(append(b, "[$D#L"...), uint64(len(v)))
+		for _, x := range v {
+			b = binary.BigEndian.AppendUint64(b, math.Float64bits(x))
+		}
+		return b
+	case []any:
+		b = append(b, '[')
+		for _, x := range v {
+			b = appendUBJSON(b, x)
+		}
+		return append(b, ']')
+	case object:
+		b = append(b, '{')
+		for _, f := range v {
+			b = appendUBJSON(text(b, f.key), f.value)
+		}
+		return append(b, '}')
+	}
+	return append(b, 'Z')
+}
+
+// TestUBJSONEqualsJSON reads XGBoost's models of JSON as UBJSON too.
+func TestUBJSONEqualsJSON(t *testing.T) {
+	n := 0
+	goldens(t, func(t *testing.T, g *golden) {
+		want, err := read(g.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Format != "xgboost json" {
+			return
+		}
+		got, err := read(asUBJSON(t, g.model))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Format = want.Format
+		if n++; !reflect.DeepEqual(got, want) {
+			t.Error("the ensembles differ")
+		}
+	})
+	if n < 8 {
+		t.Errorf("%d models", n)
 	}
 }
 
