@@ -21,7 +21,7 @@ func newBench() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		newBenchServe(),
+		newBenchServe(), newBenchPredict(),
 		newBenchCompare(),
 		newBenchEngine(), newBenchBatched(), newBenchMicro(),
 		newBenchSoak(),

@@ -17,7 +17,7 @@ var table = []folder{
 	{path: "internal/store", own: []string{
 		"api/replay", "api/tenant", "api/usage", "router/feature", "scheduler/quota", "telemetry/audit", "telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},
-	{path: "bench", own: []string{"engine", "internal", "kvcache", "scheduler"}},
+	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "scheduler"}, third: []string{grpc}},
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit"},
