@@ -23,7 +23,7 @@ func newBench() *cobra.Command {
 	cmd.AddCommand(
 		newBenchServe(), newBenchPredict(),
 		newBenchCompare(),
-		newBenchEngine(), newBenchBatched(), newBenchMicro(),
+		newBenchEngine(), newBenchBatched(), newBenchMicro(), newBenchGBDT(),
 		newBenchSoak(),
 		newBenchSim(),
 	)

@@ -131,7 +131,7 @@ func choose[X, S float](e *Ensemble, o Options) (kernel[X, S], error) {
 	}
 	m := newMeasurement(e, w)
 	single, one := b.fastestSingle(m)
-	block, from := b.fastestBlock(m, one)
+	block, from := b.fastestBlock(m, b.kernel(single, nil, 0), one)
 	if single == nil && block == nil {
 		return w, nil
 	}
@@ -165,18 +165,24 @@ func (b *builder[X, S]) fastestSingle(m *measurement[X, S]) (scorer[S], time.Dur
 }
 
 // fastestBlock gives the scorer for blocks, nil for none, and the rows from which it beats rows that take one each.
-func (b *builder[X, S]) fastestBlock(m *measurement[X, S], one time.Duration) (scorer[S], int) {
-	var best scorer[S]
-	from, least := 0, time.Duration(0)
+func (b *builder[X, S]) fastestBlock(m *measurement[X, S], single kernel[X, S], one time.Duration) (scorer[S], int) {
 	for _, o := range b.blocks() {
 		s := o.build()
-		d := m.time(b.kernel(nil, s, 1), s.lanes())
-		rows := int(d/max(one, 1)) + 1
-		if d /= time.Duration(s.lanes()); rows <= s.lanes() && (best == nil || d < least-least/32) {
-			best, from, least = s, rows, d
+		k := b.kernel(nil, s, 1)
+		together := m.time(k, s.lanes())
+		// By turns, since what else the machine does slows both: where they meet is what counts.
+		for range choicePasses {
+			one = min(one, m.time(single, 1))
+			together = min(together, m.time(k, s.lanes()))
+			if m.over() {
+				break
+			}
+		}
+		if from := int(together/max(one, 1)) + 1; from <= s.lanes() {
+			return s, from
 		}
 	}
-	return best, from
+	return nil, 0
 }
 
 // named prepares the kernel of that name for all numbers of rows.
