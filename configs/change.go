@@ -20,6 +20,7 @@ type Change struct {
 // need a restart, because memory, ports or threads were made from them.
 var liveKeys = map[string]bool{
 	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
+	"predict.models": true, "classic": true,
 	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
 }
 
@@ -53,6 +54,9 @@ func Changes(before, after Config) []Change {
 	if !reflect.DeepEqual(before.Brownout, after.Brownout) {
 		add("brownout")
 	}
+	if !reflect.DeepEqual(before.Classic, after.Classic) {
+		add("classic")
+	}
 	return changes
 }
 
@@ -64,7 +68,7 @@ func (c Config) Digest() string {
 	for i := range list {
 		fmt.Fprintf(h, "%s\x00%s\x00", list[i].Key, list[i].Value())
 	}
-	for _, list := range []any{c.Tenants, c.Issuers, c.Prices} {
+	for _, list := range []any{c.Tenants, c.Issuers, c.Prices, c.Classic} {
 		fmt.Fprintf(h, "%#v\x00", list)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -78,4 +82,5 @@ func (c *Config) TakeLive(from Config) {
 	c.Log.Level = from.Log.Level
 	c.API.APIKeys = from.API.APIKeys
 	c.Tenants, c.Issuers, c.Prices = from.Tenants, from.Issuers, from.Prices
+	c.Predict.Models, c.Classic = from.Predict.Models, from.Classic
 }

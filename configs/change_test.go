@@ -21,9 +21,12 @@ func TestChanges(t *testing.T) {
 	after.API.APIKeys = []string{"12345678"}
 	after.Tenants = []tenant.Tenant{tenant.New("acme")}
 	after.Brownout = []brownout.Step{{Name: "short"}}
+	after.Classic = []Classic{NewClassic("churn", "churn.json")}
+	after.Predict.Models = []string{"churn.json"}
 	got := Changes(before, after)
 	want := []Change{
-		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"scheduler.max_num_seqs", false}, {"log.level", true}, {"tenants", true}, {"brownout", false},
+		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"predict.models", true}, {"scheduler.max_num_seqs", false}, {"log.level", true}, {"tenants", true},
+		{"brownout", false}, {"classic", true},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("changes are %v, want %v", got, want)
@@ -71,7 +74,7 @@ func TestChangesOfTLS(t *testing.T) {
 // Every live key is a setting or a list.
 func TestLiveKeysExist(t *testing.T) {
 	c := Default()
-	known := []string{"tenants", "issuers", "prices"}
+	known := []string{"tenants", "issuers", "prices", "classic"}
 	for _, s := range settings(&c) {
 		known = append(known, s.Key)
 	}

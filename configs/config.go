@@ -48,6 +48,9 @@ type Config struct {
 	Store Store
 	Quota Quota
 
+	Predict Predict
+	Classic []Classic // classical models, beside those of Predict.Models
+
 	Prices  map[string]quota.Price // of models' tokens, by id; what is not listed costs nothing
 	Tenants []tenant.Tenant        // empty: every caller's name is a tenant without limits
 	Issuers []tenant.Issuer        // of tokens that stand for callers
@@ -113,6 +116,7 @@ func Default() Config {
 		API:       openai.DefaultConfig(),
 		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
+		Predict:   Predict{MaxWaiting: 1024},
 		SLO:       slo.Default(),
 		Quota:     Quota{Failure: QuotaOpen, Lease: 30 * time.Second, Timeout: 250 * time.Millisecond},
 		Store:     Store{PromptRetention: 30 * 24 * time.Hour},
@@ -293,7 +297,7 @@ func settings(c *Config) []Setting {
 			binding: bindText(&c.Engine.PrefixCacheKey,
 				"a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 	}
-	return slices.Concat(list, schedulerSettings(c), storeSettings(c), quotaSettings(c), telemetrySettings(c))
+	return slices.Concat(list, predictSettings(c), schedulerSettings(c), storeSettings(c), quotaSettings(c), telemetrySettings(c))
 }
 
 func anyText(string) bool { return true }
@@ -353,6 +357,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Trace.Validate(); err != nil {
 		return fmt.Errorf("check trace: %w", err)
+	}
+	if err := c.validateClassic(); err != nil {
+		return err
 	}
 	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
 		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; "+

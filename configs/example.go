@@ -23,6 +23,7 @@ func Example() string {
 	}
 	b.WriteString(sample)
 	b.WriteString(brownoutSample)
+	b.WriteString(classicSample)
 	return b.String()
 }
 

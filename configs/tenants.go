@@ -14,7 +14,8 @@ import (
 
 // lists are those of the file. Each decode replaces what was there.
 func (s *Sources) lists() []recordList {
-	return []recordList{{"tenants", s.decodeTenants}, {"issuers", s.decodeIssuers}, {"prices", s.decodePrices}, {"brownout", s.decodeBrownout}}
+	return []recordList{{"tenants", s.decodeTenants}, {"issuers", s.decodeIssuers}, {"prices", s.decodePrices}, {"brownout", s.decodeBrownout},
+		{"classic", s.decodeClassic}}
 }
 
 func (s *Sources) decodeTenants(d *fileDecoder, n *yaml.Node) error {

@@ -96,6 +96,15 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	if err := m.AddQuota(func() Quota { return Quota{Up: true, Failures: 8, Local: 9, Lost: 10} }); err != nil {
 		t.Fatal(err)
 	}
+	predictions, err := m.AddPredictions(func() PredictLane { return PredictLane{Waiting: 4, Bytes: 2048, Loaded: 1} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	iris := predictions.Of("iris", "1")
+	iris.ObserveScored(Scored{Rows: 3, BatchRows: 8, QueueSeconds: 0.0002, ComputeSeconds: 0.00002})
+	iris.CountRefused(AnswerFailed, "queue_full")
+	iris.CountRefused(AnswerAbandoned, "")
+	predictions.CountChange("load")
 	m.CountPanic("handler")
 	m.CountAnswer(Answer{Model: "tiny", Outcome: AnswerComplete, Stream: true})
 	m.CountAnswer(Answer{Outcome: AnswerRefused})

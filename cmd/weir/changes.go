@@ -21,6 +21,8 @@ const (
 	actionCacheReset    = "prefix_cache.reset"
 	actionTenantForget  = "tenant.forget"
 	actionTenantRead    = "tenant.read_prompts"
+	actionModelLoad     = "model.load"
+	actionModelUnload   = "model.unload"
 	actionBrownoutLower = "brownout.lower"
 	actionBrownoutRaise = "brownout.raise"
 	actionStart         = "process.start"

@@ -52,9 +52,17 @@ func finishEntry(f edge.RequestFinish) admin.Entry {
 	return e
 }
 
-// states asks the engine what its requests do.
+// states asks the engine and the lane of predictions what their requests do.
 func (s *server) states(ctx context.Context) ([]admin.State, error) {
+	states, err := s.engineStates(ctx)
+	return append(states, s.predictors.states()...), err
+}
+
+func (s *server) engineStates(ctx context.Context) ([]admin.State, error) {
 	e := s.engine.Load()
+	if e == nil && !s.config.ServesLanguage() {
+		return nil, nil
+	}
 	if e == nil {
 		return nil, errors.New("the model is still loading; wait until GET /ready answers 200")
 	}

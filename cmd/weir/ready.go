@@ -19,6 +19,8 @@ type readiness struct {
 	metrics string // of the second listener; empty: off
 	chats   bool
 	keyed   bool // clients must send a key
+
+	classical []string // names of classical models
 }
 
 // print writes one block: what is served where, what fits, and a first call.
@@ -34,6 +36,9 @@ func (r readiness) print(w io.Writer) error {
 	line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes),
 		sequences(fullSequences(i), i.MaxModelLen))
 	line("threads", "%d", i.Threads)
+	if len(r.classical) > 0 {
+		line("predict", "%s", printable(strings.Join(r.classical, ", ")))
+	}
 	if r.metrics != "" {
 		line("metrics", "%s/metrics", r.metrics)
 	}

@@ -22,12 +22,12 @@ import (
 	"weir/api"
 	"weir/api/admin"
 	"weir/api/openai"
+	"weir/api/predict"
 	"weir/api/usage"
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/kernel/pool"
 	"weir/engine/llm"
-	"weir/internal/cpu"
 	"weir/internal/store"
 	"weir/scheduler/admission"
 	"weir/scheduler/quota"
@@ -39,13 +39,13 @@ import (
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL.gguf]",
-		Short: "Serve a model with an OpenAI-compatible API",
-		Long: "Serve a GGUF model with an OpenAI-compatible API; without an argument, the small built-in\n" +
-			"model. Every flag is also a key of the YAML file (--config) and an environment variable:\n" +
+		Short: "Serve a model with an OpenAI-compatible API, and classical models beside it",
+		Long: "Serve a GGUF model with an OpenAI-compatible API, and tree models (--classic) with the APIs of\n" +
+			"KServe and Triton; without a model, the small built-in ones. Every flag is also a key of the YAML file (--config) and an environment variable:\n" +
 			"--max-num-seqs is WEIR_MAX_NUM_SEQS. A flag overrides the environment, the environment\n" +
 			"overrides the file. SIGHUP reads the configuration anew; what needs a restart is named in the\n" +
 			"log. SIGINT and SIGTERM let running requests end; a second signal ends the process at once.",
-		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n" +
+		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n  weir serve --classic churn=model.ubj\n" +
 			"  WEIR_API_KEY=long-secret weir serve model.gguf --host 0.0.0.0",
 		Args: atMost(1),
 	}
@@ -114,7 +114,10 @@ type server struct {
 	traces   *traces
 	reloader *reloader
 	engine   atomic.Pointer[llm.Engine]
-	failed   chan error // why a listener ended without a shutdown
+
+	predictors *predictors     // classical models
+	predict    *predict.Server // their protocols, in front of edge
+	failed     chan error      // why a listener ended without a shutdown
 
 	transcripts *transcript.Recorder // nil: no store
 }
@@ -125,11 +128,13 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	f, err := openRunnable(c) // what cannot run should fail before a port is bound
-	if err != nil {
-		return err
+	var f *gguf.File
+	if c.ServesLanguage() {
+		if f, err = openRunnable(c); err != nil { // what cannot run should fail before a port is bound
+			return err
+		}
+		defer f.Close()
 	}
-	defer f.Close()
 	s, err := newServer(c, read, out, errs)
 	if err != nil {
 		return err
@@ -175,7 +180,7 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 		return nil, err
 	}
 	s.prices.Store(&c.Prices)
-	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices)
+	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic)
 	if err := s.newTLS(); err != nil {
 		return nil, configError(err)
 	}
@@ -192,6 +197,9 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 	if err != nil {
 		if s.callers != nil {
 			s.callers.stop()
+		}
+		if s.compute != nil {
+			s.compute.Close()
 		}
 		return nil, errors.Join(err, s.unbind(), s.closeTranscripts(), s.closeStore())
 	}
@@ -245,7 +253,10 @@ func (s *server) build(b telemetry.Build) error {
 	}
 	files := descriptors(c.HTTP.MaxConnections)
 	files.log(s.log)
-	s.http = api.New(s.connections(files), s.edge)
+	if err := s.newPredictors(edge); err != nil {
+		return err
+	}
+	s.http = api.New(s.connections(files), s.predict)
 	if s.second != nil {
 		access := c.HTTP.Access
 		access.Loopback = isLoopback(s.second)
@@ -349,8 +360,19 @@ func (s *server) listen() {
 	s.log.Info("listening", fields...)
 }
 
-// load reads the model and opens the API for requests.
+// load reads the models and opens the API for requests, the classical ones first: they
+// take milliseconds. f is nil where no language model is served.
 func (s *server) load(f *gguf.File) error {
+	if err := s.predictors.load(s.config); err != nil {
+		return err
+	}
+	if f == nil {
+		return s.openClassic()
+	}
+	return s.loadLanguage(f)
+}
+
+func (s *server) loadLanguage(f *gguf.File) error {
 	name := modelName(s.config.Model)
 	shown := newLoadProgress(s.errs, isTerminal(s.errs), printable(name))
 	progress := func(done, total int64) {
@@ -358,7 +380,6 @@ func (s *server) load(f *gguf.File) error {
 		s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
 	}
 	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
-	s.compute = pool.New(cmp.Or(s.config.Engine.Threads, cpu.Threads()))
 	m, err := loadModel(s.config, f, modelHooks{
 		progress: progress,
 		options: func(o *llm.Options) {
@@ -426,7 +447,7 @@ func (s *server) open(m *model) error {
 			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
 	}
 	block := readiness{model: m.name, info: info, url: s.apiURL(), chats: m.template.Template != nil,
-		keyed: !s.callers.authenticator.Open()}
+		keyed: !s.callers.authenticator.Open(), classical: s.predictors.names()}
 	if s.second != nil {
 		block.metrics = s.secondURL()
 	}
@@ -491,12 +512,13 @@ func (s *server) shutdown(timeout time.Duration) error {
 	if s.brownout != nil {
 		s.brownout.stop()
 	}
+	closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	errs = append(errs, s.predictors.lane.Close(closing))
 	if e := s.engine.Load(); e != nil {
-		closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
-		defer cancel()
 		errs = append(errs, e.Close(closing))
-		s.compute.Close()
 	}
+	s.compute.Close()
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())
 	}

@@ -63,6 +63,8 @@ func (d *doubler) batches() bool  { return !d.apart }
 func (d *doubler) bytes() int64   { return 1 }
 func (d *doubler) kernel() string { return "fake" }
 
+func (d *doubler) details() []Detail { return nil }
+
 // fakeVersion is a version whose cost is known to the lane.
 func fakeVersion(d *doubler, o Options) *Version {
 	v := newVersion("fake", d, o)

@@ -101,6 +101,16 @@ func (s *Served) Predict(ctx context.Context, p *inference.Prediction) error {
 	return s.repository.lane.Predict(ctx, v, p)
 }
 
+// Ready says why requests are refused: the version was unloaded. nil is ready.
+func (s *Served) Ready() error {
+	s.repository.mu.Lock()
+	defer s.repository.mu.Unlock()
+	if s.off {
+		return fmt.Errorf("%w: model %q version %s was unloaded", inference.ErrUnavailable, s.entry.Name, s.entry.key().version)
+	}
+	return nil
+}
+
 // Version is the version in memory; nil is none.
 func (s *Served) Version() *Version {
 	s.repository.mu.Lock()

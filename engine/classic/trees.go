@@ -62,6 +62,15 @@ func (m *trees) kernel() string {
 	return fmt.Sprintf("%s, from %d rows on %s", c.Single, c.From, c.Block)
 }
 
+func (m *trees) details() []Detail {
+	s := m.m.Summary()
+	return []Detail{
+		{"format", s.Format}, {"format_version", s.Version}, {"objective", s.Objective}, {"transform", s.Transform},
+		{"trees", s.Trees}, {"nodes", s.Nodes}, {"leaves", s.Leaves}, {"depth_max", s.DepthMax}, {"depth_mean", s.DepthMean},
+		{"features", s.Features}, {"categorical_features", s.Categorical}, {"linear_leaves", s.Linear}, {"outputs", s.Outputs},
+	}
+}
+
 func (m *trees) accept(in []tensor.Tensor) (taken []tensor.Tensor, own bool, err error) {
 	if m.m.Double() {
 		return accept[float64](m, in, tensor.Float64)

@@ -53,6 +53,8 @@ type model interface {
 	bytes() int64
 	// kernel names what computes it, for operators.
 	kernel() string
+	// details are what else is known of the model, for people.
+	details() []Detail
 }
 
 // Version is a loaded version of a classical model. It is safe for concurrent use.
@@ -123,6 +125,15 @@ func (v *Version) Describe() *inference.Description { return &v.desc }
 
 // Bytes is the memory that the version takes, about.
 func (v *Version) Bytes() int64 { return v.model.bytes() }
+
+// Detail is one thing that is known of a model.
+type Detail struct {
+	Name  string // snake_case
+	Value any    // a number, text or bool
+}
+
+// Details are what is known of the model beside its inputs and outputs.
+func (v *Version) Details() []Detail { return v.model.details() }
 
 // Kernel names what computes the version.
 func (v *Version) Kernel() string { return v.model.kernel() }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/configs"
+	"weir/internal/defaultmodel"
+)
+
+// predict is a request to a model, and what came back.
+func (s *started) predict(model, body string) (status int, answer string) {
+	s.t.Helper()
+	r := s.post("/v1/models/"+model+":predict", body)
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// The README shows this call and its answer.
+func TestTheBuiltInTreesAnswerBesideTheLanguageModel(t *testing.T) {
+	s := start(t, nil)
+	status, answer := s.predict("weir-iris", `{"instances": [[5.1, 3.5, 1.4, 0.2]]}`)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status != http.StatusOK || !strings.Contains(string(readme), strings.TrimSpace(answer)) {
+		t.Errorf("%d %s; the README has another answer", status, answer)
+	}
+	if status, answer := s.predict("weir-iris", `{"instances": [[1, 2]]}`); status != http.StatusBadRequest {
+		t.Errorf("a row of two numbers: %d %s", status, answer)
+	}
+	if r := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"Hello"}],"max_tokens":3}`); r.StatusCode != http.StatusOK {
+		t.Errorf("chat beside predictions: %d", r.StatusCode)
+	}
+	_, scrape := s.get(s.metrics + "/metrics")
+	for _, want := range []string{
+		`weir_predict_requests_total{model_name="weir-iris",outcome="complete",version="1"} 1`,
+		`weir_predict_refusals_total{model_name="weir-iris",reason="invalid",version="1"} 1`,
+		`weir_predict_rows_total{model_name="weir-iris",version="1"} 1`, `weir_predict_loaded_versions 1`,
+	} {
+		if !strings.Contains(scrape, want) {
+			t.Errorf("the scrape lacks %s", want)
+		}
+	}
+	if _, page := s.get(s.metrics + "/admin/requests?model=weir-iris"); strings.Count(page, `"route": "/v1/models/{model}:predict"`) != 2 {
+		t.Errorf("the page of requests:\n%s", page)
+	}
+}
+
+// Classical models alone: no language model is loaded. A reload loads and unloads models,
+// and one that names a broken file changes nothing. Changes by the API are audited, and
+// rows are in the ledger.
+func TestClassicalModelsAlone(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "iris.json")
+	model, golden := defaultmodel.Iris()
+	for path, text := range map[string]string{file: model, filepath.Join(folder, "iris.golden.json"): golden, filepath.Join(folder, "bad.json"): "{}"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := new(source)
+	s := startFrom(t, from, func(c *configs.Config) {
+		c.Predict.Models = []string{file}
+		c.Store.URL = "sqlite:" + filepath.Join(folder, "weir.db")
+	})
+	const row = `{"instances": [[6, 3, 5, 2]]}`
+	status, want := s.predict("iris", row)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, want)
+	}
+	if status, _ := s.predict("weir-iris", row); status != http.StatusNotFound {
+		t.Errorf("the built-in model beside one that is named: %d", status)
+	}
+	if r := s.post("/v1/chat/completions", `{"model":"weir-default","messages":[{"role":"user","content":"Hello"}]}`); r.StatusCode != http.StatusNotFound {
+		t.Errorf("chat without a language model: %d", r.StatusCode)
+	}
+	if status, body := s.get(s.api + "/ready"); status != http.StatusOK {
+		t.Errorf("ready: %d %s", status, body)
+	}
+
+	second := configs.NewClassic("flowers", file)
+	second.Labels = []string{"a", "b", "c"}
+	from.change(func(c *configs.Config) { c.Classic = []configs.Classic{second} }, nil)
+	if status, body := reload(t, s); status != http.StatusOK || !strings.Contains(body, "classic") {
+		t.Fatalf("reload: %d %s", status, body)
+	}
+	if status, got := s.predict("flowers", row); status != http.StatusOK || got != want {
+		t.Errorf("a model that a reload added: %d %s, want %s", status, got, want)
+	}
+	from.change(func(c *configs.Config) {
+		c.Classic, c.Predict.Models = []configs.Classic{second, configs.NewClassic("bad", filepath.Join(folder, "bad.json"))}, nil
+	}, nil)
+	if status, body := reload(t, s); status == http.StatusOK || !strings.Contains(body, "bad.json") {
+		t.Errorf("a reload with a broken file: %d %s", status, body)
+	}
+	if status, _ := s.predict("iris", row); status != http.StatusOK {
+		t.Errorf("after a reload that failed: %d", status)
+	}
+	from.change(func(c *configs.Config) { c.Classic = []configs.Classic{second} }, nil)
+	if status, body := reload(t, s); status != http.StatusOK {
+		t.Fatalf("reload: %d %s", status, body)
+	}
+	if status, _ := s.predict("iris", row); status != http.StatusNotFound {
+		t.Errorf("a model that a reload took away: %d", status)
+	}
+
+	if r := s.post("/v2/repository/models/flowers/unload", ""); r.StatusCode != http.StatusOK {
+		t.Errorf("unload: %d", r.StatusCode)
+	}
+	if status, _ := s.predict("flowers", row); status != http.StatusServiceUnavailable {
+		t.Errorf("an unloaded model: %d", status)
+	}
+	if r := s.post("/v2/repository/models/flowers/load", ""); r.StatusCode != http.StatusOK {
+		t.Errorf("load: %d", r.StatusCode)
+	}
+	if status, _ := s.predict("flowers", row); status != http.StatusOK {
+		t.Errorf("a model that was loaded again: %d", status)
+	}
+	if status, usage := s.get(s.metrics + "/admin/usage"); status != http.StatusOK || !strings.Contains(usage, "flowers") {
+		t.Errorf("the report of usage: %d\n%s", status, usage)
+	}
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := weir("audit", "list", "--store", "sqlite:"+filepath.Join(folder, "weir.db"))
+	for _, want := range []string{"model.load", "model.unload", "flowers"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the audit log lacks %s:\n%s", want, list)
+		}
+	}
+}
