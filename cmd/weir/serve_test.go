@@ -443,7 +443,7 @@ func TestKeyIsNeverShown(t *testing.T) {
 			t.Errorf("%s shows the key", path)
 		}
 	}
-	for _, path := range []string{"/v1/models", "/metrics", "/debug/pprof/cmdline", "/?key=" + key} {
+	for _, path := range []string{"/v1/models", "/metrics", "/debug/pprof/cmdline", "/x?key=" + key} {
 		if _, text := p.get(p.api + path); strings.Contains(text, key) {
 			t.Errorf("the API's %s shows the key", path)
 		}
