@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -458,5 +459,26 @@ func TestShares(t *testing.T) {
 	}
 	if j := Jain([]SimTenant{{Work: 100, Fair: 50}, {Work: 0, Fair: 50}}); j != 0.5 {
 		t.Errorf("one of two got everything: %.3f, want 0.5", j)
+	}
+}
+
+// Prompts of 500 tokens of which 400 are one of sixteen prefixes, in a cache that holds a few of
+// them, all of one tenant: requests run while their prefix is cached, in little more than the time that
+// a cache for all of them takes, and nobody waits much longer than in order of arrival.
+func TestPrefixesAreUsedWhileTheyAreCached(t *testing.T) {
+	load := func(kvTokens int) SimOptions {
+		o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, KVTokens: kvTokens, Seed: 1}
+		o.Scheduler.MaxSeqs = 8
+		rng := rand.New(rand.NewPCG(1, 1))
+		for range 200 {
+			o.Requests = append(o.Requests, SimRequest{Prompt: 480 + rng.IntN(40), Shared: 400, Family: rng.IntN(16), Output: 16})
+		}
+		return o
+	}
+	roomy, tight := simulate(t, load(0)), simulate(t, load(6000))
+	t.Logf("roomy: %v, tight: %v; TTFT p50 %d ms, worst %d ms; %d of %d prompt tokens cached", roomy.Duration, tight.Duration,
+		millis(tight.rowOf(t, "").TTFT, 50), millis(tight.rowOf(t, "").TTFT, 100), tight.Counters.CachedTokens, tight.Counters.PromptTokens)
+	if tight.Duration > roomy.Duration*13/10 {
+		t.Errorf("in a tight cache it took %v, in a roomy one %v", tight.Duration, roomy.Duration)
 	}
 }

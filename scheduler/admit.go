@@ -5,6 +5,7 @@ import (
 
 	"weir/internal/inference"
 	"weir/kvcache"
+	"weir/scheduler/admission"
 )
 
 // trial is the scratch memory of the admission phase.
@@ -15,6 +16,7 @@ type trial struct {
 	slacks  []int         // [blockTokens]
 	passed  []*request    // waiting requests that the next admission overtakes
 	victims []*sequence
+	rivals  []admission.Rival // [maxRivals]
 }
 
 // candidate is a sequence that may start now: a waiting request's first one,
@@ -236,6 +238,9 @@ func (s *Scheduler) fresh(class inference.Class) (started, open bool) {
 		}
 		switch {
 		case v == fits:
+			if first {
+				s.prefer(&c)
+			}
 			return s.start(&c), false
 		case v == never:
 			s.failRequest(r, inference.FinishError, s.outOfCache(len(r.Prompt), 0), failed)

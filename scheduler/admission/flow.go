@@ -26,7 +26,7 @@ type flow struct {
 	line    line   // the entries whose turn comes, first come first
 	aside   line   // the entries that were set aside
 	dated   dates  // the entries in line that are due some time
-	hurried int    // turns in a row of entries that were due, before the oldest one
+	hurried int    // turns in a row of entries that were due or preferred, before the oldest one
 	listed  int    // entries of both
 	waiting int    // entries, followers of groups included
 	choices int    // of these

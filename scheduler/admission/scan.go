@@ -16,10 +16,12 @@ type scan struct {
 	parked  []int32
 	touched []int32 // flows whose cursor is set
 	passed  []int32 // entries that were skipped and are off their flow's dated
+
+	preferred bool // current took the turn of an older one of its flow
 }
 
-// hurry is how many turns in a row requests may get because they are due before
-// the oldest one of their tenant gets its own.
+// hurry is how many turns in a row requests may get because they are due, before the oldest one
+// of their tenant gets its own.
 const hurry = 4
 
 // Order returns the classes in the order in which they are to be tried: lower
@@ -80,7 +82,7 @@ func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 			q.park(fi)
 			continue
 		}
-		s.current = e
+		s.current, s.preferred = e, false
 		return q.entries.at(e).item.Ref, Ticket(q.entries.id(e)), true
 	}
 	return 0, 0, false
@@ -175,7 +177,7 @@ func (q *Queue) Take(cost uint64) FlowID {
 	switch {
 	case e == f.line.head:
 		f.hurried = 0
-	case q.entries.at(e).pos[due] != none:
+	case s.preferred, q.entries.at(e).pos[due] != none:
 		f.hurried++
 	}
 	l := &q.classes[s.class]
