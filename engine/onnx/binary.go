@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -46,7 +47,7 @@ func calculation[T float32 | float64 | int32 | int64](op string) kernel {
 	return func(c *call) error {
 		if op == "Div" && integers {
 			if slices.Contains(tensor.Values[T](c.in(1)), 0) {
-				return fmt.Errorf("an integer is divided by zero")
+				return errors.New("an integer is divided by zero")
 			}
 		}
 		return pairs(c, func(to, a, b []T) {
@@ -232,7 +233,7 @@ func modulo(n *node) (kernel, error) {
 func remainder[T int32 | int64](fmod bool) kernel {
 	return func(c *call) error {
 		if slices.Contains(tensor.Values[T](c.in(1)), 0) {
-			return fmt.Errorf("an integer is divided by zero")
+			return errors.New("an integer is divided by zero")
 		}
 		return combined(func(a, b T) T {
 			r := a % b

@@ -31,6 +31,9 @@ type builder struct {
 func build(p *modelProto) (*Model, error) {
 	b := &builder{m: &Model{labels: make(map[string][]string)}, opsets: p.opsets, byName: make(map[string]int)}
 	b.folding.budget, b.folding.work = maxTrialBytes, maxTrialWork
+	if p.others != nil {
+		return nil, fmt.Errorf("the model has %s, which are not supported; %s", strings.Join(p.others, " and "), wayOut)
+	}
 	for i := range p.graph.initializers {
 		t := &p.graph.initializers[i]
 		if _, err := b.add(value{name: t.name, typ: t.t.Type, constant: &t.t, buffer: foreign}); err != nil {
@@ -50,7 +53,8 @@ func build(p *modelProto) (*Model, error) {
 	}
 	b.prune()
 	b.placeBuffers()
-	return b.m, b.m.learnShapes(p.graph.outputs)
+	b.m.learnShapes(p.graph.outputs)
+	return b.m, nil
 }
 
 // checkOpset checks the node's operator set. Files import old sets of domains that
@@ -440,7 +444,7 @@ func (n *node) ignore(names ...string) { n.read = append(n.read, names...) }
 func (n *node) checkAttributes() error {
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(n.attributes)) {
-		if !slices.Contains(n.read, name) {
+		if !slices.Contains(n.read, name) || n.attributes[name].foreign {
 			unknown = append(unknown, name)
 		}
 	}

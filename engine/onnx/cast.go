@@ -163,9 +163,9 @@ func parseElement(out *tensor.Tensor, i int, s string) error {
 func printing(from tensor.Type) kernel {
 	switch from {
 	case tensor.Float32:
-		return printed(func(x float32) []byte { return printFloat(float64(x), 8) })
+		return printed(func(x float32) []byte { return printFloat(float64(x)) })
 	case tensor.Float64:
-		return printed(func(x float64) []byte { return printFloat(x, 17) })
+		return printed(func(x float64) []byte { return printFloat(x) })
 	case tensor.Int8:
 		return printed(decimal[int8])
 	case tensor.Int16:
@@ -186,8 +186,8 @@ func printing(from tensor.Type) kernel {
 
 func decimal[T number](x T) []byte { return strconv.AppendInt(nil, int64(x), 10) }
 
-// printFloat writes a float as C's %.*g does, with the names that ONNX gives what is no number.
-func printFloat(x float64, digits int) []byte {
+// printFloat writes eight significant digits at most, as ONNX has it for every type, with the names that ONNX gives what is no number.
+func printFloat(x float64) []byte {
 	switch {
 	case x != x:
 		return []byte("NaN")
@@ -196,7 +196,7 @@ func printFloat(x float64, digits int) []byte {
 	case math.IsInf(x, -1):
 		return []byte("-INF")
 	}
-	return significant(x, digits)
+	return significant(x, 8)
 }
 
 // significant is C's %.*g: the shorter notation of that many significant digits, without

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -84,7 +85,7 @@ func imputer(n *node) (kernel, error) {
 
 func imputing[T number](values []T, missing func(x T) bool) (kernel, error) {
 	if len(values) == 0 {
-		return nil, fmt.Errorf("no values to impute")
+		return nil, errors.New("no values to impute")
 	}
 	return columns(len(values), func(x T, column int) T {
 		if missing(x) {
@@ -320,6 +321,15 @@ func numberKeys[T number](list []T) keys {
 	}
 }
 
+func numbersOnly(find keys) keys {
+	return func(t *tensor.Tensor, i int) int {
+		if v := tensor.Values[float32](t)[i]; v != v {
+			return -1
+		}
+		return find(t, i)
+	}
+}
+
 func stringValues(list [][]byte, other []byte) put {
 	return func(t *tensor.Tensor, i, place int) {
 		t.Strings[i] = other
@@ -395,7 +405,11 @@ func (n *node) encoderKeys() (keys, int, error) {
 	case typ == tensor.Int64 && ints != nil:
 		return intKeys(ints), len(ints), nil
 	case typ == tensor.Float32 && floats != nil:
-		return numberKeys(floats), len(floats), nil
+		find := numberKeys(floats)
+		if n.version < 4 { // what is no number was no key
+			find = numbersOnly(find)
+		}
+		return find, len(floats), nil
 	case t == nil || t.Type != typ:
 		return nil, 0, fmt.Errorf("the node has no keys of its input's type, %v", typ)
 	case typ == tensor.Bytes:
@@ -429,7 +443,7 @@ func (n *node) encoderValues() (put, int, error) {
 		n.gives(tensor.Float32)
 		return numberValues(floats, otherFloat), len(floats), nil
 	case t == nil:
-		return nil, 0, fmt.Errorf("the node has no values")
+		return nil, 0, errors.New("the node has no values")
 	case other != nil && (other.Type != t.Type || elements(other) != 1):
 		return nil, 0, fmt.Errorf("the default of type %v for values of %v", other.Type, t.Type)
 	}
@@ -520,8 +534,8 @@ func arrayFeatureExtractor(n *node) (kernel, error) {
 	}
 	return func(c *call) error {
 		in, list := c.in(0), tensor.Values[int64](c.in(1))
-		if len(in.Shape) == 0 || len(list) == 0 {
-			return fmt.Errorf("%d indices into shape %v", len(list), in.Shape)
+		if len(in.Shape) == 0 {
+			return errors.New("the input is a single value")
 		}
 		lead := in.Shape[:len(in.Shape)-1]
 		width := in.Shape[len(in.Shape)-1]
@@ -555,7 +569,7 @@ func zipMap(n *node) (kernel, error) {
 	}
 	k := n.classes("classlabels_int64s", "classlabels_strings")
 	if k.count() == 0 {
-		return nil, fmt.Errorf("no class labels")
+		return nil, errors.New("no class labels")
 	}
 	n.gives(tensor.Float32)
 	n.labels, n.labelled = k.names(), 0

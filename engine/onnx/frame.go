@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -26,7 +27,7 @@ type frame struct {
 // charge takes from the work that the run may still do.
 func (f *frame) charge(work int64) error {
 	if f.work -= work; f.work < 0 {
-		return fmt.Errorf("the model is too much work for a trial at load")
+		return errors.New("the model is too much work for a trial at load")
 	}
 	return nil
 }

@@ -96,9 +96,6 @@ func softmaxZero32(scores []float32) {
 			scores[i] *= shrink
 		}
 	}
-	if sum == 0 {
-		return
-	}
 	for i := range scores {
 		scores[i] /= sum
 	}
@@ -112,11 +109,12 @@ func probit32(x float32) float32 {
 	if y < 0 {
 		sign = -1
 	}
+	pi, a := float32(3.14159), float32(0.147) // the definition's, rounded
 	l := float32(math.Log(float64((1 - y) * (1 + y))))
-	v := 2/(float32(3.14159)*0.147) + 0.5*l
-	w := 1 / float32(0.147) * l
-	root := -v + float32(math.Sqrt(float64(v*v-w)))
-	return 1.41421356 * sign * float32(math.Sqrt(float64(root)))
+	v := 2/(pi*a) + float32(0.5*l)
+	w := float32(1 / a * l)
+	root := -v + float32(math.Sqrt(float64(float32(v*v)-w)))
+	return 1.41421356 * (sign * float32(math.Sqrt(float64(root))))
 }
 
 // classes are the labels of a classifier: integers or strings.
@@ -248,6 +246,9 @@ func linearRegressor(n *node) (kernel, error) {
 	a, err := n.affine(int(n.integer("targets", 1)), n.floats("intercepts"))
 	if err != nil {
 		return nil, err
+	}
+	if a.target == 1 && t != probit {
+		t = asIs // as ONNX Runtime has it: other transforms are for several scores
 	}
 	n.gives(tensor.Float32)
 	return func(c *call) error {

@@ -16,6 +16,7 @@ const wayOut = "a weir built with -tags ort runs such models by ONNX Runtime"
 type Model struct {
 	inputs, outputs []tensor.Spec
 	labels          map[string][]string
+	session         *session // of ONNX Runtime; nil: the steps below are run
 
 	values  []value // every tensor of the graph; a step names them by index
 	steps   []step  // in the order of the file, which is that of the data
@@ -54,13 +55,17 @@ const absent = -1
 type kernel func(c *call) error
 
 // Load reads a serialized ModelProto and prepares it to run. The model keeps no
-// part of data.
+// part of data. A model that this evaluator does not support goes to ONNX Runtime,
+// where SetRuntime has named its library.
 func Load(data []byte) (*Model, error) {
 	p, err := parseModel(data)
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}
 	m, err := build(p)
+	if err != nil && runtimeIsSet() {
+		m, err = openSession(data, p)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}
@@ -81,6 +86,9 @@ func (m *Model) Labels() map[string][]string { return m.labels }
 // Run evaluates the model. Inputs are found by their names and are not changed;
 // the outputs share no memory with the model nor with the inputs.
 func (m *Model) Run(in []tensor.Tensor) ([]tensor.Tensor, error) {
+	if m.session != nil {
+		return m.session.run(m, in)
+	}
 	f, _ := m.frames.Get().(*frame)
 	if f == nil {
 		f = m.newFrame()
@@ -113,28 +121,37 @@ func (m *Model) run(f *frame) ([]tensor.Tensor, error) {
 // bind puts the inputs into the frame.
 func (m *Model) bind(f *frame, in []tensor.Tensor) error {
 	for i, id := range m.given {
-		spec := &m.inputs[i]
-		at := slices.IndexFunc(in, func(t tensor.Tensor) bool { return t.Name == spec.Name })
-		if at < 0 {
-			return fmt.Errorf("onnx: input %q is missing", spec.Name)
-		}
-		t := &in[at]
-		if err := spec.Fits(t); err != nil {
-			return fmt.Errorf("onnx: %w", err)
-		}
-		n, err := tensor.Elements(t.Shape, maxRunBytes)
+		t, err := m.input(i, in)
 		if err != nil {
-			return fmt.Errorf("onnx: input %q: %w", t.Name, err)
-		}
-		have := int64(len(t.Strings))
-		if t.Type != tensor.Bytes {
-			have = int64(len(t.Data))
-			n *= int64(t.Type.Size())
-		}
-		if have != n {
-			return fmt.Errorf("onnx: input %q of shape %v has %d bytes or strings; %d are needed", t.Name, t.Shape, have, n)
+			return err
 		}
 		f.tensors[id] = *t
 	}
 	return nil
+}
+
+// input finds the model's input i among those of a call, and checks it.
+func (m *Model) input(i int, in []tensor.Tensor) (*tensor.Tensor, error) {
+	spec := &m.inputs[i]
+	at := slices.IndexFunc(in, func(t tensor.Tensor) bool { return t.Name == spec.Name })
+	if at < 0 {
+		return nil, fmt.Errorf("onnx: input %q is missing", spec.Name)
+	}
+	t := &in[at]
+	if err := spec.Fits(t); err != nil {
+		return nil, fmt.Errorf("onnx: %w", err)
+	}
+	n, err := tensor.Elements(t.Shape, maxRunBytes)
+	if err != nil {
+		return nil, fmt.Errorf("onnx: input %q: %w", t.Name, err)
+	}
+	have := int64(len(t.Strings))
+	if t.Type != tensor.Bytes {
+		have = int64(len(t.Data))
+		n *= int64(t.Type.Size())
+	}
+	if have != n {
+		return nil, fmt.Errorf("onnx: input %q of shape %v has %d bytes or strings; %d are needed", t.Name, t.Shape, have, n)
+	}
+	return t, nil
 }

@@ -24,9 +24,11 @@ const (
 type modelProto struct {
 	opsets map[string]int64
 	graph  graphProto
+	others []string // parts of the file that this evaluator does not know
 }
 
 type graphProto struct {
+	sparse          bool // it has sparse initializers
 	nodes           []nodeProto
 	initializers    []namedTensor
 	inputs, outputs []valueProto
@@ -41,7 +43,6 @@ type nodeProto struct {
 
 // attribute is one of a node's: the field that is set counts.
 type attribute struct {
-	kind    int64
 	f       float32
 	i       int64
 	s       []byte
@@ -49,6 +50,7 @@ type attribute struct {
 	ints    []int64
 	strings [][]byte
 	tensor  *tensor.Tensor
+	foreign bool // it holds what this evaluator does not know: a graph, a type, several tensors
 }
 
 type namedTensor struct {
@@ -81,7 +83,7 @@ func parseModel(data []byte) (*modelProto, error) {
 				return nil, err
 			}
 		case 25:
-			return nil, fmt.Errorf("the model defines functions of its own, which are not supported; %s", wayOut)
+			p.others = []string{"functions of its own"}
 		}
 	}
 	if m.err != nil {
@@ -90,7 +92,11 @@ func parseModel(data []byte) (*modelProto, error) {
 	if graph == nil {
 		return nil, fmt.Errorf("the file has no graph: this is no ONNX model")
 	}
-	return p, p.graph.parse(graph)
+	err := p.graph.parse(graph)
+	if p.graph.sparse {
+		p.others = append(p.others, "sparse initializers")
+	}
+	return p, err
 }
 
 func (p *modelProto) opset(data []byte) error {
@@ -145,7 +151,7 @@ func (g *graphProto) parse(data []byte) error {
 				g.infos[v.name] = v
 			}
 		case 15:
-			err = fmt.Errorf("the graph has sparse initializers, which are not supported; %s", wayOut)
+			g.sparse = true
 		}
 	}
 	if m.err != nil {
@@ -224,12 +230,8 @@ func parseAttribute(data []byte) (string, attribute, error) {
 			a.ints = m.varints(a.ints)
 		case 9:
 			a.strings = append(a.strings, m.content())
-		case 6, 10, 11, 14, 15, 22, 23:
-			return name, a, fmt.Errorf("attribute %q holds a graph, a list of tensors or a type, which are not supported; %s", name, wayOut)
-		case 20:
-			a.kind = m.integer()
-		case 21:
-			return name, a, fmt.Errorf("attribute %q refers to a function's attribute, which is not supported; %s", name, wayOut)
+		case 6, 10, 11, 14, 15, 21, 22, 23:
+			a.foreign = true
 		}
 	}
 	return name, a, m.err

@@ -57,7 +57,7 @@ func (n *node) regression(f *forest, t transform, to tensor.Type) (kernel, error
 	}
 	f.trees = nil
 	if f.targets == 1 && t != probit {
-		t = asIs // a transform of one value is none
+		t = asIs // as ONNX Runtime has it: other transforms are for several scores
 	}
 	if f.double {
 		return func(c *call) error { return regress64(c, f, m, t, to) }, nil
@@ -271,33 +271,38 @@ func classify[T float](c *call, m *gbdt.Model, d *decision, margins func(rows, o
 	})
 }
 
-// two is the decision between two classes. Where the leaves know one of them only,
-// the other's score follows from it; which way depends on the weights' signs.
+// two is the decision between two classes, of which the leaves may know one: the
+// other's score follows from it. A class without weights scores 0; which base values
+// count for it is ONNX Runtime's choice, as the definition is silent.
 func two[T float](d *decision, s []T, scores []float32) int {
-	alone := !d.present[1] // one score, of class 0 by its index
 	switch len(d.base) {
 	case 2:
 		if d.present[1] {
 			s[1] = T(d.base[1]) + s[0]
 			s[0] = -s[1]
 		} else {
-			s[1] += T(d.base[1])
 			s[0] += T(d.base[0])
 		}
-		alone = false
 	case 1:
 		s[0] += T(d.base[0])
 	}
-	strength := s[0]
-	if d.present[1] {
+	for i := range s {
+		if !d.present[i] {
+			s[i] = 0
+		}
+	}
+	strength, threshold := s[0], T(0)
+	switch {
+	case d.present[0] && d.present[1]:
+		threshold, strength = s[0], s[1]
+	case d.present[1]:
 		strength = s[1]
 	}
-	threshold := T(0)
 	if d.single && d.positive {
 		threshold = 0.5
 	}
 	best := int(bit(strength > threshold))
-	if !alone {
+	if d.present[1] || len(d.base) == 2 {
 		finishScores(d.transform, s, scores)
 		return best
 	}
@@ -305,10 +310,10 @@ func two[T float](d *decision, s []T, scores []float32) int {
 	switch {
 	case d.transform == probit:
 		scores[0], scores[1] = probit32(float32(x)), 0
-	case d.single && d.positive:
-		scores[0], scores[1] = float32(1-x), float32(x)
 	case d.transform == logistic:
 		scores[0], scores[1] = logistic32(float32(-x)), logistic32(float32(x))
+	case d.positive:
+		scores[0], scores[1] = float32(1-x), float32(x)
 	default:
 		scores[0], scores[1] = float32(-x), float32(x)
 	}

@@ -55,7 +55,7 @@ def golden(model, inputs, library=None):
         if a.dtype.kind in "OU":
             t = helper.make_tensor("out/" + name, TensorProto.STRING, a.shape, [str(x).encode() for x in a.ravel()])
         else:
-            t = numpy_helper.from_array(np.ascontiguousarray(a), "out/" + name)
+            t = numpy_helper.from_array(np.array(a, order="C"), "out/" + name)
         tensors.append(t)
     if library is not None and np.asarray(outputs[-1] if not isinstance(outputs[-1], list) else as_array(outputs[-1])).size == library.size:
         tensors.append(numpy_helper.from_array(np.ascontiguousarray(library, dtype=np.float64), "library/" + names[-1]))
