@@ -8,7 +8,7 @@ LDFLAGS    = -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross smoke check clean
+        vectors golden size static-check cross smoke check clean ort-lib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,9 +41,14 @@ lint: ## golangci-lint with .golangci.yml
 format-check: ## fail where gofmt would change something
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run: gofmt -w .'; exit 1; }
 
-vet: ## go vet for both architectures
+vet: ## go vet for both architectures, and with ONNX Runtime where there is a C compiler
 	$(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
+	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags ort ./engine/onnx; \
+	else echo 'without go vet -tags ort: no C compiler'; fi
+
+ort-lib: ## ONNX Runtime's library for builds with -tags ort, into .cache/ort (needs npm)
+	@.ci/ort-lib .cache/ort
 
 generate: ## rewrite generated files
 	cd engine/kernel/asm && $(GO) run .

@@ -56,7 +56,7 @@ var table = []folder{
 	{path: "engine/kernel/pool", own: []string{"internal/cpu"}},
 	{path: "engine/kernel/isa", third: []string{xsys}},
 	{path: "engine/gguf"},
-	{path: "engine/onnx", own: []string{"engine/gbdt", "engine/kernel", "internal"}, third: []string{protobuf}},
+	{path: "engine/onnx", own: []string{"engine/gbdt", "engine/kernel", "internal"}, third: []string{protobuf, onnxruntime}},
 	{path: "engine/gbdt", own: []string{"engine/kernel/isa", "engine/kernel/vector", "internal"}},
 
 	{path: "scheduler", own: []string{"internal/inference", "internal/invariants", "kvcache"}},
@@ -86,6 +86,7 @@ const (
 	progressbar = "github.com/schollz/progressbar/v3"
 	xterm       = "golang.org/x/term"
 	xsys        = "golang.org/x/sys"
+	onnxruntime = "github.com/yalue/onnxruntime_go" // behind the build tag ort
 	xtext       = "golang.org/x/text"
 	zap         = "go.uber.org/zap"
 	prometheus  = "github.com/prometheus/client_golang"
@@ -152,6 +153,7 @@ var bans = []ban{
 	{"internal", "C", "the default build has no cgo"},
 	{"engine/llm", "C", "the default build has no cgo"},
 	{"engine/kernel", "C", "the default build has no cgo"},
+	{"engine/onnx", "C", "the default build has no cgo; with the tag ort the binding has it"},
 }
 
 // deterministic folders take time and randomness as arguments, run on their
