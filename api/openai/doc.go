@@ -18,6 +18,15 @@
 // warning; a prompt that leaves no room is a 400 in the words of the OpenAI
 // API. README lists the parameters that are read, and a test compares.
 //
+// # Text encoders
+//
+// A Model with a Pooler gives vectors or scores. Its requests differ from
+// generations in what is read and written only (poolingEndpoint): their life
+// is that of call.pool. A text that is longer than the model reads is refused
+// with its count, or cut on request so that the tokens around it stay.
+// Vectors come as the embedder pools them; length, dimensions and encoding are
+// made here, and so are the scores of rank heads.
+//
 // # Answers
 //
 // A stop string never appears in the output (unless included on request); the

@@ -82,6 +82,8 @@ func TestEmbeddingsOfAllForms(t *testing.T) {
 		{routeEmbeddings, `"input":[[2,5,6,7,3],[5,6,7,8,9]],"truncate_prompt_tokens":4`, "[[2 5 6 3] [5 6 7 8]]", ""},
 		{routeEmbeddings, `"input":"` + strings.Repeat("a ", 40000) + `z","truncate":true,"truncation_side":"left"`,
 			"[[2 5 5 5 5 5 5 5 5 5 5 5 5 5 30 3]]", ""},
+		{routeEmbeddings, `"input":"a b c d","truncate":true,"truncate_prompt_tokens":4,"truncation_side":"left","truncation_direction":"left"`, "[[2 7 8 3]]", ""},
+		{routeEmbeddings, `"input":"a","truncate":true,"truncate_prompt_tokens":-1`, "[[2 5 3]]", ""},
 		{routeEmbed, `"inputs":["a","b"]`, "[[2 5 3] [2 6 3]]", ""},
 		{routeEmbed, `"inputs":"` + long + `","truncate":true,"truncation_direction":"Left"`, "[[2 5 6 5 6 5 6 5 6 5 6 5 6 5 6 3]]", ""},
 	} {
@@ -181,6 +183,47 @@ func TestDimensionsAreTheFirst(t *testing.T) {
 		status, body := r.post(routeEmbeddings, `{"model":"vectors","input":"a",`+fields+`}`)
 		if got := string(parseEmbeddings(t, body).Data[0].Embedding); status != 200 || got != want {
 			t.Errorf("%s: %d %s, want %s", fields, status, got, want)
+		}
+	}
+}
+
+// A prompt goes before texts where the request names its task, or an alias that has one;
+// otherwise none does.
+func TestPromptsOfTasks(t *testing.T) {
+	r, vectors, _ := poolingRig(t, DefaultConfig())
+	defer r.close()
+	m := testPooler(t, vectors, false)
+	m.Aliases = []string{"queries"}
+	m.Pooler.Prompts = map[string]string{"query": "q ", "document": "d ", "queries": "q q "}
+	if err := r.openai.SetModels(m); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		path, fields string
+		want         string // ids of the texts, or the parameter that is refused
+	}{
+		{routeEmbeddings, `"input":["a","b"]`, "[[2 5 3] [2 6 3]]"},
+		{routeEmbeddings, `"input":["a","b"],"prompt_name":"query"`, "[[2 21 5 3] [2 21 6 3]]"},
+		{routeEmbeddings, `"input":"a","input_type":"document","model":"test-embedding"`, "[[2 8 5 3]]"},
+		{routeEmbeddings, `"input":"a","model":"queries"`, "[[2 21 21 5 3]]"},
+		{routeEmbeddings, `"input":"a","model":"queries","prompt_name":"document"`, "[[2 8 5 3]]"},
+		{routeEmbeddings, `"input":"a b c","prompt_name":"query","truncate_prompt_tokens":4`, "[[2 21 5 3]]"},
+		{routeEmbed, `"inputs":"a","prompt_name":"query"`, "[[2 21 5 3]]"},
+		{routeEmbeddings, `"input":[5]`, "[[5]]"},
+		{routeEmbeddings, `"input":[5],"prompt_name":"query"`, "input"},
+		{routeEmbeddings, `"input":"a","prompt_name":"summary"`, "prompt_name"},
+		{routeEmbeddings, `"input":"a","input_type":"summary"`, "input_type"},
+		{routeEmbeddings, `"input":"","prompt_name":"query"`, "input"},
+	} {
+		status, body := r.post(tc.path, `{`+tc.fields+`}`)
+		if !strings.HasPrefix(tc.want, "[") {
+			if param, _, _ := parseError(t, body); status != 400 || param != tc.want {
+				t.Errorf("%s: %d %s", tc.fields, status, body)
+			}
+			continue
+		}
+		if got := fmt.Sprint(vectors.last().Texts); status != 200 || got != tc.want {
+			t.Errorf("%s: %d reads %s, want %s", tc.fields, status, got, tc.want)
 		}
 	}
 }

@@ -47,7 +47,8 @@ func (m *Model) around() []inference.TokenID {
 // and truncation_direction. Of a text the beginning stays unless asked otherwise, as in
 // the libraries that these models come from.
 func (r *textReader) readTruncation(o *object, fault **api.Error) {
-	if r.keep = readTruncate(o, r.model, fault); r.keep == truncateToFit || o.flag("truncate", false, fault) && r.keep == 0 {
+	r.keep = readTruncate(o, r.model, fault)
+	if fits := o.flag("truncate", false, fault); r.keep == truncateToFit || fits && r.keep == 0 {
 		r.keep = r.model.MaxModelLen
 	}
 	if least := len(r.around) + 1; r.keep > 0 && r.keep < least {
@@ -55,7 +56,8 @@ func (r *textReader) readTruncation(o *object, fault **api.Error) {
 			"truncate_prompt_tokens is %d; %d of these are the model's own tokens around a text; send at least %d, or -1 for what fits",
 			r.keep, len(r.around), least))
 	}
-	r.keepsEnd = readKeepsEnd(o, "truncation_side", fault) || readKeepsEnd(o, "truncation_direction", fault)
+	left, alsoLeft := readKeepsEnd(o, "truncation_side", fault), readKeepsEnd(o, "truncation_direction", fault)
+	r.keepsEnd = left || alsoLeft
 }
 
 func readKeepsEnd(o *object, name string, fault **api.Error) bool {

@@ -2,6 +2,8 @@ package openai
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"weir/api"
@@ -14,6 +16,11 @@ import (
 type Pooler struct {
 	Embedder   router.Embedder
 	Dimensions int // of a vector; 0 with a rank head
+
+	// Prompts are texts that models want before those of one task, such as
+	// "search_query: ", by the name of the task or by an alias of the model. A
+	// request gets one by naming either; none is added otherwise.
+	Prompts map[string]string
 
 	// Labels are those of a rank head, which scores pairs of texts and gives no
 	// vectors: 1, whose logit says how relevant the second is, or 2, "yes" and "no".
@@ -44,6 +51,38 @@ func (p *Pooler) check(m *Model) error {
 		return fmt.Errorf("model %q has a template for pairs of texts without one {query} and one {document}", m.ID)
 	}
 	return nil
+}
+
+// readPrompt finds the text that goes before each text of a request: that of the task
+// in prompt_name or input_type, else that of the alias by which the model was asked for.
+func (p *Pooler) readPrompt(o *object, fault **api.Error) string {
+	model, _ := o.text("model", fault)
+	prompt := p.Prompts[model]
+	if name, ok := o.text("input_type", fault); ok {
+		if text, known := p.Prompts[name]; known || len(p.Prompts) > 0 {
+			prompt = text
+			keep(fault, p.knows("input_type", name))
+		} else {
+			o.ignored("input_type", p.knows("input_type", name), fault)
+		}
+	}
+	if name, ok := o.text("prompt_name", fault); ok {
+		prompt = p.Prompts[name]
+		keep(fault, p.knows("prompt_name", name))
+	}
+	return prompt
+}
+
+// knows refuses the name of a task that the model has no prompt for.
+func (p *Pooler) knows(field, name string) *api.Error {
+	if _, known := p.Prompts[name]; known {
+		return nil
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(p.Prompts)), ", ")
+	if names == "" {
+		names = "none; write the prompt into the text"
+	}
+	return badRequest("invalid_value", field, "%s is %s; the model's prompts are: %s", field, headerQuote(name), names)
 }
 
 // separators are how many tokens the vocabulary puts behind a text.

@@ -70,6 +70,7 @@ var refusedPooling = []struct {
 	{routeEmbeddings, vectorsWith(`"messages":[{"role":"user","content":"a"}],"input":"a"`), 400, "messages", "unsupported_parameter"},
 	{routeEmbeddings, vectorsWith(`"stream":true,"input":"a"`), 400, "stream", "unsupported_parameter"},
 	{routeEmbeddings, vectorsWith(`"input":"a","input":"b"`), 400, "input", "duplicate_parameter"},
+	{routeEmbeddings, vectorsWith(`"prompt_name":"query","input":"a"`), 400, "prompt_name", "invalid_value"},
 	{routeEmbed, vectorsWith(`"input":"a"`), 400, "inputs", "missing_required_parameter"},
 
 	{routeRerank, `{"model":"ranks"}`, 400, "query", "missing_required_parameter"},

@@ -107,6 +107,8 @@ func (r *promptReader) tokens(path string, raw []byte) (prompt, *api.Error) {
 		return prompt{}, err
 	case len(ids) == 0:
 		return prompt{}, badRequest("invalid_value", path, "%s has no tokens; send at least one", path)
+	case r.prefix != "":
+		return prompt{}, badRequest("invalid_type", path, "%s are token ids, which the prompt %s cannot stand before; send text", path, headerQuote(r.prefix))
 	case r.fit != nil:
 		ids, err = r.fit(path, ids)
 		return prompt{ids: ids}, err

@@ -50,6 +50,7 @@ func (s *Server) readEmbedding(o *object, m *Model) (*pooling, *api.Error) {
 // readTexts ends the reading of a request for vectors, whose texts are in a field.
 func (s *Server) readTexts(p *pooling, r *textReader, o *object, field string, raw []byte, form vectorForm, fault **api.Error) (*pooling, *api.Error) {
 	texts := r.prompts(field, o.notes)
+	texts.prefix = r.model.Pooler.readPrompt(o, fault)
 	texts.options.AddSpecial = o.flag("add_special_tokens", true, fault)
 	texts.options.ParseSpecial = o.flag("parse_special", s.config.ParseSpecial, fault)
 	readLabels(o, fault)
