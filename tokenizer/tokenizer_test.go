@@ -82,6 +82,8 @@ func TestWordPieceNormalisation(t *testing.T) {
 		{"old files keep combining marks", wordPieceFields(), "cafe\u0301", "[UNK]"},
 		{"old files keep the first of a syllable", wordPieceFields(), "한", "▁ᄒ"},
 		{"options drop combining marks", wordPieceFields().with("normalizer.lowercase", true), "cafe\u0301", "▁cafe"},
+		{"words of a hundred letters are spelt", wordPieceFields().with("normalizer.lowercase", true), "a" + strings.Repeat("b", 99), "▁a" + strings.Repeat(" b", 99)},
+		{"longer ones are unknown", wordPieceFields().with("normalizer.lowercase", true), "a" + strings.Repeat("b", 100), "[UNK]"},
 		{"options decompose syllables", wordPieceFields().with("normalizer.lowercase", true), "한", "▁ᄒ ᅡ ᆫ"},
 		{"cased", wordPieceFields().with("normalizer.lowercase", false), "Hello", "[UNK]"},
 		{"cased keeps accents", wordPieceFields().with("normalizer.lowercase", false), "café", "[UNK]"},

@@ -112,20 +112,31 @@ func (w *wordPiece) fold(r rune) rune {
 	return r
 }
 
+// longestWord is how many letters a word may have: BERT's libraries spell longer ones
+// as the unknown token. llama.cpp spells words of any length, so that the files that
+// are read its way (baseRunes) have no limit.
+const longestWord = 100
+
 // appendWord spells one word, which starts with the word mark.
 func (w *wordPiece) appendWord(dst []int32, word []byte, s *scratch) []int32 {
 	start := len(dst)
+	if !w.baseRunes && len(word) > longestWord && utf8.RuneCount(word) > longestWord+1 {
+		return w.appendUnknown(dst)
+	}
 	for i := 0; i < len(word) && s.spend(w.longestBytes); {
 		id, n := w.longest(word[i:])
 		if n == 0 {
-			dst = dst[:start]
-			if w.unknown != none {
-				dst = append(dst, w.unknown)
-			}
-			return dst
+			return w.appendUnknown(dst[:start])
 		}
 		dst = append(dst, id)
 		i += n
+	}
+	return dst
+}
+
+func (w *wordPiece) appendUnknown(dst []int32) []int32 {
+	if w.unknown != none {
+		dst = append(dst, w.unknown)
 	}
 	return dst
 }

@@ -209,6 +209,9 @@ func (d *diagnosis) checkModel(f *gguf.File, o llm.Options, measured roofline.Li
 	}
 	m.Runs, m.Engine = true, newEngineReport(info)
 	d.checkFit(info)
+	if info.Embeds {
+		return // forecasts are of tokens that are generated
+	}
 	cost, err := bench.NewCost(f, info)
 	if err != nil {
 		return // Describe has read the same sizes
@@ -324,6 +327,12 @@ func (m *modelHealth) print(row func(...string)) {
 	}
 	e := m.Engine
 	row("runs", "yes, as "+e.Architecture)
+	if e.Embeds {
+		row("gives", e.gives())
+		row("weights", showSize(e.WeightBytes)+" in memory")
+		row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
+		return
+	}
 	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", showSize(e.WeightBytes), m.BytesPerToken/1e9))
 	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%d B per token): %s", e.KVType, e.KVBlocks, e.BlockTokens,
 		showSize(e.KVBytes), e.KVBytesPerToken, sequences(e.Sequences, e.MaxModelLen)))

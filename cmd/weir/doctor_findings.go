@@ -83,6 +83,9 @@ func (d *diagnosis) checkFit(i llm.Info) {
 	case i.FileBytes+total > d.Machine.Memory.Total && d.Machine.Memory.Total > 0:
 		d.add(note, "", "the file does not stay in the page cache beside the model: the next start reads the disk again")
 	}
+	if i.Embeds {
+		return // no KV cache limits it
+	}
 	if i.MaxModelLen < i.ContextLength {
 		d.add(note, "raise --kv-cache-memory-bytes, or take --kv-cache-dtype q8_0",
 			"sequences of %d tokens would be served; the model could do %d", i.MaxModelLen, i.ContextLength)
@@ -100,6 +103,9 @@ func (d *diagnosis) checkText(f *gguf.File, choice string) {
 	if err != nil {
 		d.Model.Runs, d.Model.WhyNot = false, err.Error()
 		return
+	}
+	if d.Model.Engine != nil && d.Model.Engine.Embeds {
+		return // it has no template
 	}
 	chosen, err := chooseTemplate(choice, f, t)
 	switch {

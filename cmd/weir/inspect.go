@@ -99,17 +99,41 @@ type engineReport struct {
 	Sequences       int    `json:"sequences_of_full_length"`
 	Threads         int    `json:"threads"`
 	Digest          string `json:"digest"`
+
+	// Of text encoders, which have no KV cache.
+	Embeds     bool     `json:"embeds"`
+	Pooling    string   `json:"pooling,omitempty"`
+	Dimensions int      `json:"dimensions,omitempty"`
+	Scores     int      `json:"scores,omitempty"`
+	Labels     []string `json:"labels,omitempty"`
 }
 
 func newEngineReport(i llm.Info) *engineReport {
-	return &engineReport{
+	r := &engineReport{
 		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
 		HeadDim: i.HeadDim, FeedForward: i.FeedForward, VocabSize: i.VocabSize,
 		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes,
 		KVType: i.KVType, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: fullSequences(i),
 		Threads: i.Threads, Digest: i.Digest,
+		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels,
 	}
+	if i.Embeds {
+		r.Pooling = i.Pooling.String()
+	}
+	return r
+}
+
+// gives says what becomes of a text.
+func (e *engineReport) gives() string {
+	if e.Scores == 0 {
+		return fmt.Sprintf("vectors of %d values, pooling %s: /v1/embeddings", e.Dimensions, e.Pooling)
+	}
+	text := "scores of pairs of texts: /v1/rerank"
+	if len(e.Labels) > 0 {
+		text = fmt.Sprintf("scores (%s) of pairs of texts: /v1/rerank", printable(strings.Join(e.Labels, ", ")))
+	}
+	return text
 }
 
 type entry struct {
@@ -172,6 +196,10 @@ func (r *report) checkText(f *gguf.File, choice string) {
 		return
 	}
 	r.Tokenizer = t.Kind()
+	if r.Engine != nil && r.Engine.Embeds {
+		r.WhyNoChat = "it embeds texts and writes none"
+		return
+	}
 	chosen, err := chooseTemplate(choice, f, t)
 	if err != nil { // serve would not start
 		r.WhyNoChat = err.Error()
@@ -283,6 +311,8 @@ func (r *report) printEngine(row func(...string)) {
 	e := r.Engine
 	row("runs", "yes, as "+e.Architecture)
 	switch {
+	case e.Embeds:
+		row("gives", e.gives())
 	case !r.Chats:
 		row("chats", "no: "+printable(r.WhyNoChat))
 	case r.ChatNote != "":
@@ -294,6 +324,11 @@ func (r *report) printEngine(row func(...string)) {
 	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",
 		e.Layers, e.Width, e.Heads, e.HeadDim, e.KVHeads, e.FeedForward, e.VocabSize))
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
+	if e.Embeds {
+		row("memory", showSize(e.WeightBytes)+" of weights")
+		row("digest", e.Digest)
+		return
+	}
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", showSize(e.WeightBytes), showSize(e.KVBytes)))
 	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", e.KVTokens, e.KVType, e.KVBytesPerToken,
 		sequences(e.Sequences, e.MaxModelLen)))

@@ -59,6 +59,9 @@ func (s *server) states(ctx context.Context) ([]admin.State, error) {
 }
 
 func (s *server) engineStates(ctx context.Context) ([]admin.State, error) {
+	if s.encoder.Load() != nil {
+		return nil, nil // its calls are over in one pass or two
+	}
 	e := s.engine.Load()
 	if e == nil && !s.config.ServesLanguage() {
 		return nil, nil

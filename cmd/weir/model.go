@@ -100,12 +100,24 @@ func modelName(c configs.Model) string {
 	return name
 }
 
-// model is a loaded model: the engine and what turns text into ids and back.
+// model is a loaded model: the engine, or the encoder, and what turns text into ids
+// and back.
 type model struct {
 	name      string
-	engine    *llm.Engine
+	engine    *llm.Engine  // nil: an encoder
+	encoder   *llm.Encoder // nil: a language model
 	tokenizer *tokenizer.Tokenizer
 	template  template
+
+	pairTemplate string // of a reranker; empty: none
+}
+
+// info describes the model.
+func (m *model) info() llm.Info {
+	if m.encoder != nil {
+		return m.encoder.Info()
+	}
+	return m.engine.Info()
 }
 
 // modelHooks are called by the engine's loop.
@@ -121,11 +133,14 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	if m.tokenizer, err = tokenizer.New(f.Value); err != nil {
 		return nil, loadError(c.Model, err)
 	}
-	if m.template, err = chooseTemplate(c.Model.ChatTemplate, f, m.tokenizer); err != nil {
-		return nil, err
-	}
 	opts, err := engineOptions(c)
 	if err != nil {
+		return nil, err
+	}
+	if info, err := llm.Describe(f, opts); err == nil && info.Embeds {
+		return m, m.openEncoder(c, f, opts, hooks)
+	}
+	if m.template, err = chooseTemplate(c.Model.ChatTemplate, f, m.tokenizer); err != nil {
 		return nil, err
 	}
 	opts.EndTokens = m.tokenizer.EOG()
@@ -137,6 +152,21 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 		return nil, loadError(c.Model, err)
 	}
 	return m, nil
+}
+
+// openEncoder reads a text encoder, which has no template, into memory.
+func (m *model) openEncoder(c configs.Config, f *gguf.File, opts llm.Options, hooks modelHooks) error {
+	if hooks.options != nil {
+		hooks.options(&opts)
+	}
+	var err error
+	if m.pairTemplate, _, err = f.String(pairTemplateKey); err != nil {
+		return loadError(c.Model, err)
+	}
+	if m.encoder, err = llm.OpenEncoder(f, opts, hooks.progress); err != nil {
+		return loadError(c.Model, err)
+	}
+	return nil
 }
 
 // prefixSecret roots block hashes: in the key that replicas share, or in chance.

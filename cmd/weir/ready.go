@@ -33,8 +33,12 @@ func (r readiness) print(w io.Writer) error {
 	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(r.model), r.url)
 	line("model", "%s, %s parameters, %s of weights", i.Architecture, showCount(i.Params), showSize(i.WeightBytes))
 	line("context", "%d tokens", i.MaxModelLen)
-	line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes),
-		sequences(fullSequences(i), i.MaxModelLen))
+	if i.Embeds {
+		line("gives", "%s", newEngineReport(i).gives())
+	} else {
+		line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, showSize(i.KVBytes),
+			sequences(fullSequences(i), i.MaxModelLen))
+	}
 	line("threads", "%d", i.Threads)
 	if len(r.classical) > 0 {
 		line("predict", "%s", printable(strings.Join(r.classical, ", ")))
@@ -63,12 +67,21 @@ type firstCall struct {
 	Model    string    `json:"model"`
 	Messages []message `json:"messages,omitempty"`
 	Prompt   string    `json:"prompt,omitempty"`
+	Input    string    `json:"input,omitempty"`
+
+	Query     string   `json:"query,omitempty"`
+	Documents []string `json:"documents,omitempty"`
 }
 
 // curl is a first call to paste into a shell.
 func (r readiness) curl() string {
 	path, call := "/v1/completions", firstCall{Model: r.model, Prompt: "Hello"}
-	if r.chats {
+	switch {
+	case r.info.Scores > 0:
+		path, call = "/v1/rerank", firstCall{Model: r.model, Query: "a small fish", Documents: []string{"herring", "eagle"}}
+	case r.info.Embeds:
+		path, call = "/v1/embeddings", firstCall{Model: r.model, Input: "Hello"}
+	case r.chats:
 		path, call = "/v1/chat/completions", firstCall{Model: r.model, Messages: []message{{"user", "Hello"}}}
 	}
 	body, err := json.Marshal(call)

@@ -113,7 +113,8 @@ type server struct {
 	journal  *admin.Journal
 	traces   *traces
 	reloader *reloader
-	engine   atomic.Pointer[llm.Engine]
+	engine   atomic.Pointer[llm.Engine]  // nil: none has loaded
+	encoder  atomic.Pointer[llm.Encoder] // likewise
 
 	predictors *predictors     // classical models
 	predict    *predict.Server // their protocols, in front of edge
@@ -417,18 +418,14 @@ func (s *server) observe(name string, o *llm.Options) {
 
 // open makes a loaded model available and says so.
 func (s *server) open(m *model) error {
-	info := m.engine.Info()
-	s.engine.Store(m.engine)
-	if s.brownout != nil {
-		s.brownout.start(m.engine)
-	}
-	if _, err := s.metrics.AddModel(modelInfo(m.name, info), func() telemetry.Snapshot { return snapshot(m.engine) }); err != nil {
-		return err
-	}
+	info := m.info()
 	served := &openai.Model{
 		ID: m.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
-		Tokenizer: m.tokenizer, Template: m.template.Template, MaxModelLen: info.MaxModelLen, Backend: m.engine,
-		Price: s.price(m.name),
+		Tokenizer: m.tokenizer, Template: m.template.Template, MaxModelLen: info.MaxModelLen,
+		Price: s.config.Prices[m.name],
+	}
+	if err := s.adopt(m, served); err != nil {
+		return err
 	}
 	if names := s.config.Model.ServedNames; len(names) > 1 {
 		served.Aliases = names[1:]
@@ -436,7 +433,7 @@ func (s *server) open(m *model) error {
 	if err := s.edge.SetModels(served); err != nil {
 		return err
 	}
-	if m.template.Template == nil {
+	if m.template.Template == nil && m.engine != nil {
 		s.log.Warn("this model cannot chat; /v1/completions works", zap.Error(m.template.why))
 	}
 	if m.template.note != "" {
@@ -454,6 +451,25 @@ func (s *server) open(m *model) error {
 	return block.print(s.out)
 }
 
+// adopt gives an entry of the model table its lane, and joins the lane to metrics and
+// brown-out.
+func (s *server) adopt(m *model, served *openai.Model) error {
+	figures := func() telemetry.Snapshot { return encoderSnapshot(m.encoder) }
+	if m.encoder != nil {
+		served.Pooler = poolerOf(m)
+		s.encoder.Store(m.encoder)
+	} else {
+		served.Backend = m.engine
+		s.engine.Store(m.engine)
+		figures = func() telemetry.Snapshot { return snapshot(m.engine) }
+		if s.brownout != nil {
+			s.brownout.start(m.engine)
+		}
+	}
+	_, err := s.metrics.AddModel(modelInfo(m.name, m.info()), figures)
+	return err
+}
+
 // ready is what the second listener reports: what the API's own /ready says,
 // and in the engine's words where the engine is why.
 func (s *server) ready() (ready bool, why string) {
@@ -465,6 +481,9 @@ func (s *server) ready() (ready bool, why string) {
 }
 
 func (s *server) debugEngine() any {
+	if e := s.encoder.Load(); e != nil {
+		return map[string]any{"info": e.Info(), "stats": e.Stats()}
+	}
 	e := s.engine.Load()
 	if e == nil {
 		return nil
@@ -474,6 +493,9 @@ func (s *server) debugEngine() any {
 
 // resetPrefixCache returns how many blocks it freed. by says who asked.
 func (s *server) resetPrefixCache(ctx context.Context, by string) (freedBlocks int, err error) {
+	if s.encoder.Load() != nil {
+		return 0, errors.New("a text encoder has no prefix cache; there is nothing to reset")
+	}
 	e := s.engine.Load()
 	if e == nil {
 		return 0, errors.New("the model is still loading; wait until GET /ready answers 200")
@@ -516,6 +538,9 @@ func (s *server) shutdown(timeout time.Duration) error {
 	defer cancel()
 	errs = append(errs, s.predictors.lane.Close(closing))
 	if e := s.engine.Load(); e != nil {
+		errs = append(errs, e.Close(closing))
+	}
+	if e := s.encoder.Load(); e != nil {
 		errs = append(errs, e.Close(closing))
 	}
 	s.compute.Close()

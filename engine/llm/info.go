@@ -50,6 +50,11 @@ func Describe(f *gguf.File, opts Options) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	if o.embeds() {
+		if err := o.checkEncoder(); err != nil {
+			return Info{}, err
+		}
+	}
 	return o.describe(f, opts.threads())
 }
 
