@@ -123,6 +123,7 @@ var lightgbmLinks = map[string]Transform{
 	"poisson": Exp, "gamma": Exp, "tweedie": Exp,
 	"binary": Sigmoid, "multiclassova": Sigmoid, "cross_entropy": Sigmoid,
 	"multiclass": Softmax, "cross_entropy_lambda": Log1pExp,
+	"xentropy": Sigmoid, "xentlambda": Log1pExp, // before 2.3
 }
 
 // readObjective reads an objective and its parameters, as "binary sigmoid:1" and "regression sqrt".

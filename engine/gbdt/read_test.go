@@ -146,6 +146,22 @@ func TestUnknownLossGivesMargins(t *testing.T) {
 	}
 }
 
+func TestObjectivesOfLightGBM(t *testing.T) {
+	data := string(firstGolden(t, "lightgbm-regression"))
+	for text, want := range map[string]Transform{
+		"xentlambda": Log1pExp, "xentropy": Sigmoid, "regression sqrt": SignedSquare, "huber sqrt": Identity, "tweedie": Exp, "custom": Identity,
+	} {
+		m, err := Read([]byte(strings.Replace(data, "objective=regression", "objective="+text, 1)))
+		if err != nil || m.Ensemble().Transform != want {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+	m, err := Read([]byte(strings.Replace(data, "objective=regression\n", "", 1)))
+	if err != nil || m.Ensemble().Transform != Identity {
+		t.Errorf("a model of the caller's own objective: %v", err)
+	}
+}
+
 func TestBaseScoreForms(t *testing.T) {
 	data := string(firstGolden(t, "xgboost-missing"))
 	at := strings.Index(data, `"base_score":"`) + len(`"base_score":"`)

@@ -230,7 +230,8 @@ type xgboostTree struct {
 	left, right, feature, condition, defaultLeft []float64
 	categorical                                  []float64 // 1 for a split by categories; nil: none
 	sets                                         map[int][]uint32
-	leafWeights                                  []float64 // of trees whose leaves are vectors, by leaf
+	leafWeights                                  []float64 // of trees whose leaves are vectors
+	byNode                                       bool      // leafWeights have values for every node, else for leaves
 }
 
 func (r *xgboostReader) readTree(o object, index, output int) error {
@@ -297,13 +298,17 @@ func readXGBoostArrays(o object, vectors bool) (*xgboostTree, error) {
 			return nil, fmt.Errorf("%d left_children, but %d %s", len(t.left), len(list), array.name)
 		}
 	}
-	if vectors {
-		var err error
-		if t.leafWeights, err = o.numbers("leaf_weights"); err != nil {
-			return nil, fmt.Errorf("%w (leaves of several values are read as XGBoost 3.1 and later save them)", err)
-		}
+	if !vectors {
+		return t, nil
 	}
-	return t, nil
+	// XGBoost 2.0 to 3.1 saved the values of every node.
+	name := "leaf_weights"
+	if t.byNode = !o.has(name); t.byNode {
+		name = "base_weights"
+	}
+	var err error
+	t.leafWeights, err = o.numbers(name)
+	return t, err
 }
 
 // readCategories makes a bit set of each categorical node's categories.
@@ -405,12 +410,16 @@ func (t *xgboostTree) node(n, width int, weight float32) (Node, error) {
 	return node, nil
 }
 
-// leaf gives leaf n. Leaves of several values have the index of their values where other nodes have the right child.
+// leaf gives leaf n. Leaves of several values have the index of their values where other nodes have the right child, unless
+// values stand by node.
 func (t *xgboostTree) leaf(n, index, width int, weight float32) (Node, error) {
 	leaf := Node{Left: -1, Right: -1}
 	if width == 1 {
 		leaf.Value = float64(float32(t.condition[n]) * weight)
 		return leaf, nil
+	}
+	if t.byNode {
+		index = n
 	}
 	if index < 0 || (index+1)*width > len(t.leafWeights) {
 		return leaf, fmt.Errorf("leaf %d of %d values, of %d", index, width, len(t.leafWeights))

@@ -8,6 +8,9 @@ catboost 1.2.10). Seeds are fixed and one thread trains, so that the same versio
     train.py FOLDER --large    writes large models with 20,000 rows each, for a check outside the tree:
                                WEIR_TEST_GBDT_GOLDEN=FOLDER go test ./engine/gbdt -run Golden -v
 
+Golden files with a release in their names are those cases with that release of the library (LightGBM 2.2.3 takes a model
+as a file only). The formats changed with XGBoost 1.6, 3.1 and 3.2, and LightGBM 2.3, 3.0 and 4.0.
+
 A golden file is compressed with gzip: a line of JSON, then the model's bytes, the rows, the margins and the outputs, as
 little-endian floats of the widths that the line gives. Rows hold what trees trip over: thresholds of the model and
 their neighbours on both sides, NaN, infinities, zeros of both signs, tiny and huge values, categories never seen.
