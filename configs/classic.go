@@ -40,7 +40,7 @@ func NewClassic(name, path string) Classic {
 func predictSettings(c *Config) []Setting {
 	return []Setting{
 		{Key: "predict.models", Flag: "classic",
-			Usage: "classical model to serve, [NAME=]FILE: XGBoost, LightGBM or CatBoost; repeat for several. Without a " +
+			Usage: "classical model to serve, [NAME=]FILE: XGBoost, LightGBM, CatBoost or ONNX; repeat for several. Without a " +
 				"GGUF file no language model is served then",
 			binding: bindNames(&c.Predict.Models, "a file, or NAME=FILE", func(s string) bool {
 				name, path := splitModel(s)
@@ -133,8 +133,8 @@ func (c Config) validateClassic() error {
 
 // classicSample shows the list in the example file, commented out.
 const classicSample = `
-# Classical models: XGBoost (JSON, UBJSON), LightGBM (text) and CatBoost (JSON). Everything
-# but the path may be left out. A reload loads and unloads what has changed.
+# Classical models: XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON) and
+# ONNX. Everything but the path may be left out. A reload loads and unloads what has changed.
 # classic:
 #   - name: churn # default: the file's name
 #     version: "3" # requests that name none get the highest

@@ -139,3 +139,27 @@ func TestClassicalModelsAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestInspectKnowsClassicalModels(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "iris.json")
+	model, _ := defaultmodel.Iris()
+	if err := os.WriteFile(file, []byte(model), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := weir("inspect", file)
+	for _, want := range []string{"xgboost json", "multi:softprob", "input FP32 [-1 4]", "output FP32 [-1 3]", "depth max"} {
+		if status != exitOK || !strings.Contains(out, want) {
+			t.Errorf("%d: no %q in\n%s%s", status, want, out, errs)
+		}
+	}
+	status, out, errs = weir("inspect", "../../engine/onnx/testdata/columns_mlp.onnx", "--json")
+	if status != exitOK || !strings.Contains(out, `"batches": true`) {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	if err := os.WriteFile(file, []byte("\x80\x04pickle"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := weir("inspect", file); status == exitOK || !strings.Contains(errs, "pickle") {
+		t.Errorf("a pickle: %d %s", status, errs)
+	}
+}

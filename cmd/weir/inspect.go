@@ -24,11 +24,11 @@ import (
 
 func newInspect() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "inspect [MODEL.gguf]",
+		Use:   "inspect [MODEL]",
 		Short: "Show what a model file holds and the memory that it needs",
 		Long: "Show metadata, tensors and types of a GGUF file, and the memory that weir would use to\n" +
 			"run it with the same flags as serve. Weights are not read. Without an argument, the\n" +
-			"built-in model.",
+			"built-in model. Of a tree or ONNX model: format, objective, trees, inputs, outputs, kernel and time.",
 		Example: "  weir inspect model.gguf\n" +
 			"  weir inspect model.gguf --max-model-len 8192 --kv-cache-dtype q8_0\n" +
 			"  weir inspect model.gguf --tensors --json > model.json",
@@ -45,6 +45,16 @@ func newInspect() *cobra.Command {
 		warn(cmd.ErrOrStderr(), warnings)
 		if err := choosePath(&c, args); err != nil {
 			return err
+		}
+		if c.Model.Path != "" && isClassic(c.Model.Path) {
+			r, err := inspectClassic(c.Model.Path)
+			switch {
+			case err != nil:
+				return err
+			case *asJSON:
+				return r.printJSON(cmd.OutOrStdout())
+			}
+			return r.print(cmd.OutOrStdout())
 		}
 		r, err := inspect(c)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"weir/engine/gbdt"
+	"weir/engine/onnx"
 )
 
 // Load reads a model of any format known here, checks it, chooses its kernel, finds out
@@ -27,9 +28,22 @@ func Load(data []byte, name string, o Options) (*Version, error) {
 
 // read finds the format by the file's content.
 func read(data []byte) (model, error) {
+	if isProtobuf(data) {
+		m, err := onnx.Load(data)
+		if err != nil {
+			return nil, fmt.Errorf("read model: %w", err)
+		}
+		return &graph{m, 2 * int64(len(data))}, nil // the graph's tensors, and frames of those that run
+	}
 	m, err := gbdt.Read(data)
 	if err != nil {
 		return nil, fmt.Errorf("read model: %w", err)
 	}
 	return newTrees(m, len(data)), nil
+}
+
+// isProtobuf reports whether a file begins as an ONNX model does: with its version, a small
+// number in the first field. Tree models begin with text or a brace.
+func isProtobuf(data []byte) bool {
+	return len(data) > 2 && data[0] == 0x08 && data[1] > 0 && data[1] < 0x20
 }

@@ -2,6 +2,7 @@ package classic
 
 import (
 	"fmt"
+	"math"
 
 	"weir/engine/gbdt"
 	"weir/internal/inference"
@@ -66,7 +67,7 @@ func (m *trees) details() []Detail {
 	s := m.m.Summary()
 	return []Detail{
 		{"format", s.Format}, {"format_version", s.Version}, {"objective", s.Objective}, {"transform", s.Transform},
-		{"trees", s.Trees}, {"nodes", s.Nodes}, {"leaves", s.Leaves}, {"depth_max", s.DepthMax}, {"depth_mean", s.DepthMean},
+		{"trees", s.Trees}, {"nodes", s.Nodes}, {"leaves", s.Leaves}, {"depth_max", s.DepthMax}, {"depth_mean", math.Round(100*s.DepthMean) / 100},
 		{"features", s.Features}, {"categorical_features", s.Categorical}, {"linear_leaves", s.Linear}, {"outputs", s.Outputs},
 	}
 }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"weir/configs"
+	"weir/engine/classic"
+	"weir/internal/tensor"
+)
+
+// classicReport is what inspect knows of a classical model.
+type classicReport struct {
+	Model   string         `json:"model"`
+	Path    string         `json:"path"`
+	Bytes   int            `json:"file_bytes"`
+	Memory  int64          `json:"memory_bytes"`
+	Details map[string]any `json:"details"`
+	Inputs  []specReport   `json:"inputs"`
+	Outputs []specReport   `json:"outputs"`
+	Kernel  string         `json:"kernel"`
+	Batches bool           `json:"batches"`
+	Nanos   [2]int64       `json:"nanoseconds_of_1_and_64_rows"`
+
+	order []classic.Detail
+}
+
+type specReport struct {
+	Name     string   `json:"name"`
+	Datatype string   `json:"datatype"`
+	Shape    []int64  `json:"shape"`
+	Labels   []string `json:"labels,omitempty"`
+}
+
+// isClassic reports whether a file is no GGUF file and may be a classical model.
+func isClassic(path string) bool {
+	f, err := os.Open(path) //nolint:gosec // the user's own file
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, 4)
+	n, _ := io.ReadFull(f, head)
+	return n > 0 && string(head[:n]) != "GGUF" && !strings.HasSuffix(path, ".gguf")
+}
+
+// inspectClassic loads a classical model as serve would, but for its golden rows.
+func inspectClassic(path string) (*classicReport, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the user's own file
+	if err != nil {
+		return nil, err
+	}
+	c := configs.Default()
+	c.Predict.Models = []string{path}
+	name := c.ClassicModels()[0].Name
+	v, err := classic.Load(data, name, classic.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("inspect %s: it is no GGUF file and no classical model: %w", path, err)
+	}
+	d := v.Describe()
+	r := &classicReport{
+		Model: name, Path: path, Bytes: len(data), Memory: v.Bytes(), Details: make(map[string]any), order: v.Details(),
+		Inputs: specReports(d.Inputs, nil), Outputs: specReports(d.Outputs, d.Labels), Kernel: v.Kernel(), Batches: v.Batches(),
+		Nanos: [2]int64{v.Estimate(1).Nanoseconds(), v.Estimate(64).Nanoseconds()},
+	}
+	for _, x := range r.order {
+		r.Details[x.Name] = x.Value
+	}
+	return r, nil
+}
+
+func specReports(specs []tensor.Spec, labels map[string][]string) []specReport {
+	list := make([]specReport, len(specs))
+	for i, s := range specs {
+		list[i] = specReport{s.Name, s.Type.String(), s.Shape, labels[s.Name]}
+	}
+	return list
+}
+
+func (r *classicReport) printJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+func (r *classicReport) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...)))
+	}
+	line("model", "%s", r.Model)
+	line("file", "%s, %s", r.Path, showSize(int64(r.Bytes)))
+	for _, d := range r.order {
+		if value := fmt.Sprint(d.Value); value != "" && value != "false" {
+			line(strings.ReplaceAll(d.Name, "_", " "), "%s", value)
+		}
+	}
+	for _, s := range r.Inputs {
+		line("input", "%s %s %v", s.Name, s.Datatype, s.Shape)
+	}
+	for _, s := range r.Outputs {
+		text := ""
+		if len(s.Labels) > 0 {
+			text = " of " + strings.Join(s.Labels, ", ")
+		}
+		line("output", "%s %s %v%s", s.Name, s.Datatype, s.Shape, text)
+	}
+	line("kernel", "%s", r.Kernel)
+	line("batches", "%v", r.Batches)
+	line("time", "about %v for 1 row, %v for 64, on one core", time.Duration(r.Nanos[0]), time.Duration(r.Nanos[1]))
+	return t.Flush()
+}
