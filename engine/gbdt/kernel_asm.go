@@ -327,3 +327,34 @@ var sliceKernels256 = [2]sliceKernels{
 		},
 	},
 }
+
+// sliceLeavesKernel gives the kernel for trees with that many leaves, the rows that it computes together and the leaves
+// that it pads trees to; nil if the level has none.
+func sliceLeavesKernel[S float](level isa.Level, leaves int) (sliceFunc[S], int, int) {
+	of, lanes := &sliceLeavesKernels512, 64
+	if level == isa.AVX2 {
+		of, lanes = &sliceLeavesKernels256, 32
+	}
+	for i, most := range [...]int{32, 64, 256} {
+		if level >= isa.AVX2 && leaves <= most {
+			return ofType[sliceFunc[S]](of.single[i], of.double[i]), lanes, most
+		}
+	}
+	return nil, 0, 0
+}
+
+// sliceLeavesKernels are the kernels for 32, 64 and 256 leaves.
+type sliceLeavesKernels struct {
+	single [3]sliceFunc[float32]
+	double [3]sliceFunc[float64]
+}
+
+var sliceLeavesKernels512 = sliceLeavesKernels{
+	single: [3]sliceFunc[float32]{sliceLeaves32Sum32AVX512, sliceLeaves64Sum32AVX512, sliceLeaves256Sum32AVX512},
+	double: [3]sliceFunc[float64]{sliceLeaves32Sum64AVX512, sliceLeaves64Sum64AVX512, sliceLeaves256Sum64AVX512},
+}
+
+var sliceLeavesKernels256 = sliceLeavesKernels{
+	single: [3]sliceFunc[float32]{sliceLeaves32Sum32AVX2, sliceLeaves64Sum32AVX2, sliceLeaves256Sum32AVX2},
+	double: [3]sliceFunc[float64]{sliceLeaves32Sum64AVX2, sliceLeaves64Sum64AVX2, sliceLeaves256Sum64AVX2},
+}

@@ -24,6 +24,12 @@ type option[S float] struct {
 	build      func() scorer[S]
 }
 
+// blockOption is one for blocks of rows.
+type blockOption[S float] struct {
+	name  string
+	build func() blockScorer[S]
+}
+
 // partBytes is about how much of the prepared trees a scorer reads before it goes to the next row: a share of a core's
 // second-level cache.
 const partBytes = 128 << 10
@@ -91,29 +97,30 @@ func (b *builder[X, S]) singles() []option[S] {
 }
 
 // blocks are the scorers for many rows, the fastest in general first.
-func (b *builder[X, S]) blocks() []option[S] {
-	var all []option[S]
-	if kernel, lanes := sliceKernel[S](b.level, max(b.forest.depth, minSliceDepth), b.forest.oblivious); kernel != nil {
-		name := "slice"
-		if b.forest.oblivious {
-			name = "slice oblivious"
-		}
-		all = append(all, option[S]{name, "slice", func() scorer[S] { return newSlices(b.forest, lanes, kernel) }})
+func (b *builder[X, S]) blocks() []blockOption[S] {
+	var all []blockOption[S]
+	f := b.forest
+	if kernel, lanes := sliceKernel[S](b.level, max(f.depth, minSliceDepth), f.oblivious); kernel != nil {
+		all = append(all, blockOption[S]{sliceName(f.oblivious), func() blockScorer[S] { return newSlices(f, lanes, kernel) }})
+	}
+	if kernel, lanes, leaves := sliceLeavesKernel[S](b.level, f.leaves); kernel != nil {
+		all = append(all, blockOption[S]{sliceLeavesName, func() blockScorer[S] {
+			return newSlicedLeaves(f, lanes, leaves, kernel)
+		}})
 	}
 	return all
 }
 
 // kernel joins a scorer for single rows and one for blocks of from rows or more; single may be nil for the walker, and
 // block for none.
-func (b *builder[X, S]) kernel(single, block scorer[S], from int) *ranked[X, S] {
+func (b *builder[X, S]) kernel(single scorer[S], block blockScorer[S], from int) *ranked[X, S] {
 	return &ranked[X, S]{walker: b.walker, ranker: b.ranker, parts: b.forest.parts, single: single, block: block, from: from}
 }
 
 // choose gives the kernel that a model is served with: the fastest on rows like the model's own thresholds, measured for
-// about choiceTime, for single rows and for blocks of them. What the time does not suffice for is not considered, but
-// for the first scorer of a row, which is the fastest in general; models with more than maxMeasured features are not
-// measured at all. Every kernel gives the same bits, so that nothing but
-// time depends on the choice.
+// about choiceTime, for single rows and for blocks of them. What the time does not suffice for is not considered: the
+// first scorer that fits is the fastest in general, and the only one for models with more than maxMeasured features, which
+// are not measured. Every kernel gives the same bits, so that nothing but time depends on the choice.
 func choose[X, S float](e *Ensemble, o Options) (kernel[X, S], error) {
 	w := newWalker[X, S](e)
 	if o.Level == isa.Auto {
@@ -146,43 +153,56 @@ func (b *builder[X, S]) untimed() kernel[X, S] {
 	return b.walker
 }
 
-// fastestSingle gives the scorer for one row, nil for the walker, and the time of a row.
+// fastestSingle gives the scorer for one row, nil for the walker, and the time of a row. One that is slower in general
+// must be clearly faster here.
 func (b *builder[X, S]) fastestSingle(m *measurement[X, S]) (scorer[S], time.Duration) {
 	var best scorer[S]
 	kinds := map[string]bool{}
-	least := m.time(b.walker, 1)
+	least := time.Duration(0)
 	for _, o := range b.singles() {
 		if kinds[o.kind] || (best != nil && m.over()) {
 			continue
 		}
 		kinds[o.kind] = true
 		s := o.build()
-		if d := m.time(b.kernel(s, nil, 0), 1); d < least-least/32 {
+		if d := m.time(b.kernel(s, nil, 0), 1); best == nil || clearly(d, least) {
 			best, least = s, d
 		}
+	}
+	if best != nil && m.over() {
+		return best, least
+	}
+	if d := m.time(b.walker, 1); best == nil || clearly(d, least) {
+		return nil, d
 	}
 	return best, least
 }
 
+// clearly says whether a is less than b by more than noise.
+func clearly(a, b time.Duration) bool { return a < b-b/8 }
+
 // fastestBlock gives the scorer for blocks, nil for none, and the rows from which it beats rows that take one each.
-func (b *builder[X, S]) fastestBlock(m *measurement[X, S], single kernel[X, S], one time.Duration) (scorer[S], int) {
+func (b *builder[X, S]) fastestBlock(m *measurement[X, S], single kernel[X, S], one time.Duration) (blockScorer[S], int) {
+	var best blockScorer[S]
+	from, least := 0, time.Duration(0)
 	for _, o := range b.blocks() {
+		if best != nil && m.over() {
+			break
+		}
 		s := o.build()
 		k := b.kernel(nil, s, 1)
 		together := m.time(k, s.lanes())
 		// By turns, since what else the machine does slows both: where they meet is what counts.
-		for range choicePasses {
+		for turn := 0; turn < choiceTurns && !m.over(); turn++ {
 			one = min(one, m.time(single, 1))
 			together = min(together, m.time(k, s.lanes()))
-			if m.over() {
-				break
-			}
 		}
-		if from := int(together/max(one, 1)) + 1; from <= s.lanes() {
-			return s, from
+		rows := int(together/max(one, 1)) + 1
+		if rows <= s.lanes() && (best == nil || clearly(together, least)) {
+			best, from, least = s, rows, together
 		}
 	}
-	return nil, 0
+	return best, from
 }
 
 // named prepares the kernel of that name for all numbers of rows.
@@ -219,12 +239,15 @@ type measurement[X, S float] struct {
 const (
 	// choiceTime is about how long a model's kernels are measured.
 	choiceTime = 10 * time.Millisecond
-	// passTime bounds the measurement of one kernel: passes of calls until it is over.
-	passTime = choiceTime / 8
+	// A kernel is measured in groups of up to choiceGroup calls, some groupTime long.
+	choiceGroup = 16
+	groupTime   = 100 * time.Microsecond
+	minGroups   = 4
+	maxGroups   = 16
+	// choiceTurns is how often a scorer of blocks and one of rows are measured by turns.
+	choiceTurns = 4
 	// maxMeasured bounds the features of made rows, and so their memory.
 	maxMeasured = 1 << 14
-	// choicePasses is how often a kernel goes through all rows at most.
-	choicePasses = 5
 )
 
 // newMeasurement makes maxLanes rows whose values stand around the thresholds of the model: values come from nodes at
@@ -249,18 +272,27 @@ func newMeasurement[X, S float](e *Ensemble, w *walker[X, S]) *measurement[X, S]
 // over says whether the time for measurements is.
 func (m *measurement[X, S]) over() bool { return time.Now().After(m.until) }
 
-// time is the mean time of a call with that many rows, in the best of some passes over different rows.
+// time is the mean time of a call with that many rows, in the best of some groups of calls: what else the machine does
+// meets some of them only.
 func (m *measurement[X, S]) time(k kernel[X, S], rows int) time.Duration {
 	width, outputs := rows*m.e.Features, rows*m.e.Outputs
 	calls := len(m.out) / outputs
-	least := time.Duration(math.MaxInt64)
-	k.margins(m.rows[:width], m.out[:outputs]) // what it reads comes into the caches
-	for started, pass := time.Now(), 0; pass < choicePasses && time.Since(started) < passTime; pass++ {
-		begun, done := time.Now(), 0
-		for ; done < calls && (done == 0 || calls == 1 || time.Since(begun) < passTime); done++ {
-			k.margins(m.rows[done*width:(done+1)*width], m.out[done*outputs:(done+1)*outputs])
+	at := 0
+	call := func() {
+		k.margins(m.rows[at*width:(at+1)*width], m.out[at*outputs:(at+1)*outputs])
+		at = (at + 1) % calls
+	}
+	call() // what it reads comes into the caches
+	begun := time.Now()
+	call()
+	least := max(time.Since(begun), 1)
+	group := int(min(max(groupTime/least, 1), choiceGroup))
+	for started, g := time.Now(), 0; g < minGroups || (g < maxGroups && time.Since(started) < groupTime*minGroups); g++ {
+		begun := time.Now()
+		for range group {
+			call()
 		}
-		least = min(least, time.Since(begun)/time.Duration(done))
+		least = min(least, max(time.Since(begun)/time.Duration(group), 1))
 	}
 	return least
 }

@@ -11,10 +11,10 @@ type ranked[X, S float] struct {
 	*walker[X, S] // for what begins and ends a row's margins
 	ranker        *ranker[X]
 	parts         []part
-	single        scorer[S] // nil: the walker is faster
-	block         scorer[S] // nil: none is faster
-	from          int       // rows; that many and more are given to block
-	buffers       sync.Pool // of *rankBuffer[S]
+	single        scorer[S]      // nil: the walker is faster
+	block         blockScorer[S] // nil: none is faster
+	from          int            // rows; that many and more are given to block
+	buffers       sync.Pool      // of *rankBuffer[S]
 }
 
 // part is a run of trees that add to one output, in order. The trees of an output are cut into parts so that what a
@@ -35,6 +35,13 @@ type scorer[S float] interface {
 	// add adds the leaves of parts[part] to the sums of the lanes. With one lane, ranks are a row's; with more, the
 	// ranks of a column in all lanes follow one another.
 	add(sums []S, ranks []byte, part int)
+}
+
+// blockScorer is a scorer that may keep what it likes behind the ranks of rowBlock rows.
+type blockScorer[S float] interface {
+	scorer[S]
+	room() int             // bytes
+	prepare(behind []byte) // a new buffer; nobody else writes there
 }
 
 const (
@@ -75,7 +82,7 @@ func (k *ranked[X, S]) choice() Choice {
 func (k *ranked[X, S]) margins(rows []X, out []S) {
 	b, _ := k.buffers.Get().(*rankBuffer[S])
 	if b == nil {
-		b = &rankBuffer[S]{ranks: make([]byte, rowBlock*k.ranker.columns()+rankPad)}
+		b = k.newBuffer()
 	}
 	defer k.buffers.Put(b)
 	for n := len(out) / k.Outputs; n > 0; n = len(out) / k.Outputs {
@@ -92,6 +99,18 @@ func (k *ranked[X, S]) margins(rows []X, out []S) {
 		}
 		rows, out = rows[n*k.Features:], out[n*k.Outputs:]
 	}
+}
+
+func (k *ranked[X, S]) newBuffer() *rankBuffer[S] {
+	ranks, room := rowBlock*k.ranker.columns(), rankPad
+	if k.block != nil {
+		room = max(room, k.block.room())
+	}
+	b := &rankBuffer[S]{ranks: make([]byte, ranks+room)}
+	if k.block != nil {
+		k.block.prepare(b.ranks[ranks:])
+	}
+	return b
 }
 
 // apart computes rows one by one, at most rowBlock.

@@ -67,8 +67,14 @@ func (s *sliced[S]) put(n nodeTest) {
 	s.nodes = binary.LittleEndian.AppendUint32(s.nodes, uint32(n.rank)*0x01010101)
 }
 
-func (s *sliced[S]) name() string {
-	if s.size == s.depth {
+func (s *sliced[S]) name() string { return sliceName(s.size == s.depth) }
+
+func (s *sliced[S]) room() int { return 0 }
+
+func (s *sliced[S]) prepare([]byte) {}
+
+func sliceName(oblivious bool) string {
+	if oblivious {
 		return "slice oblivious"
 	}
 	return "slice"

@@ -209,13 +209,20 @@ var shapes = []shape{
 	{trees: 20, depth: 4, leaves: 1, features: 9, outputs: 1, oblivious: true, sums64: true, rows64: true},
 	{trees: 35, depth: 8, leaves: 1, features: 90, outputs: 1, oblivious: true, sums64: true, missing: true},
 	{trees: 90, depth: 60, leaves: 100, features: 20, outputs: 1, less: true, missing: true, base: true},
+	{trees: 30, depth: 200, leaves: 256, features: 30, outputs: 2, missing: true, sums64: true},
+	{trees: 30, depth: 200, leaves: 250, features: 300, outputs: 1, less: true},
 	{trees: 30, depth: 6, leaves: 64, features: 400, outputs: 1, missing: true},
 }
 
 // TestKernelsGiveTheWalkersBits: every kernel of every level, alone and in blocks, on rows of every kind.
 func TestKernelsGiveTheWalkersBits(t *testing.T) {
 	ran := map[string]bool{}
-	for i, s := range shapes {
+	seeds := 5
+	if testing.Short() {
+		seeds = 1
+	}
+	for i := range seeds * len(shapes) {
+		s := shapes[i%len(shapes)]
 		t.Run(s.String(), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 7))
 			e := s.random(r)
@@ -237,7 +244,7 @@ func TestKernelsGiveTheWalkersBits(t *testing.T) {
 	for _, level := range isa.Levels() {
 		names := []string{"padded", "steps"}
 		if level > isa.Portable {
-			names = append(names, "slice", "slice oblivious")
+			names = append(names, "slice", "slice oblivious", sliceLeavesName)
 			for _, l := range maskLayouts {
 				names = append(names, l.name)
 			}

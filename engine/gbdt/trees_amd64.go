@@ -114,6 +114,21 @@ func maskOblivious6Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte,
 //go:noescape
 func maskOblivious8Columns256Sum32AVX512(sum *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 
+// sliceLeaves32Sum32AVX512 adds n > 0 trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceLeaves32Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// sliceLeaves64Sum32AVX512 adds n > 0 trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceLeaves64Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
+// sliceLeaves256Sum32AVX512 adds n > 0 trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceLeaves256Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+
 // sliceDepth3Sum32AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //
 //go:noescape
@@ -263,6 +278,21 @@ func maskOblivious6Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte,
 //
 //go:noescape
 func maskOblivious8Columns256Sum64AVX512(sum *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// sliceLeaves32Sum64AVX512 adds n > 0 trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceLeaves32Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// sliceLeaves64Sum64AVX512 adds n > 0 trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceLeaves64Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+
+// sliceLeaves256Sum64AVX512 adds n > 0 trees' leaves for 64 rows.
+//
+//go:noescape
+func sliceLeaves256Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
 
 // sliceDepth3Sum64AVX512 adds n > 0 perfect trees' leaves for 64 rows.
 //

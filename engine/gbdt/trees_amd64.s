@@ -1270,6 +1270,219 @@ trees:
 	VZEROUPPER
 	RET
 
+// func sliceLeaves32Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceLeaves32Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ    sums+0(FP), AX
+	MOVQ    ranks+8(FP), CX
+	MOVQ    nodes+16(FP), DX
+	MOVQ    leaves+24(FP), BX
+	MOVQ    n+32(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          16(DX), R8
+	MOVL          (DX), R11
+	VPBROADCASTD  4(DX), Z4
+	VPCMPUB       $0x02, (CX)(R11*1), Z4, K1
+	VMOVDQU8      (CX)(R9*1), Z4
+	VMOVDQU8      (CX)(R10*1), K1, Z4
+	VMOVDQU8      Z4, (CX)(R8*1)
+	ADDQ          $0x00000014, DX
+	DECQ          DI
+	JNZ           node
+	MOVL          $0x01010101, DI
+	VPBROADCASTD  DI, Z5
+	MOVL          $0x10101010, DI
+	VPBROADCASTD  DI, Z5
+	VPTESTMB      Z5, Z4, K1
+	VMOVUPS       (BX), Z5
+	VMOVUPS       64(BX), Z6
+	VPMOVZXBD     X4, Z7
+	VMOVDQA64     Z7, Z7
+	VPERMI2PS     Z6, Z5, Z7
+	VADDPS        Z7, Z0, Z0
+	VEXTRACTI32X4 $0x01, Z4, X7
+	VPMOVZXBD     X7, Z7
+	VMOVDQA64     Z7, Z7
+	VPERMI2PS     Z6, Z5, Z7
+	VADDPS        Z7, Z1, Z1
+	VEXTRACTI32X4 $0x02, Z4, X7
+	VPMOVZXBD     X7, Z7
+	VMOVDQA64     Z7, Z7
+	VPERMI2PS     Z6, Z5, Z7
+	VADDPS        Z7, Z2, Z2
+	VEXTRACTI32X4 $0x03, Z4, X4
+	VPMOVZXBD     X4, Z4
+	VMOVDQA64     Z4, Z4
+	VPERMI2PS     Z6, Z5, Z4
+	VADDPS        Z4, Z3, Z3
+	ADDQ          $0x00000080, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z0, (AX)
+	VMOVUPS       Z1, 64(AX)
+	VMOVUPS       Z2, 128(AX)
+	VMOVUPS       Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sliceLeaves64Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceLeaves64Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ    sums+0(FP), AX
+	MOVQ    ranks+8(FP), CX
+	MOVQ    nodes+16(FP), DX
+	MOVQ    leaves+24(FP), BX
+	MOVQ    n+32(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          16(DX), R8
+	MOVL          (DX), R11
+	VPBROADCASTD  4(DX), Z4
+	VPCMPUB       $0x02, (CX)(R11*1), Z4, K1
+	VMOVDQU8      (CX)(R9*1), Z4
+	VMOVDQU8      (CX)(R10*1), K1, Z4
+	VMOVDQU8      Z4, (CX)(R8*1)
+	ADDQ          $0x00000014, DX
+	DECQ          DI
+	JNZ           node
+	MOVL          $0x01010101, DI
+	VPBROADCASTD  DI, Z5
+	MOVL          $0x20202020, DI
+	VPBROADCASTD  DI, Z5
+	VPTESTMB      Z5, Z4, K1
+	VMOVUPS       (BX), Z5
+	VMOVUPS       64(BX), Z6
+	VMOVUPS       128(BX), Z7
+	VMOVUPS       192(BX), Z8
+	VPMOVZXBD     X4, Z9
+	VMOVDQA64     Z9, Z10
+	VMOVDQA64     Z9, Z9
+	VPERMI2PS     Z6, Z5, Z10
+	VPERMI2PS     Z8, Z7, Z9
+	VMOVAPS       Z9, K1, Z10
+	VADDPS        Z10, Z0, Z0
+	VEXTRACTI32X4 $0x01, Z4, X9
+	VPMOVZXBD     X9, Z9
+	KSHIFTRQ      $0x10, K1, K2
+	VMOVDQA64     Z9, Z10
+	VMOVDQA64     Z9, Z9
+	VPERMI2PS     Z6, Z5, Z10
+	VPERMI2PS     Z8, Z7, Z9
+	VMOVAPS       Z9, K2, Z10
+	VADDPS        Z10, Z1, Z1
+	VEXTRACTI32X4 $0x02, Z4, X9
+	VPMOVZXBD     X9, Z9
+	KSHIFTRQ      $0x20, K1, K2
+	VMOVDQA64     Z9, Z10
+	VMOVDQA64     Z9, Z9
+	VPERMI2PS     Z6, Z5, Z10
+	VPERMI2PS     Z8, Z7, Z9
+	VMOVAPS       Z9, K2, Z10
+	VADDPS        Z10, Z2, Z2
+	VEXTRACTI32X4 $0x03, Z4, X4
+	VPMOVZXBD     X4, Z4
+	KSHIFTRQ      $0x30, K1, K1
+	VMOVDQA64     Z4, Z9
+	VMOVDQA64     Z4, Z4
+	VPERMI2PS     Z6, Z5, Z9
+	VPERMI2PS     Z8, Z7, Z4
+	VMOVAPS       Z4, K1, Z9
+	VADDPS        Z9, Z3, Z3
+	ADDQ          $0x00000100, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z0, (AX)
+	VMOVUPS       Z1, 64(AX)
+	VMOVUPS       Z2, 128(AX)
+	VMOVUPS       Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sliceLeaves256Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceLeaves256Sum32AVX512(SB), NOSPLIT, $0-40
+	MOVQ    sums+0(FP), AX
+	MOVQ    ranks+8(FP), CX
+	MOVQ    nodes+16(FP), DX
+	MOVQ    leaves+24(FP), BX
+	MOVQ    n+32(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          16(DX), R8
+	MOVL          (DX), R11
+	VPBROADCASTD  4(DX), Z4
+	VPCMPUB       $0x02, (CX)(R11*1), Z4, K1
+	VMOVDQU8      (CX)(R9*1), Z4
+	VMOVDQU8      (CX)(R10*1), K1, Z4
+	VMOVDQU8      Z4, (CX)(R8*1)
+	ADDQ          $0x00000014, DX
+	DECQ          DI
+	JNZ           node
+	KXNORQ        K0, K0, K1
+	VPXORD        Z6, Z6, Z6
+	VEXTRACTI32X4 $0x00, Z4, X5
+	VPMOVZXBD     X5, Z5
+	VGATHERDPS    (BX)(Z5*4), K1, Z6
+	VADDPS        Z6, Z0, Z0
+	KXNORQ        K0, K0, K1
+	VPXORD        Z7, Z7, Z7
+	VEXTRACTI32X4 $0x01, Z4, X5
+	VPMOVZXBD     X5, Z5
+	VGATHERDPS    (BX)(Z5*4), K1, Z7
+	VADDPS        Z7, Z1, Z1
+	KXNORQ        K0, K0, K1
+	VPXORD        Z8, Z8, Z8
+	VEXTRACTI32X4 $0x02, Z4, X5
+	VPMOVZXBD     X5, Z5
+	VGATHERDPS    (BX)(Z5*4), K1, Z8
+	VADDPS        Z8, Z2, Z2
+	KXNORQ        K0, K0, K1
+	VPXORD        Z9, Z9, Z9
+	VEXTRACTI32X4 $0x03, Z4, X4
+	VPMOVZXBD     X4, Z4
+	VGATHERDPS    (BX)(Z4*4), K1, Z9
+	VADDPS        Z9, Z3, Z3
+	ADDQ          $0x00000400, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z0, (AX)
+	VMOVUPS       Z1, 64(AX)
+	VMOVUPS       Z2, 128(AX)
+	VMOVUPS       Z3, 192(AX)
+	VZEROUPPER
+	RET
+
 // func sliceDepth3Sum32AVX512(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·sliceDepth3Sum32AVX512(SB), NOSPLIT, $0-40
@@ -3371,6 +3584,413 @@ trees:
 	DECQ      SI
 	JNZ       trees
 	VMOVSD    X4, (AX)
+	VZEROUPPER
+	RET
+
+// func sliceLeaves32Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·sliceLeaves32Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ    sums+0(FP), AX
+	MOVQ    ranks+8(FP), CX
+	MOVQ    nodes+16(FP), DX
+	MOVQ    leaves+24(FP), BX
+	MOVQ    n+32(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS 256(AX), Z4
+	VMOVUPS 320(AX), Z5
+	VMOVUPS 384(AX), Z6
+	VMOVUPS 448(AX), Z7
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          16(DX), R8
+	MOVL          (DX), R11
+	VPBROADCASTD  4(DX), Z8
+	VPCMPUB       $0x02, (CX)(R11*1), Z8, K1
+	VMOVDQU8      (CX)(R9*1), Z8
+	VMOVDQU8      (CX)(R10*1), K1, Z8
+	VMOVDQU8      Z8, (CX)(R8*1)
+	ADDQ          $0x00000014, DX
+	DECQ          DI
+	JNZ           node
+	MOVL          $0x01010101, DI
+	VPBROADCASTD  DI, Z9
+	MOVL          $0x10101010, DI
+	VPBROADCASTD  DI, Z9
+	VPTESTMB      Z9, Z8, K1
+	VMOVUPD       (BX), Z9
+	VMOVUPD       128(BX), Z10
+	VMOVDQA64     X8, X12
+	VPMOVZXBQ     X12, Z11
+	VMOVDQA64     Z11, Z13
+	VPERMI2PD     64(BX), Z9, Z13
+	VMOVDQA64     Z11, Z11
+	VPERMI2PD     192(BX), Z10, Z11
+	VMOVAPD       Z11, K1, Z13
+	VADDPD        Z13, Z0, Z0
+	VPSRLDQ       $0x08, X12, X12
+	VPMOVZXBQ     X12, Z11
+	VMOVDQA64     Z11, Z12
+	VPERMI2PD     64(BX), Z9, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMI2PD     192(BX), Z10, Z11
+	KSHIFTRQ      $0x08, K1, K2
+	VMOVAPD       Z11, K2, Z12
+	VADDPD        Z12, Z1, Z1
+	VEXTRACTI32X4 $0x01, Z8, X12
+	VPMOVZXBQ     X12, Z11
+	VMOVDQA64     Z11, Z13
+	VPERMI2PD     64(BX), Z9, Z13
+	VMOVDQA64     Z11, Z11
+	VPERMI2PD     192(BX), Z10, Z11
+	KSHIFTRQ      $0x10, K1, K2
+	VMOVAPD       Z11, K2, Z13
+	VADDPD        Z13, Z2, Z2
+	VPSRLDQ       $0x08, X12, X12
+	VPMOVZXBQ     X12, Z11
+	VMOVDQA64     Z11, Z12
+	VPERMI2PD     64(BX), Z9, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMI2PD     192(BX), Z10, Z11
+	KSHIFTRQ      $0x18, K1, K2
+	VMOVAPD       Z11, K2, Z12
+	VADDPD        Z12, Z3, Z3
+	VEXTRACTI32X4 $0x02, Z8, X12
+	VPMOVZXBQ     X12, Z11
+	VMOVDQA64     Z11, Z13
+	VPERMI2PD     64(BX), Z9, Z13
+	VMOVDQA64     Z11, Z11
+	VPERMI2PD     192(BX), Z10, Z11
+	KSHIFTRQ      $0x20, K1, K2
+	VMOVAPD       Z11, K2, Z13
+	VADDPD        Z13, Z4, Z4
+	VPSRLDQ       $0x08, X12, X12
+	VPMOVZXBQ     X12, Z11
+	VMOVDQA64     Z11, Z12
+	VPERMI2PD     64(BX), Z9, Z12
+	VMOVDQA64     Z11, Z11
+	VPERMI2PD     192(BX), Z10, Z11
+	KSHIFTRQ      $0x28, K1, K2
+	VMOVAPD       Z11, K2, Z12
+	VADDPD        Z12, Z5, Z5
+	VEXTRACTI32X4 $0x03, Z8, X11
+	VPMOVZXBQ     X11, Z8
+	VMOVDQA64     Z8, Z12
+	VPERMI2PD     64(BX), Z9, Z12
+	VMOVDQA64     Z8, Z8
+	VPERMI2PD     192(BX), Z10, Z8
+	KSHIFTRQ      $0x30, K1, K2
+	VMOVAPD       Z8, K2, Z12
+	VADDPD        Z12, Z6, Z6
+	VPSRLDQ       $0x08, X11, X11
+	VPMOVZXBQ     X11, Z8
+	VMOVDQA64     Z8, Z11
+	VPERMI2PD     64(BX), Z9, Z11
+	VMOVDQA64     Z8, Z8
+	VPERMI2PD     192(BX), Z10, Z8
+	KSHIFTRQ      $0x38, K1, K1
+	VMOVAPD       Z8, K1, Z11
+	VADDPD        Z11, Z7, Z7
+	ADDQ          $0x00000100, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z0, (AX)
+	VMOVUPS       Z1, 64(AX)
+	VMOVUPS       Z2, 128(AX)
+	VMOVUPS       Z3, 192(AX)
+	VMOVUPS       Z4, 256(AX)
+	VMOVUPS       Z5, 320(AX)
+	VMOVUPS       Z6, 384(AX)
+	VMOVUPS       Z7, 448(AX)
+	VZEROUPPER
+	RET
+
+// func sliceLeaves64Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL
+TEXT ·sliceLeaves64Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ    sums+0(FP), AX
+	MOVQ    ranks+8(FP), CX
+	MOVQ    nodes+16(FP), DX
+	MOVQ    leaves+24(FP), BX
+	MOVQ    n+32(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS 256(AX), Z4
+	VMOVUPS 320(AX), Z5
+	VMOVUPS 384(AX), Z6
+	VMOVUPS 448(AX), Z7
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          16(DX), R8
+	MOVL          (DX), R11
+	VPBROADCASTD  4(DX), Z8
+	VPCMPUB       $0x02, (CX)(R11*1), Z8, K1
+	VMOVDQU8      (CX)(R9*1), Z8
+	VMOVDQU8      (CX)(R10*1), K1, Z8
+	VMOVDQU8      Z8, (CX)(R8*1)
+	ADDQ          $0x00000014, DX
+	DECQ          DI
+	JNZ           node
+	MOVL          $0x01010101, DI
+	VPBROADCASTD  DI, Z10
+	MOVL          $0x20202020, DI
+	VPBROADCASTD  DI, Z9
+	VPTESTMB      Z9, Z8, K1
+	VPSLLW        $0x04, Z10, Z9
+	VPTESTMB      Z9, Z8, K2
+	VMOVUPD       (BX), Z9
+	VMOVUPD       128(BX), Z10
+	VMOVUPD       256(BX), Z11
+	VMOVUPD       384(BX), Z12
+	VMOVDQA64     X8, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     64(BX), Z9, Z15
+	VMOVDQA64     Z13, Z16
+	VPERMI2PD     192(BX), Z10, Z16
+	VMOVDQA64     Z13, Z17
+	VPERMI2PD     320(BX), Z11, Z17
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     448(BX), Z12, Z13
+	VMOVAPD       Z16, K2, Z15
+	VMOVAPD       Z13, K2, Z17
+	VMOVAPD       Z17, K1, Z15
+	VADDPD        Z15, Z0, Z0
+	VPSRLDQ       $0x08, X14, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z14
+	VPERMI2PD     64(BX), Z9, Z14
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     192(BX), Z10, Z15
+	VMOVDQA64     Z13, Z16
+	VPERMI2PD     320(BX), Z11, Z16
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     448(BX), Z12, Z13
+	KSHIFTRQ      $0x08, K2, K3
+	VMOVAPD       Z15, K3, Z14
+	VMOVAPD       Z13, K3, Z16
+	KSHIFTRQ      $0x08, K1, K3
+	VMOVAPD       Z16, K3, Z14
+	VADDPD        Z14, Z1, Z1
+	VEXTRACTI32X4 $0x01, Z8, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     64(BX), Z9, Z15
+	VMOVDQA64     Z13, Z16
+	VPERMI2PD     192(BX), Z10, Z16
+	VMOVDQA64     Z13, Z17
+	VPERMI2PD     320(BX), Z11, Z17
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     448(BX), Z12, Z13
+	KSHIFTRQ      $0x10, K2, K3
+	VMOVAPD       Z16, K3, Z15
+	VMOVAPD       Z13, K3, Z17
+	KSHIFTRQ      $0x10, K1, K3
+	VMOVAPD       Z17, K3, Z15
+	VADDPD        Z15, Z2, Z2
+	VPSRLDQ       $0x08, X14, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z14
+	VPERMI2PD     64(BX), Z9, Z14
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     192(BX), Z10, Z15
+	VMOVDQA64     Z13, Z16
+	VPERMI2PD     320(BX), Z11, Z16
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     448(BX), Z12, Z13
+	KSHIFTRQ      $0x18, K2, K3
+	VMOVAPD       Z15, K3, Z14
+	VMOVAPD       Z13, K3, Z16
+	KSHIFTRQ      $0x18, K1, K3
+	VMOVAPD       Z16, K3, Z14
+	VADDPD        Z14, Z3, Z3
+	VEXTRACTI32X4 $0x02, Z8, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     64(BX), Z9, Z15
+	VMOVDQA64     Z13, Z16
+	VPERMI2PD     192(BX), Z10, Z16
+	VMOVDQA64     Z13, Z17
+	VPERMI2PD     320(BX), Z11, Z17
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     448(BX), Z12, Z13
+	KSHIFTRQ      $0x20, K2, K3
+	VMOVAPD       Z16, K3, Z15
+	VMOVAPD       Z13, K3, Z17
+	KSHIFTRQ      $0x20, K1, K3
+	VMOVAPD       Z17, K3, Z15
+	VADDPD        Z15, Z4, Z4
+	VPSRLDQ       $0x08, X14, X14
+	VPMOVZXBQ     X14, Z13
+	VMOVDQA64     Z13, Z14
+	VPERMI2PD     64(BX), Z9, Z14
+	VMOVDQA64     Z13, Z15
+	VPERMI2PD     192(BX), Z10, Z15
+	VMOVDQA64     Z13, Z16
+	VPERMI2PD     320(BX), Z11, Z16
+	VMOVDQA64     Z13, Z13
+	VPERMI2PD     448(BX), Z12, Z13
+	KSHIFTRQ      $0x28, K2, K3
+	VMOVAPD       Z15, K3, Z14
+	VMOVAPD       Z13, K3, Z16
+	KSHIFTRQ      $0x28, K1, K3
+	VMOVAPD       Z16, K3, Z14
+	VADDPD        Z14, Z5, Z5
+	VEXTRACTI32X4 $0x03, Z8, X13
+	VPMOVZXBQ     X13, Z8
+	VMOVDQA64     Z8, Z14
+	VPERMI2PD     64(BX), Z9, Z14
+	VMOVDQA64     Z8, Z15
+	VPERMI2PD     192(BX), Z10, Z15
+	VMOVDQA64     Z8, Z16
+	VPERMI2PD     320(BX), Z11, Z16
+	VMOVDQA64     Z8, Z8
+	VPERMI2PD     448(BX), Z12, Z8
+	KSHIFTRQ      $0x30, K2, K3
+	VMOVAPD       Z15, K3, Z14
+	VMOVAPD       Z8, K3, Z16
+	KSHIFTRQ      $0x30, K1, K3
+	VMOVAPD       Z16, K3, Z14
+	VADDPD        Z14, Z6, Z6
+	VPSRLDQ       $0x08, X13, X13
+	VPMOVZXBQ     X13, Z8
+	VMOVDQA64     Z8, Z13
+	VPERMI2PD     64(BX), Z9, Z13
+	VMOVDQA64     Z8, Z9
+	VPERMI2PD     192(BX), Z10, Z9
+	VMOVDQA64     Z8, Z10
+	VPERMI2PD     320(BX), Z11, Z10
+	VMOVDQA64     Z8, Z8
+	VPERMI2PD     448(BX), Z12, Z8
+	KSHIFTRQ      $0x38, K2, K2
+	VMOVAPD       Z9, K2, Z13
+	VMOVAPD       Z8, K2, Z10
+	KSHIFTRQ      $0x38, K1, K1
+	VMOVAPD       Z10, K1, Z13
+	VADDPD        Z13, Z7, Z7
+	ADDQ          $0x00000200, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z0, (AX)
+	VMOVUPS       Z1, 64(AX)
+	VMOVUPS       Z2, 128(AX)
+	VMOVUPS       Z3, 192(AX)
+	VMOVUPS       Z4, 256(AX)
+	VMOVUPS       Z5, 320(AX)
+	VMOVUPS       Z6, 384(AX)
+	VMOVUPS       Z7, 448(AX)
+	VZEROUPPER
+	RET
+
+// func sliceLeaves256Sum64AVX512(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·sliceLeaves256Sum64AVX512(SB), NOSPLIT, $0-40
+	MOVQ    sums+0(FP), AX
+	MOVQ    ranks+8(FP), CX
+	MOVQ    nodes+16(FP), DX
+	MOVQ    leaves+24(FP), BX
+	MOVQ    n+32(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS 256(AX), Z4
+	VMOVUPS 320(AX), Z5
+	VMOVUPS 384(AX), Z6
+	VMOVUPS 448(AX), Z7
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL          8(DX), R9
+	MOVL          12(DX), R10
+	MOVL          16(DX), R8
+	MOVL          (DX), R11
+	VPBROADCASTD  4(DX), Z8
+	VPCMPUB       $0x02, (CX)(R11*1), Z8, K1
+	VMOVDQU8      (CX)(R9*1), Z8
+	VMOVDQU8      (CX)(R10*1), K1, Z8
+	VMOVDQU8      Z8, (CX)(R8*1)
+	ADDQ          $0x00000014, DX
+	DECQ          DI
+	JNZ           node
+	KXNORQ        K0, K0, K1
+	VPXORD        Z10, Z10, Z10
+	VEXTRACTI32X4 $0x00, Z8, X11
+	VPMOVZXBQ     X11, Z9
+	VGATHERQPD    (BX)(Z9*8), K1, Z10
+	VADDPD        Z10, Z0, Z0
+	KXNORQ        K0, K0, K1
+	VPXORD        Z12, Z12, Z12
+	VPSRLDQ       $0x08, X11, X11
+	VPMOVZXBQ     X11, Z9
+	VGATHERQPD    (BX)(Z9*8), K1, Z12
+	VADDPD        Z12, Z1, Z1
+	KXNORQ        K0, K0, K1
+	VPXORD        Z13, Z13, Z13
+	VEXTRACTI32X4 $0x01, Z8, X11
+	VPMOVZXBQ     X11, Z9
+	VGATHERQPD    (BX)(Z9*8), K1, Z13
+	VADDPD        Z13, Z2, Z2
+	KXNORQ        K0, K0, K1
+	VPXORD        Z14, Z14, Z14
+	VPSRLDQ       $0x08, X11, X11
+	VPMOVZXBQ     X11, Z9
+	VGATHERQPD    (BX)(Z9*8), K1, Z14
+	VADDPD        Z14, Z3, Z3
+	KXNORQ        K0, K0, K1
+	VPXORD        Z15, Z15, Z15
+	VEXTRACTI32X4 $0x02, Z8, X11
+	VPMOVZXBQ     X11, Z9
+	VGATHERQPD    (BX)(Z9*8), K1, Z15
+	VADDPD        Z15, Z4, Z4
+	KXNORQ        K0, K0, K1
+	VPXORD        Z16, Z16, Z16
+	VPSRLDQ       $0x08, X11, X11
+	VPMOVZXBQ     X11, Z9
+	VGATHERQPD    (BX)(Z9*8), K1, Z16
+	VADDPD        Z16, Z5, Z5
+	KXNORQ        K0, K0, K1
+	VPXORD        Z17, Z17, Z17
+	VEXTRACTI32X4 $0x03, Z8, X9
+	VPMOVZXBQ     X9, Z8
+	VGATHERQPD    (BX)(Z8*8), K1, Z17
+	VADDPD        Z17, Z6, Z6
+	KXNORQ        K0, K0, K1
+	VPXORD        Z18, Z18, Z18
+	VPSRLDQ       $0x08, X9, X9
+	VPMOVZXBQ     X9, Z8
+	VGATHERQPD    (BX)(Z8*8), K1, Z18
+	VADDPD        Z18, Z7, Z7
+	ADDQ          $0x00000800, BX
+	DECQ          SI
+	JNZ           tree
+	VMOVUPS       Z0, (AX)
+	VMOVUPS       Z1, 64(AX)
+	VMOVUPS       Z2, 128(AX)
+	VMOVUPS       Z3, 192(AX)
+	VMOVUPS       Z4, 256(AX)
+	VMOVUPS       Z5, 320(AX)
+	VMOVUPS       Z6, 384(AX)
+	VMOVUPS       Z7, 448(AX)
 	VZEROUPPER
 	RET
 

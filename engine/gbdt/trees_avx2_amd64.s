@@ -2253,6 +2253,492 @@ trees:
 	VZEROUPPER
 	RET
 
+// func sliceLeaves32Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceLeaves32Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), AX
+	MOVQ ranks+8(FP), CX
+	MOVQ nodes+16(FP), DX
+	MOVQ leaves+24(FP), BX
+	MOVQ n+32(FP), SI
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         16(DX), R8
+	MOVL         (DX), R11
+	VPBROADCASTD 4(DX), Y1
+	VPMAXUB      (CX)(R11*1), Y1, Y1
+	VPCMPEQB     (CX)(R11*1), Y1, Y1
+	VMOVDQU      (CX)(R9*1), Y0
+	VPBLENDVB    Y1, (CX)(R10*1), Y0, Y0
+	VMOVDQU      Y0, (CX)(R8*1)
+	ADDQ         $0x00000014, DX
+	DECQ         DI
+	JNZ          node
+	ADDQ         CX, R8
+	MOVBQZX      (R8), DI
+	VMOVSS       (AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, (AX)
+	MOVBQZX      1(R8), DI
+	VMOVSS       4(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 4(AX)
+	MOVBQZX      2(R8), DI
+	VMOVSS       8(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 8(AX)
+	MOVBQZX      3(R8), DI
+	VMOVSS       12(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 12(AX)
+	MOVBQZX      4(R8), DI
+	VMOVSS       16(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 16(AX)
+	MOVBQZX      5(R8), DI
+	VMOVSS       20(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 20(AX)
+	MOVBQZX      6(R8), DI
+	VMOVSS       24(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 24(AX)
+	MOVBQZX      7(R8), DI
+	VMOVSS       28(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 28(AX)
+	MOVBQZX      8(R8), DI
+	VMOVSS       32(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 32(AX)
+	MOVBQZX      9(R8), DI
+	VMOVSS       36(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 36(AX)
+	MOVBQZX      10(R8), DI
+	VMOVSS       40(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 40(AX)
+	MOVBQZX      11(R8), DI
+	VMOVSS       44(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 44(AX)
+	MOVBQZX      12(R8), DI
+	VMOVSS       48(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 48(AX)
+	MOVBQZX      13(R8), DI
+	VMOVSS       52(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 52(AX)
+	MOVBQZX      14(R8), DI
+	VMOVSS       56(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 56(AX)
+	MOVBQZX      15(R8), DI
+	VMOVSS       60(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 60(AX)
+	MOVBQZX      16(R8), DI
+	VMOVSS       64(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 64(AX)
+	MOVBQZX      17(R8), DI
+	VMOVSS       68(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 68(AX)
+	MOVBQZX      18(R8), DI
+	VMOVSS       72(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 72(AX)
+	MOVBQZX      19(R8), DI
+	VMOVSS       76(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 76(AX)
+	MOVBQZX      20(R8), DI
+	VMOVSS       80(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 80(AX)
+	MOVBQZX      21(R8), DI
+	VMOVSS       84(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 84(AX)
+	MOVBQZX      22(R8), DI
+	VMOVSS       88(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 88(AX)
+	MOVBQZX      23(R8), DI
+	VMOVSS       92(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 92(AX)
+	MOVBQZX      24(R8), DI
+	VMOVSS       96(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 96(AX)
+	MOVBQZX      25(R8), DI
+	VMOVSS       100(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 100(AX)
+	MOVBQZX      26(R8), DI
+	VMOVSS       104(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 104(AX)
+	MOVBQZX      27(R8), DI
+	VMOVSS       108(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 108(AX)
+	MOVBQZX      28(R8), DI
+	VMOVSS       112(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 112(AX)
+	MOVBQZX      29(R8), DI
+	VMOVSS       116(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 116(AX)
+	MOVBQZX      30(R8), DI
+	VMOVSS       120(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 120(AX)
+	MOVBQZX      31(R8), DI
+	VMOVSS       124(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 124(AX)
+	ADDQ         $0x00000080, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceLeaves64Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceLeaves64Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), AX
+	MOVQ ranks+8(FP), CX
+	MOVQ nodes+16(FP), DX
+	MOVQ leaves+24(FP), BX
+	MOVQ n+32(FP), SI
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         16(DX), R8
+	MOVL         (DX), R11
+	VPBROADCASTD 4(DX), Y1
+	VPMAXUB      (CX)(R11*1), Y1, Y1
+	VPCMPEQB     (CX)(R11*1), Y1, Y1
+	VMOVDQU      (CX)(R9*1), Y0
+	VPBLENDVB    Y1, (CX)(R10*1), Y0, Y0
+	VMOVDQU      Y0, (CX)(R8*1)
+	ADDQ         $0x00000014, DX
+	DECQ         DI
+	JNZ          node
+	ADDQ         CX, R8
+	MOVBQZX      (R8), DI
+	VMOVSS       (AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, (AX)
+	MOVBQZX      1(R8), DI
+	VMOVSS       4(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 4(AX)
+	MOVBQZX      2(R8), DI
+	VMOVSS       8(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 8(AX)
+	MOVBQZX      3(R8), DI
+	VMOVSS       12(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 12(AX)
+	MOVBQZX      4(R8), DI
+	VMOVSS       16(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 16(AX)
+	MOVBQZX      5(R8), DI
+	VMOVSS       20(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 20(AX)
+	MOVBQZX      6(R8), DI
+	VMOVSS       24(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 24(AX)
+	MOVBQZX      7(R8), DI
+	VMOVSS       28(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 28(AX)
+	MOVBQZX      8(R8), DI
+	VMOVSS       32(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 32(AX)
+	MOVBQZX      9(R8), DI
+	VMOVSS       36(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 36(AX)
+	MOVBQZX      10(R8), DI
+	VMOVSS       40(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 40(AX)
+	MOVBQZX      11(R8), DI
+	VMOVSS       44(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 44(AX)
+	MOVBQZX      12(R8), DI
+	VMOVSS       48(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 48(AX)
+	MOVBQZX      13(R8), DI
+	VMOVSS       52(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 52(AX)
+	MOVBQZX      14(R8), DI
+	VMOVSS       56(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 56(AX)
+	MOVBQZX      15(R8), DI
+	VMOVSS       60(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 60(AX)
+	MOVBQZX      16(R8), DI
+	VMOVSS       64(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 64(AX)
+	MOVBQZX      17(R8), DI
+	VMOVSS       68(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 68(AX)
+	MOVBQZX      18(R8), DI
+	VMOVSS       72(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 72(AX)
+	MOVBQZX      19(R8), DI
+	VMOVSS       76(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 76(AX)
+	MOVBQZX      20(R8), DI
+	VMOVSS       80(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 80(AX)
+	MOVBQZX      21(R8), DI
+	VMOVSS       84(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 84(AX)
+	MOVBQZX      22(R8), DI
+	VMOVSS       88(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 88(AX)
+	MOVBQZX      23(R8), DI
+	VMOVSS       92(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 92(AX)
+	MOVBQZX      24(R8), DI
+	VMOVSS       96(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 96(AX)
+	MOVBQZX      25(R8), DI
+	VMOVSS       100(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 100(AX)
+	MOVBQZX      26(R8), DI
+	VMOVSS       104(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 104(AX)
+	MOVBQZX      27(R8), DI
+	VMOVSS       108(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 108(AX)
+	MOVBQZX      28(R8), DI
+	VMOVSS       112(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 112(AX)
+	MOVBQZX      29(R8), DI
+	VMOVSS       116(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 116(AX)
+	MOVBQZX      30(R8), DI
+	VMOVSS       120(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 120(AX)
+	MOVBQZX      31(R8), DI
+	VMOVSS       124(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 124(AX)
+	ADDQ         $0x00000100, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceLeaves256Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceLeaves256Sum32AVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), AX
+	MOVQ ranks+8(FP), CX
+	MOVQ nodes+16(FP), DX
+	MOVQ leaves+24(FP), BX
+	MOVQ n+32(FP), SI
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         16(DX), R8
+	MOVL         (DX), R11
+	VPBROADCASTD 4(DX), Y1
+	VPMAXUB      (CX)(R11*1), Y1, Y1
+	VPCMPEQB     (CX)(R11*1), Y1, Y1
+	VMOVDQU      (CX)(R9*1), Y0
+	VPBLENDVB    Y1, (CX)(R10*1), Y0, Y0
+	VMOVDQU      Y0, (CX)(R8*1)
+	ADDQ         $0x00000014, DX
+	DECQ         DI
+	JNZ          node
+	ADDQ         CX, R8
+	MOVBQZX      (R8), DI
+	VMOVSS       (AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, (AX)
+	MOVBQZX      1(R8), DI
+	VMOVSS       4(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 4(AX)
+	MOVBQZX      2(R8), DI
+	VMOVSS       8(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 8(AX)
+	MOVBQZX      3(R8), DI
+	VMOVSS       12(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 12(AX)
+	MOVBQZX      4(R8), DI
+	VMOVSS       16(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 16(AX)
+	MOVBQZX      5(R8), DI
+	VMOVSS       20(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 20(AX)
+	MOVBQZX      6(R8), DI
+	VMOVSS       24(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 24(AX)
+	MOVBQZX      7(R8), DI
+	VMOVSS       28(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 28(AX)
+	MOVBQZX      8(R8), DI
+	VMOVSS       32(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 32(AX)
+	MOVBQZX      9(R8), DI
+	VMOVSS       36(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 36(AX)
+	MOVBQZX      10(R8), DI
+	VMOVSS       40(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 40(AX)
+	MOVBQZX      11(R8), DI
+	VMOVSS       44(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 44(AX)
+	MOVBQZX      12(R8), DI
+	VMOVSS       48(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 48(AX)
+	MOVBQZX      13(R8), DI
+	VMOVSS       52(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 52(AX)
+	MOVBQZX      14(R8), DI
+	VMOVSS       56(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 56(AX)
+	MOVBQZX      15(R8), DI
+	VMOVSS       60(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 60(AX)
+	MOVBQZX      16(R8), DI
+	VMOVSS       64(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 64(AX)
+	MOVBQZX      17(R8), DI
+	VMOVSS       68(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 68(AX)
+	MOVBQZX      18(R8), DI
+	VMOVSS       72(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 72(AX)
+	MOVBQZX      19(R8), DI
+	VMOVSS       76(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 76(AX)
+	MOVBQZX      20(R8), DI
+	VMOVSS       80(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 80(AX)
+	MOVBQZX      21(R8), DI
+	VMOVSS       84(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 84(AX)
+	MOVBQZX      22(R8), DI
+	VMOVSS       88(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 88(AX)
+	MOVBQZX      23(R8), DI
+	VMOVSS       92(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 92(AX)
+	MOVBQZX      24(R8), DI
+	VMOVSS       96(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 96(AX)
+	MOVBQZX      25(R8), DI
+	VMOVSS       100(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 100(AX)
+	MOVBQZX      26(R8), DI
+	VMOVSS       104(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 104(AX)
+	MOVBQZX      27(R8), DI
+	VMOVSS       108(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 108(AX)
+	MOVBQZX      28(R8), DI
+	VMOVSS       112(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 112(AX)
+	MOVBQZX      29(R8), DI
+	VMOVSS       116(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 116(AX)
+	MOVBQZX      30(R8), DI
+	VMOVSS       120(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 120(AX)
+	MOVBQZX      31(R8), DI
+	VMOVSS       124(AX), X0
+	VADDSS       (BX)(DI*4), X0, X0
+	VMOVSS       X0, 124(AX)
+	ADDQ         $0x00000400, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
 // func sliceDepth3Sum32AVX2(sums *float32, ranks *byte, nodes *byte, leaves *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·sliceDepth3Sum32AVX2(SB), NOSPLIT, $32-40
@@ -6223,6 +6709,492 @@ trees:
 	DECQ      SI
 	JNZ       trees
 	VMOVSD    X8, (AX)
+	VZEROUPPER
+	RET
+
+// func sliceLeaves32Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceLeaves32Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), AX
+	MOVQ ranks+8(FP), CX
+	MOVQ nodes+16(FP), DX
+	MOVQ leaves+24(FP), BX
+	MOVQ n+32(FP), SI
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         16(DX), R8
+	MOVL         (DX), R11
+	VPBROADCASTD 4(DX), Y1
+	VPMAXUB      (CX)(R11*1), Y1, Y1
+	VPCMPEQB     (CX)(R11*1), Y1, Y1
+	VMOVDQU      (CX)(R9*1), Y0
+	VPBLENDVB    Y1, (CX)(R10*1), Y0, Y0
+	VMOVDQU      Y0, (CX)(R8*1)
+	ADDQ         $0x00000014, DX
+	DECQ         DI
+	JNZ          node
+	ADDQ         CX, R8
+	MOVBQZX      (R8), DI
+	VMOVSD       (AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, (AX)
+	MOVBQZX      1(R8), DI
+	VMOVSD       8(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 8(AX)
+	MOVBQZX      2(R8), DI
+	VMOVSD       16(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 16(AX)
+	MOVBQZX      3(R8), DI
+	VMOVSD       24(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 24(AX)
+	MOVBQZX      4(R8), DI
+	VMOVSD       32(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 32(AX)
+	MOVBQZX      5(R8), DI
+	VMOVSD       40(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 40(AX)
+	MOVBQZX      6(R8), DI
+	VMOVSD       48(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 48(AX)
+	MOVBQZX      7(R8), DI
+	VMOVSD       56(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 56(AX)
+	MOVBQZX      8(R8), DI
+	VMOVSD       64(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 64(AX)
+	MOVBQZX      9(R8), DI
+	VMOVSD       72(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 72(AX)
+	MOVBQZX      10(R8), DI
+	VMOVSD       80(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 80(AX)
+	MOVBQZX      11(R8), DI
+	VMOVSD       88(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 88(AX)
+	MOVBQZX      12(R8), DI
+	VMOVSD       96(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 96(AX)
+	MOVBQZX      13(R8), DI
+	VMOVSD       104(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 104(AX)
+	MOVBQZX      14(R8), DI
+	VMOVSD       112(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 112(AX)
+	MOVBQZX      15(R8), DI
+	VMOVSD       120(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 120(AX)
+	MOVBQZX      16(R8), DI
+	VMOVSD       128(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 128(AX)
+	MOVBQZX      17(R8), DI
+	VMOVSD       136(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 136(AX)
+	MOVBQZX      18(R8), DI
+	VMOVSD       144(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 144(AX)
+	MOVBQZX      19(R8), DI
+	VMOVSD       152(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 152(AX)
+	MOVBQZX      20(R8), DI
+	VMOVSD       160(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 160(AX)
+	MOVBQZX      21(R8), DI
+	VMOVSD       168(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 168(AX)
+	MOVBQZX      22(R8), DI
+	VMOVSD       176(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 176(AX)
+	MOVBQZX      23(R8), DI
+	VMOVSD       184(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 184(AX)
+	MOVBQZX      24(R8), DI
+	VMOVSD       192(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 192(AX)
+	MOVBQZX      25(R8), DI
+	VMOVSD       200(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 200(AX)
+	MOVBQZX      26(R8), DI
+	VMOVSD       208(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 208(AX)
+	MOVBQZX      27(R8), DI
+	VMOVSD       216(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 216(AX)
+	MOVBQZX      28(R8), DI
+	VMOVSD       224(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 224(AX)
+	MOVBQZX      29(R8), DI
+	VMOVSD       232(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 232(AX)
+	MOVBQZX      30(R8), DI
+	VMOVSD       240(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 240(AX)
+	MOVBQZX      31(R8), DI
+	VMOVSD       248(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 248(AX)
+	ADDQ         $0x00000100, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceLeaves64Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceLeaves64Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), AX
+	MOVQ ranks+8(FP), CX
+	MOVQ nodes+16(FP), DX
+	MOVQ leaves+24(FP), BX
+	MOVQ n+32(FP), SI
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         16(DX), R8
+	MOVL         (DX), R11
+	VPBROADCASTD 4(DX), Y1
+	VPMAXUB      (CX)(R11*1), Y1, Y1
+	VPCMPEQB     (CX)(R11*1), Y1, Y1
+	VMOVDQU      (CX)(R9*1), Y0
+	VPBLENDVB    Y1, (CX)(R10*1), Y0, Y0
+	VMOVDQU      Y0, (CX)(R8*1)
+	ADDQ         $0x00000014, DX
+	DECQ         DI
+	JNZ          node
+	ADDQ         CX, R8
+	MOVBQZX      (R8), DI
+	VMOVSD       (AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, (AX)
+	MOVBQZX      1(R8), DI
+	VMOVSD       8(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 8(AX)
+	MOVBQZX      2(R8), DI
+	VMOVSD       16(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 16(AX)
+	MOVBQZX      3(R8), DI
+	VMOVSD       24(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 24(AX)
+	MOVBQZX      4(R8), DI
+	VMOVSD       32(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 32(AX)
+	MOVBQZX      5(R8), DI
+	VMOVSD       40(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 40(AX)
+	MOVBQZX      6(R8), DI
+	VMOVSD       48(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 48(AX)
+	MOVBQZX      7(R8), DI
+	VMOVSD       56(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 56(AX)
+	MOVBQZX      8(R8), DI
+	VMOVSD       64(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 64(AX)
+	MOVBQZX      9(R8), DI
+	VMOVSD       72(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 72(AX)
+	MOVBQZX      10(R8), DI
+	VMOVSD       80(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 80(AX)
+	MOVBQZX      11(R8), DI
+	VMOVSD       88(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 88(AX)
+	MOVBQZX      12(R8), DI
+	VMOVSD       96(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 96(AX)
+	MOVBQZX      13(R8), DI
+	VMOVSD       104(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 104(AX)
+	MOVBQZX      14(R8), DI
+	VMOVSD       112(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 112(AX)
+	MOVBQZX      15(R8), DI
+	VMOVSD       120(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 120(AX)
+	MOVBQZX      16(R8), DI
+	VMOVSD       128(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 128(AX)
+	MOVBQZX      17(R8), DI
+	VMOVSD       136(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 136(AX)
+	MOVBQZX      18(R8), DI
+	VMOVSD       144(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 144(AX)
+	MOVBQZX      19(R8), DI
+	VMOVSD       152(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 152(AX)
+	MOVBQZX      20(R8), DI
+	VMOVSD       160(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 160(AX)
+	MOVBQZX      21(R8), DI
+	VMOVSD       168(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 168(AX)
+	MOVBQZX      22(R8), DI
+	VMOVSD       176(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 176(AX)
+	MOVBQZX      23(R8), DI
+	VMOVSD       184(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 184(AX)
+	MOVBQZX      24(R8), DI
+	VMOVSD       192(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 192(AX)
+	MOVBQZX      25(R8), DI
+	VMOVSD       200(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 200(AX)
+	MOVBQZX      26(R8), DI
+	VMOVSD       208(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 208(AX)
+	MOVBQZX      27(R8), DI
+	VMOVSD       216(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 216(AX)
+	MOVBQZX      28(R8), DI
+	VMOVSD       224(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 224(AX)
+	MOVBQZX      29(R8), DI
+	VMOVSD       232(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 232(AX)
+	MOVBQZX      30(R8), DI
+	VMOVSD       240(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 240(AX)
+	MOVBQZX      31(R8), DI
+	VMOVSD       248(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 248(AX)
+	ADDQ         $0x00000200, BX
+	DECQ         SI
+	JNZ          tree
+	VZEROUPPER
+	RET
+
+// func sliceLeaves256Sum64AVX2(sums *float64, ranks *byte, nodes *byte, leaves *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·sliceLeaves256Sum64AVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), AX
+	MOVQ ranks+8(FP), CX
+	MOVQ nodes+16(FP), DX
+	MOVQ leaves+24(FP), BX
+	MOVQ n+32(FP), SI
+
+tree:
+	MOVL (DX), DI
+	ADDQ $0x00000004, DX
+
+node:
+	MOVL         8(DX), R9
+	MOVL         12(DX), R10
+	MOVL         16(DX), R8
+	MOVL         (DX), R11
+	VPBROADCASTD 4(DX), Y1
+	VPMAXUB      (CX)(R11*1), Y1, Y1
+	VPCMPEQB     (CX)(R11*1), Y1, Y1
+	VMOVDQU      (CX)(R9*1), Y0
+	VPBLENDVB    Y1, (CX)(R10*1), Y0, Y0
+	VMOVDQU      Y0, (CX)(R8*1)
+	ADDQ         $0x00000014, DX
+	DECQ         DI
+	JNZ          node
+	ADDQ         CX, R8
+	MOVBQZX      (R8), DI
+	VMOVSD       (AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, (AX)
+	MOVBQZX      1(R8), DI
+	VMOVSD       8(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 8(AX)
+	MOVBQZX      2(R8), DI
+	VMOVSD       16(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 16(AX)
+	MOVBQZX      3(R8), DI
+	VMOVSD       24(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 24(AX)
+	MOVBQZX      4(R8), DI
+	VMOVSD       32(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 32(AX)
+	MOVBQZX      5(R8), DI
+	VMOVSD       40(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 40(AX)
+	MOVBQZX      6(R8), DI
+	VMOVSD       48(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 48(AX)
+	MOVBQZX      7(R8), DI
+	VMOVSD       56(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 56(AX)
+	MOVBQZX      8(R8), DI
+	VMOVSD       64(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 64(AX)
+	MOVBQZX      9(R8), DI
+	VMOVSD       72(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 72(AX)
+	MOVBQZX      10(R8), DI
+	VMOVSD       80(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 80(AX)
+	MOVBQZX      11(R8), DI
+	VMOVSD       88(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 88(AX)
+	MOVBQZX      12(R8), DI
+	VMOVSD       96(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 96(AX)
+	MOVBQZX      13(R8), DI
+	VMOVSD       104(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 104(AX)
+	MOVBQZX      14(R8), DI
+	VMOVSD       112(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 112(AX)
+	MOVBQZX      15(R8), DI
+	VMOVSD       120(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 120(AX)
+	MOVBQZX      16(R8), DI
+	VMOVSD       128(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 128(AX)
+	MOVBQZX      17(R8), DI
+	VMOVSD       136(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 136(AX)
+	MOVBQZX      18(R8), DI
+	VMOVSD       144(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 144(AX)
+	MOVBQZX      19(R8), DI
+	VMOVSD       152(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 152(AX)
+	MOVBQZX      20(R8), DI
+	VMOVSD       160(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 160(AX)
+	MOVBQZX      21(R8), DI
+	VMOVSD       168(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 168(AX)
+	MOVBQZX      22(R8), DI
+	VMOVSD       176(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 176(AX)
+	MOVBQZX      23(R8), DI
+	VMOVSD       184(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 184(AX)
+	MOVBQZX      24(R8), DI
+	VMOVSD       192(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 192(AX)
+	MOVBQZX      25(R8), DI
+	VMOVSD       200(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 200(AX)
+	MOVBQZX      26(R8), DI
+	VMOVSD       208(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 208(AX)
+	MOVBQZX      27(R8), DI
+	VMOVSD       216(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 216(AX)
+	MOVBQZX      28(R8), DI
+	VMOVSD       224(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 224(AX)
+	MOVBQZX      29(R8), DI
+	VMOVSD       232(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 232(AX)
+	MOVBQZX      30(R8), DI
+	VMOVSD       240(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 240(AX)
+	MOVBQZX      31(R8), DI
+	VMOVSD       248(AX), X0
+	VADDSD       (BX)(DI*8), X0, X0
+	VMOVSD       X0, 248(AX)
+	ADDQ         $0x00000800, BX
+	DECQ         SI
+	JNZ          tree
 	VZEROUPPER
 	RET
 
