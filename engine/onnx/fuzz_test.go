@@ -84,6 +84,9 @@ func FuzzLoad(f *testing.F) {
 			f.Add(data)
 		}
 	}
+	for _, data := range operatorModels(f) {
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) { exercise(t, data) })
 }
 
@@ -97,12 +100,20 @@ func TestMutantsOfModels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names := testModels(t)
+	var sources [][]byte
+	for _, name := range testModels(t) {
+		sources = append(sources, readModel(t, name))
+	}
+	models := len(sources)
+	sources = append(sources, operatorModels(t)...)
 	loaded := 0
 	for i := range count {
 		r := rand.New(rand.NewPCG(7, uint64(i)))
-		data := readModel(t, names[i%len(names)])
-		other := readModel(t, names[r.IntN(len(names))])
+		data := sources[r.IntN(models)]
+		if i%2 == 1 {
+			data = sources[models+r.IntN(len(sources)-models)]
+		}
+		other := sources[r.IntN(len(sources))]
 		for range 1 + r.IntN(2) {
 			data = mutated(r, data, other)
 		}

@@ -86,7 +86,24 @@ func TestOperatorsEqualONNXRuntime(t *testing.T) {
 	}
 }
 
-func unpacked(t *testing.T, archive *zip.Reader, name string) []byte {
+// operatorModels are the models of single operators.
+func operatorModels(t testing.TB) [][]byte {
+	t.Helper()
+	archive, err := zip.OpenReader(filepath.Join("testdata", "operators.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	var all [][]byte
+	for _, f := range archive.File {
+		if strings.HasSuffix(f.Name, ".onnx") {
+			all = append(all, unpacked(t, &archive.Reader, f.Name))
+		}
+	}
+	return all
+}
+
+func unpacked(t testing.TB, archive *zip.Reader, name string) []byte {
 	t.Helper()
 	f, err := archive.Open(name)
 	if err != nil {

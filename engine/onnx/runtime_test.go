@@ -10,7 +10,7 @@ import (
 )
 
 // library finds ONNX Runtime: where WEIR_ORT_LIBRARY says, or where make ort-lib puts it.
-func library(t *testing.T) {
+func library(t testing.TB) {
 	t.Helper()
 	path := os.Getenv("WEIR_ORT_LIBRARY")
 	if path == "" {
@@ -89,5 +89,21 @@ func TestUnsupportedModelsGoToONNXRuntime(t *testing.T) {
 	wait.Wait()
 	if _, err := m.Run(floats("x", []int64{0, 3})); err == nil {
 		t.Error("an empty tensor was taken")
+	}
+}
+
+func BenchmarkSession(b *testing.B) {
+	library(b)
+	for _, name := range benchmarked {
+		data := readModel(b, name)
+		p, err := parseModel(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m, err := openSession(data, p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		benchmark(b, name, m)
 	}
 }
