@@ -12,6 +12,9 @@ import (
 // all.
 func pairs[T, U number](c *call, f func(to []U, a, b []T)) error {
 	x, y := c.in(0), c.in(1)
+	if row := withoutOnes(y.Shape); len(y.Shape) <= len(x.Shape) && slices.Equal(row, x.Shape[len(x.Shape)-len(row):]) {
+		return repeated(c, f)
+	}
 	shape, err := broadcast(x.Shape, y.Shape)
 	if err != nil {
 		return err
@@ -29,6 +32,27 @@ func pairs[T, U number](c *call, f func(to []U, a, b []T)) error {
 		i, j := w.at[0], w.at[1]
 		f(to[at:at+w.run], a[i:i+w.length[0]], b[j:j+w.length[1]])
 		w.next()
+	}
+	return nil
+}
+
+// withoutOnes is a shape without the ones that it begins with.
+func withoutOnes(shape []int64) []int64 {
+	for len(shape) > 0 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return shape
+}
+
+// repeated is pairs where input 1 has the shape of input 0, or of its rows.
+func repeated[T, U number](c *call, f func(to []U, a, b []T)) error {
+	out, err := c.out(0, c.in(0).Shape...)
+	if err != nil {
+		return err
+	}
+	to, a, b := tensor.Values[U](out), tensor.Values[T](c.in(0)), tensor.Values[T](c.in(1))
+	for at := 0; at < len(to); at += len(b) {
+		f(to[at:at+len(b)], a[at:at+len(b)], b)
 	}
 	return nil
 }

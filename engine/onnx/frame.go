@@ -19,7 +19,9 @@ type frame struct {
 	model   *Model
 	tensors []tensor.Tensor
 	buffers []buffer
+	fresh   buffer // of the output that a step makes for the caller
 	scratch []byte
+	call    call  // of the step that runs
 	budget  int64 // bytes that the run may still allocate
 	work    int64 // bytes that steps may still read, and products of matrices; bounds trials at load
 }
@@ -43,7 +45,8 @@ func (f *frame) perform(s *step) error {
 			return err
 		}
 	}
-	if err := s.run(&call{f, s}); err != nil {
+	f.call = call{f, s}
+	if err := s.run(&f.call); err != nil {
 		return fmt.Errorf("%s: %w", s.what, err)
 	}
 	return nil
@@ -74,6 +77,7 @@ func (f *frame) release() {
 			f.tensors[i].Data, f.tensors[i].Strings = nil, nil
 		}
 	}
+	f.fresh = buffer{}
 	for i := range f.buffers {
 		clear(f.buffers[i].strings)
 	}
@@ -152,17 +156,18 @@ func (c *call) out(i int, shape ...int64) (*tensor.Tensor, error) {
 	if v.typ == tensor.Bytes {
 		size = 24
 	}
-	n, err := tensor.Elements(shape, c.f.budget/size)
+	t.Shape = append(t.Shape[:0], shape...)
+	n, err := tensor.Elements(t.Shape, c.f.budget/size)
 	if err != nil {
 		return nil, fmt.Errorf("output %d is too large: %w", i, err)
 	}
 	c.f.budget -= n * size
 	t.Type = v.typ
-	t.Shape = append(t.Shape[:0], shape...)
-	own := buffer{}
-	b := &own
+	b := &c.f.fresh
 	if v.buffer != fresh {
 		b = &c.f.buffers[v.buffer]
+	} else {
+		*b = buffer{}
 	}
 	if v.typ == tensor.Bytes {
 		if int(n) > cap(b.strings) {

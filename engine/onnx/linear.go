@@ -61,7 +61,28 @@ func logistic32(x float32) float32 {
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }
+// powers are 2^(i/32).
+var powers = func() (t [32]float64) {
+	for i := range t {
+		t[i] = math.Exp2(float64(i) / 32)
+	}
+	return t
+}()
+
+// exp32 is exp of float32: 2^(k/32) from a table, times the series of what is left,
+// of which the terms beyond the fourth are below 2^-39.
+func exp32(x float32) float32 {
+	if !(x > -87 && x < 88) { // the result may be no normal number
+		return float32(math.Exp(float64(x)))
+	}
+	z := float64(x) * (32 / math.Ln2)
+	k := math.RoundToEven(z)
+	r := (z - k) * (math.Ln2 / 32)
+	series := 1 + r*(1+r*(1.0/2+r*(1.0/6+r*(1.0/24))))
+	i := int(k)
+	scale := math.Float64frombits(uint64(1023+i>>5) << 52)
+	return float32(powers[i&31] * scale * series)
+}
 
 func softmax32(scores []float32) {
 	top, sum := float32(-math.MaxFloat32), float32(0)

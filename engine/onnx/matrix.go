@@ -62,6 +62,9 @@ func matMulBy[T float](multiply func(dst, x, w []T, m, k, n int)) kernel {
 	return func(c *call) error {
 		a, b := c.in(0), c.in(1)
 		as, bs := a.Shape, b.Shape
+		if len(as) == 2 && len(bs) == 2 && as[1] == bs[0] {
+			return matrices(c, multiply)
+		}
 		if len(as) == 0 || len(bs) == 0 {
 			return fmt.Errorf("shapes %v and %v", as, bs)
 		}
@@ -105,6 +108,22 @@ func matMulBy[T float](multiply func(dst, x, w []T, m, k, n int)) kernel {
 		}
 		return nil
 	}
+}
+
+// matrices multiplies two of them.
+func matrices[T float](c *call, multiply func(dst, x, w []T, m, k, n int)) error {
+	a, b := c.in(0), c.in(1)
+	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+	out, err := c.out(0, m, n)
+	if err != nil {
+		return err
+	}
+	to := tensor.Values[T](out)
+	if err := c.f.charge(int64(len(to)) / 4 * k); err != nil || len(to) == 0 {
+		return err
+	}
+	multiply(to, tensor.Values[T](a), tensor.Values[T](b), int(m), int(k), int(n))
+	return nil
 }
 
 // stack walks over the leading dimensions of two stacks of matrices.

@@ -3,6 +3,8 @@ package onnx
 import (
 	"archive/zip"
 	"io"
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,4 +117,31 @@ func unpacked(t testing.TB, archive *zip.Reader, name string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// TestExp32IsTheNearest compares with the rounded exponential of float64.
+func TestExp32IsTheNearest(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	wrong := 0
+	const count = 500_000
+	for i := range count {
+		x := float32(r.Float64()*200 - 110)
+		if i%4 == 0 {
+			x = float32(r.NormFloat64())
+		}
+		got, want := exp32(x), float32(math.Exp(float64(x)))
+		if d := apart(int64(ordered32(got)), int64(ordered32(want)), got != got, want != want); d > 1 {
+			t.Fatalf("exp32(%g) is %g, not %g", x, got, want)
+		} else if d == 1 {
+			wrong++
+		}
+	}
+	if wrong > count/10_000 {
+		t.Errorf("%d of %d are not the nearest float32", wrong, count)
+	}
+	for _, x := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), 0, -104, 89} {
+		if got, want := exp32(x), float32(math.Exp(float64(x))); got != want {
+			t.Errorf("exp32(%g) is %g, not %g", x, got, want)
+		}
+	}
 }
