@@ -81,6 +81,23 @@ type Model struct {
 	Path         string   // a GGUF file; empty is the embedded model
 	ChatTemplate string   // a file or the name of a format; empty: the model's own
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
+	Prompts      []string // of a text encoder, each NAME=TEXT; see TaskPrompts
+}
+
+// TaskPrompts are the texts that go before those of requests to a text encoder, by the
+// name of a task or by an alias of the model.
+func (m Model) TaskPrompts() map[string]string {
+	prompts := make(map[string]string, len(m.Prompts))
+	for _, p := range m.Prompts {
+		name, text, _ := strings.Cut(p, "=")
+		prompts[name] = text
+	}
+	return prompts
+}
+
+func isPrompt(s string) bool {
+	name, text, ok := strings.Cut(s, "=")
+	return ok && name != "" && text != ""
 }
 
 // Engine sizes the memory and the threads of a loaded model.
@@ -269,6 +286,9 @@ func settings(c *Config) []Setting {
 		{Key: "model.served_model_name", Flag: "served-model-name",
 			Usage:   "model id in the API; repeat for aliases (default: the file's name)",
 			binding: bindList(&c.Model.ServedNames, "a name")},
+		{Key: "model.embedding_prompts", Flag: "embedding-prompt",
+			Usage:   "NAME=TEXT: what a text encoder reads before texts of requests with prompt_name NAME, or to the alias NAME; repeat for several",
+			binding: bindNames(&c.Model.Prompts, "a name, = and a text", isPrompt)},
 
 		{Key: "engine.threads", Flag: "threads",
 			Usage:   "compute threads; 0 takes every core that affinity and the cgroup's quota allow",
@@ -354,6 +374,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.SLO.Validate(); err != nil {
 		return fmt.Errorf("check slo: %w", err)
+	}
+	if n := len(c.Model.TaskPrompts()); n < len(c.Model.Prompts) {
+		return fmt.Errorf("model.embedding_prompts: there are %d prompts of %d names; give each name one", len(c.Model.Prompts), n)
 	}
 	if err := c.Trace.Validate(); err != nil {
 		return fmt.Errorf("check trace: %w", err)

@@ -209,9 +209,10 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"engine.prefix_cache_key":     "sixteen bytes or more",
 		"server.retry_while_draining": "false",
 		"quota.redis":                 "redis://localhost:6379/0", "quota.failure": "closed",
-		"store.url":              "sqlite:x",
-		"store.key_pepper":       "thirty-two bytes or more, of which nobody knows",
-		"store.prompt_retention": "48h",
+		"store.url":               "sqlite:x",
+		"store.key_pepper":        "thirty-two bytes or more, of which nobody knows",
+		"store.prompt_retention":  "48h",
+		"model.embedding_prompts": "query=search_query: ",
 	}
 	s := New()
 	for i := range s.table {
@@ -437,4 +438,28 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestTaskPrompts(t *testing.T) {
+	file := "model:\n  embedding_prompts: ['query=search_query: ', 'pairs=a=b, c']\n"
+	s := New()
+	if err := s.Decode("weir.yml", []byte(file)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Model.TaskPrompts(); len(got) != 2 || got["query"] != "search_query: " || got["pairs"] != "a=b, c" {
+		t.Errorf("%q", got)
+	}
+	for _, wrong := range []string{"query", "=text", "query="} {
+		if err := New().SetFlag("embedding-prompt", wrong); err == nil {
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+	c.Model.Prompts = []string{"query=a", "query=b"}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "embedding_prompts") {
+		t.Errorf("two prompts of one name: %v", err)
+	}
 }

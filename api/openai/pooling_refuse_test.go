@@ -160,7 +160,7 @@ func TestLargeRequestsAreRefused(t *testing.T) {
 	}{
 		{`"input":[` + texts(37) + `]`, 200, ""},
 		{`"input":[` + texts(38) + `]`, 400, "input[37] ends at token 304076 of the request"},
-		{`"input":[` + strings.Repeat(`"a",`, 1100) + `"a"]`, 400, "the answer of 1101 vectors of 4096 dimensions may have 72155136 bytes"},
+		{`"input":[` + strings.Repeat(`"a",`, 1100) + `"a"]`, 400, "the answer of 1101 vectors of 4096 dimensions may have 72225600 bytes"},
 		{`"encoding_format":"base64","input":[` + strings.Repeat(`"a",`, 1100) + `"a"]`, 200, ""},
 		{`"dimensions":256,"input":[` + strings.Repeat(`"a",`, 1100) + `"a"]`, 200, ""},
 	} {

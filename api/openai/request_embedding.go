@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,14 +77,23 @@ func readVectorForm(o *object, m *Model, fault **api.Error) vectorForm {
 	}
 }
 
-const maxFloatBytes = 16 // of a float32 as text, with its comma
+// What a vector takes in an answer, at most.
+const (
+	maxFloatBytes = 16 // of a float32 as text, with its comma
+	frameBytes    = 64 // around a vector
+)
+
+// bytes bounds the answer of n vectors.
+func (f *vectorForm) bytes(n int) int {
+	if f.base64 {
+		return n * (f.dimensions*16/3 + frameBytes) // the 4 bytes of a number are 16/3 characters
+	}
+	return n * (f.dimensions*maxFloatBytes + frameBytes)
+}
 
 // fits refuses requests whose answers would be too large to build.
 func (f *vectorForm) fits(n int) *api.Error {
-	bytes := n * f.dimensions * maxFloatBytes
-	if f.base64 {
-		bytes = n * f.dimensions * 16 / 3 // the 4 bytes of a number are 16/3 characters
-	}
+	bytes := f.bytes(n)
 	if bytes <= maxAnswerBytes {
 		return nil
 	}
@@ -100,7 +110,7 @@ func (f *vectorForm) apply(v []float32) []float32 {
 }
 
 func (a *embeddingAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
-	dst = append(dst, `{"object":"list","data":[`...)
+	dst = append(slices.Grow(dst, a.bytes(len(vectors))), `{"object":"list","data":[`...)
 	for i, v := range vectors {
 		dst = append(comma(dst, i), `{"object":"embedding","index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
@@ -149,7 +159,7 @@ func (s *Server) readEmbed(o *object, m *Model) (*pooling, *api.Error) {
 }
 
 func (a *bareVectors) appendAnswer(dst []byte, _ *pooling, vectors [][]float32) []byte {
-	dst = append(dst, '[')
+	dst = append(slices.Grow(dst, a.bytes(len(vectors))), '[')
 	for i, v := range vectors {
 		dst = appendFloats(comma(dst, i), a.apply(v))
 	}

@@ -174,3 +174,33 @@ func TestAnEncoderIsInspectedAndCannotChat(t *testing.T) {
 		t.Errorf("doctor: %v, %+v", err, d)
 	}
 }
+
+// A prompt of the configuration goes before texts whose requests name it.
+func TestAnEncodersPrompts(t *testing.T) {
+	path := tinyEncoder(t, 0)
+	s := start(t, func(c *configs.Config) {
+		c.Model.Path, c.Model.ServedNames = path, []string{"encoder", "birds"}
+		c.Model.Prompts = []string{"fish=fish ", "birds=bird "}
+	})
+	vector := func(fields string) string {
+		var got struct {
+			Data []struct{ Embedding string }
+		}
+		if status := s.answer("/v1/embeddings", `{"encoding_format":"base64",`+fields+`}`, &got); status != http.StatusOK || len(got.Data) != 1 {
+			t.Fatalf("%s: status %d", fields, status)
+		}
+		return got.Data[0].Embedding
+	}
+	plain := vector(`"input":"hello","model":"encoder"`)
+	for asked, same := range map[string]string{
+		`"input":"hello","prompt_name":"fish","model":"encoder"`: `"input":"fish hello","model":"encoder"`,
+		`"input":"hello","model":"birds"`:                        `"input":"bird hello","model":"encoder"`,
+	} {
+		if got := vector(asked); got != vector(same) || got == plain {
+			t.Errorf("%s gives another vector than %s, or the one without a prompt", asked, same)
+		}
+	}
+	if err := s.end(); err != nil {
+		t.Error(err)
+	}
+}

@@ -422,7 +422,7 @@ func (s *server) open(m *model) error {
 	served := &openai.Model{
 		ID: m.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
 		Tokenizer: m.tokenizer, Template: m.template.Template, MaxModelLen: info.MaxModelLen,
-		Price: s.config.Prices[m.name],
+		Price: s.price(m.name),
 	}
 	if err := s.adopt(m, served); err != nil {
 		return err
@@ -435,6 +435,9 @@ func (s *server) open(m *model) error {
 	}
 	if m.template.Template == nil && m.engine != nil {
 		s.log.Warn("this model cannot chat; /v1/completions works", zap.Error(m.template.why))
+	}
+	if len(s.config.Model.Prompts) > 0 && m.encoder == nil {
+		s.log.Warn("--embedding-prompt changes nothing: it is for text encoders, and this model generates text")
 	}
 	if m.template.note != "" {
 		s.log.Warn(m.template.note)
@@ -457,6 +460,7 @@ func (s *server) adopt(m *model, served *openai.Model) error {
 	figures := func() telemetry.Snapshot { return encoderSnapshot(m.encoder) }
 	if m.encoder != nil {
 		served.Pooler = poolerOf(m)
+		served.Pooler.Prompts = s.config.Model.TaskPrompts()
 		s.encoder.Store(m.encoder)
 	} else {
 		served.Backend = m.engine
