@@ -61,6 +61,26 @@ func NewTLS(f TLSFiles) (*TLS, error) {
 // Config is for listeners. It stays valid whatever is committed.
 func (t *TLS) Config() *tls.Config { return t.root }
 
+// ConfigFor is Config for a listener of another protocol than HTTP/1.1, by its name in
+// ALPN.
+func (t *TLS) ConfigFor(protocol string) *tls.Config {
+	type pair struct{ from, made *tls.Config }
+	var last atomic.Pointer[pair]
+	root := t.root.Clone()
+	root.NextProtos = []string{protocol}
+	root.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := t.now.Load()
+		if p := last.Load(); p != nil && p.from == now {
+			return p.made, nil
+		}
+		made := now.Clone()
+		made.NextProtos = root.NextProtos
+		last.Store(&pair{now, made})
+		return made, nil
+	}
+	return root
+}
+
 // Prepare reads files that may be others than before. What they hold is put into
 // force by commit.
 func (t *TLS) Prepare(f TLSFiles) (commit func(), err error) {

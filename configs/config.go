@@ -63,6 +63,7 @@ type Server struct {
 	Host            string
 	Port            int           // 0 takes a free one
 	AdminAddress    string        // of the second listener; "off" for none
+	GRPCAddress     string        // of the predict protocol over gRPC; "off" for none
 	Insecure        bool          // allow listeners that other machines reach and that ask for no key
 	APIMetrics      bool          // metrics on the API's port, too
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
@@ -126,7 +127,7 @@ func (s Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(
 func Default() Config {
 	return Config{
 		Server: Server{
-			Host: "127.0.0.1", Port: 8000, AdminAddress: "127.0.0.1:9090",
+			Host: "127.0.0.1", Port: 8000, AdminAddress: "127.0.0.1:9090", GRPCAddress: "off",
 			ShutdownTimeout: 30 * time.Second,
 		},
 		HTTP:      api.DefaultConfig(),
@@ -167,7 +168,10 @@ func settings(c *Config) []Setting {
 			binding: bindInt(&c.Server.Port, 0, 65535, "")},
 		{Key: "server.admin_address", Flag: "admin-address",
 			Usage:   "address of the second listener, for operators: metrics, profiles, reset of the prefix cache; off for none",
-			binding: bindText(&c.Server.AdminAddress, "host:port, or off", isAdminAddress)},
+			binding: bindText(&c.Server.AdminAddress, "host:port, or off", isAddressOrOff)},
+		{Key: "server.grpc_address", Flag: "grpc-address",
+			Usage:   "address of classical models over gRPC, for callers, and over TLS, as the API has; 127.0.0.1:8001 is usual, off for none",
+			binding: bindText(&c.Server.GRPCAddress, "host:port, or off", isAddressOrOff)},
 		{Key: "server.api_key", Flag: "api-key", Secret: true,
 			Usage:   "key of at least 8 bytes that clients send as a bearer token; repeat for several",
 			binding: bindList(&c.API.APIKeys, "a key of at least 8 bytes")},
@@ -338,7 +342,7 @@ func isOrigin(s string) bool {
 	return found && scheme != "" && isHost(authority) && !strings.ContainsAny(authority, "*@?#")
 }
 
-func isAdminAddress(s string) bool {
+func isAddressOrOff(s string) bool {
 	if s == "off" {
 		return true
 	}
@@ -422,7 +426,12 @@ func (c Config) CheckExposure(issued bool) error {
 		return fmt.Errorf("server.host: %q is reachable from other machines and no API key is set; "+
 			"set --api-key (or WEIR_API_KEY), make a key with weir keys create, or set --insecure if a proxy in front checks callers", c.Server.Host)
 	}
-	host, _, err := net.SplitHostPort(c.Server.AdminAddress)
+	host, _, err := net.SplitHostPort(c.Server.GRPCAddress)
+	if err == nil && !issued && !c.asksCallers() && !isLoopback(host) {
+		return fmt.Errorf("server.grpc_address: %q is reachable from other machines and no API key is set; "+
+			"set --api-key (or WEIR_API_KEY), make a key with weir keys create, or set --insecure if a proxy in front checks callers", c.Server.GRPCAddress)
+	}
+	host, _, err = net.SplitHostPort(c.Server.AdminAddress)
 	if guarded := issued || len(c.Issuers) > 0; err == nil && !guarded && !isLoopback(host) {
 		return fmt.Errorf("server.admin_address: %q is reachable from other machines and that listener asks for no key "+
 			"before weir keys has made one; keep it on 127.0.0.1, switch it off, or set --insecure", c.Server.AdminAddress)

@@ -14,12 +14,14 @@ type files struct {
 	asked       int // connections that the configuration allows
 	connections int // of the API
 	admin       int // of the second listener
+	rpc         int // of gRPC; 0: it is off
 }
 
 const (
 	leastSpareFiles = 32
 	mostSpareFiles  = 256
 	mostAdmin       = 32
+	mostRPC         = 1024
 )
 
 // descriptors shares out what RLIMIT_NOFILE allows. Go itself has raised the
@@ -36,10 +38,22 @@ func descriptors(maxConnections int) files {
 // within keeps a quarter of the descriptors, within bounds, for everything
 // but the API's connections; an eighth of that is for the second listener's.
 func (f files) within(limit int) files {
-	spare := min(max(limit/4, leastSpareFiles), mostSpareFiles)
+	spare := spareFiles(limit)
 	f.limit = limit
 	f.admin = min(max(spare/8, 2), mostAdmin)
 	f.connections = max(1, min(f.asked, limit-spare))
+	return f
+}
+
+func spareFiles(limit int) int { return min(max(limit/4, leastSpareFiles), mostSpareFiles) }
+
+// withRPC gives an eighth of the API's connections, as far as the limit knows them, to
+// gRPC, whose connections have many calls each.
+func (f files) withRPC() files {
+	f.rpc = max(1, min(mostRPC, f.connections/8))
+	if f.limit > 0 {
+		f.connections = max(1, min(f.connections, f.limit-spareFiles(f.limit)-f.rpc))
+	}
 	return f
 }
 

@@ -118,7 +118,10 @@ type server struct {
 
 	predictors *predictors     // classical models
 	predict    *predict.Server // their protocols, in front of edge
-	failed     chan error      // why a listener ended without a shutdown
+
+	rpc         *predict.GRPC // the same over gRPC; nil: off
+	rpcListener net.Listener  // nil: off
+	failed      chan error    // why a listener ended without a shutdown
 
 	transcripts *transcript.Recorder // nil: no store
 }
@@ -171,7 +174,7 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 
 // newServer builds everything but the model and binds the ports.
 func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server, error) {
-	s := &server{config: c, out: out, errs: errs, failed: make(chan error, 2)}
+	s := &server{config: c, out: out, errs: errs, failed: make(chan error, 3)}
 	var err error
 	if s.log, s.level, err = telemetry.NewLogger(errs, isTerminal(errs), c.Log); err != nil {
 		return nil, err
@@ -253,11 +256,17 @@ func (s *server) build(b telemetry.Build) error {
 		return err
 	}
 	files := descriptors(c.HTTP.MaxConnections)
+	if s.rpcListener != nil {
+		files = files.withRPC()
+	}
 	files.log(s.log)
 	if err := s.newPredictors(edge); err != nil {
 		return err
 	}
 	s.http = api.New(s.connections(files), s.predict)
+	if s.rpcListener != nil {
+		s.newRPC(files)
+	}
 	if s.second != nil {
 		access := c.HTTP.Access
 		access.Loopback = isLoopback(s.second)
@@ -315,18 +324,21 @@ func newAdmin(c api.Config, what admin.Config) *http.Server {
 // short, because the listener has few connections and keeps no places for others.
 const adminHeaderTimeout = 3 * time.Second
 
-// bind takes both ports, or none.
+// bind takes all ports, or none.
 func (s *server) bind() error {
 	var err error
 	if s.listener, err = listen(s.config.Server.Address(), "choose another with --port, or --port 0 for a free one"); err != nil {
 		return err
 	}
-	if s.config.Server.AdminAddress == "off" {
-		return nil
+	if a := s.config.Server.AdminAddress; a != "off" {
+		if s.second, err = listen(a, "choose another with --admin-address, or --admin-address off for none"); err != nil {
+			return errors.Join(err, s.unbind())
+		}
 	}
-	s.second, err = listen(s.config.Server.AdminAddress, "choose another with --admin-address, or --admin-address off for none")
-	if err != nil {
-		return errors.Join(err, s.unbind())
+	if a := s.config.Server.GRPCAddress; a != "off" {
+		if s.rpcListener, err = listen(a, "choose another with --grpc-address, or --grpc-address off for none"); err != nil {
+			return errors.Join(err, s.unbind())
+		}
 	}
 	return nil
 }
@@ -335,6 +347,9 @@ func (s *server) unbind() error {
 	err := s.listener.Close()
 	if s.second != nil {
 		err = errors.Join(err, s.second.Close())
+	}
+	if s.rpcListener != nil {
+		err = errors.Join(err, s.rpcListener.Close())
 	}
 	return err
 }
@@ -355,6 +370,14 @@ func (s *server) listen() {
 		go func() {
 			if err := s.admin.Serve(s.second); !errors.Is(err, http.ErrServerClosed) {
 				s.failed <- fmt.Errorf("serve metrics: %w", err)
+			}
+		}()
+	}
+	if s.rpc != nil {
+		fields = append(fields, zap.String("grpc", s.rpcListener.Addr().String()))
+		go func() {
+			if err := s.rpc.Serve(s.rpcListener); err != nil {
+				s.failed <- err
 			}
 		}()
 	}
@@ -535,6 +558,9 @@ func (s *server) shutdown(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	errs := []error{s.http.Shutdown(ctx)}
+	if s.rpc != nil {
+		s.rpc.Shutdown(ctx)
+	}
 	if s.brownout != nil {
 		s.brownout.stop()
 	}

@@ -102,6 +102,14 @@ func (p *pki) files() api.TLSFiles {
 // client trusts the authority and shows the certificate of a file, "" for none.
 func (p *pki) client(file string) *http.Client {
 	p.t.Helper()
+	transport := &http.Transport{TLSClientConfig: p.clientTLS(file)}
+	p.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// clientTLS shows the certificate of a name; "" shows none.
+func (p *pki) clientTLS(file string) *tls.Config {
+	p.t.Helper()
 	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	c.RootCAs.AddCert(p.cert)
 	if file != "" {
@@ -111,9 +119,7 @@ func (p *pki) client(file string) *http.Client {
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
-	transport := &http.Transport{TLSClientConfig: c}
-	p.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return c
 }
 
 // acmeOverTLS has one tenant, whose certificate is cn:acme, and a key of another.

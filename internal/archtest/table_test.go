@@ -13,7 +13,7 @@ type folder struct {
 var table = []folder{
 	{path: "cmd/weir", own: []string{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
-	}, third: []string{cobra, pflag, progressbar, xterm, zap, prometheus, prometheusText, prometheusModel}},
+	}, third: []string{cobra, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
 		"api/replay", "api/tenant", "api/usage", "router/feature", "scheduler/quota", "telemetry/audit", "telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"weir/api/predict/oip"
+	"weir/configs"
+)
+
+// infer asks the built-in trees over gRPC.
+func (s *started) infer(ctx context.Context, creds credentials.TransportCredentials) (*oip.ModelInferResponse, error) {
+	s.t.Helper()
+	conn, err := grpc.NewClient(s.find(`"grpc":"(\S+?)"`, &s.errs), grpc.WithTransportCredentials(creds))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	var row []byte
+	for _, v := range []float32{5.1, 3.5, 1.4, 0.2} {
+		row = binary.LittleEndian.AppendUint32(row, math.Float32bits(v))
+	}
+	return oip.NewGRPCInferenceServiceClient(conn).ModelInfer(ctx, &oip.ModelInferRequest{
+		ModelName: embeddedTrees, RawInputContents: [][]byte{row},
+		Inputs: []*oip.ModelInferRequest_InferInputTensor{{Name: "input", Datatype: "FP32", Shape: []int64{1, 4}}},
+	})
+}
+
+func TestTheBuiltInTreesAnswerOverGRPC(t *testing.T) {
+	s := start(t, func(c *configs.Config) { c.Server.GRPCAddress = "127.0.0.1:0" })
+	got, err := s.infer(t.Context(), insecure.NewCredentials())
+	if err != nil || got.GetModelName() != embeddedTrees || len(got.GetRawOutputContents()) != len(got.GetOutputs()) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// gRPC asks its callers as the API does: by a key, or by a tenant's certificate.
+func TestCallersOverGRPC(t *testing.T) {
+	p := newPKI(t)
+	p.issue("acme", "acme")
+	s := start(t, func(c *configs.Config) {
+		p.acmeOverTLS(c)
+		c.Server.GRPCAddress = "127.0.0.1:0"
+	})
+	over := func(file string) credentials.TransportCredentials {
+		return credentials.NewTLS(p.clientTLS(file))
+	}
+	if _, err := s.infer(t.Context(), over("acme")); err != nil {
+		t.Errorf("the tenant's certificate: %v", err)
+	}
+	if _, err := s.infer(t.Context(), over("")); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("no proof: %v", err)
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer sk-0123456789")
+	if _, err := s.infer(ctx, over("")); err != nil {
+		t.Errorf("a key: %v", err)
+	}
+	if _, err := s.infer(ctx, insecure.NewCredentials()); err == nil {
+		t.Error("plain text was answered")
+	}
+}
