@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // readCatBoost reads what CatBoost's save_model(format="json") writes: oblivious trees, and trees grown depth-wise or by
@@ -73,7 +74,7 @@ func (r *catboostReader) readFeature(kind string, index int, feature object) err
 	e.Features = max(e.Features, flat+1)
 	if name, _ := feature.text("feature_id"); name != "" && flat < 1<<16 {
 		for len(e.FeatureNames) <= flat {
-			e.FeatureNames = append(e.FeatureNames, fmt.Sprint(len(e.FeatureNames)))
+			e.FeatureNames = append(e.FeatureNames, strconv.Itoa(len(e.FeatureNames)))
 		}
 		e.FeatureNames[flat] = name
 	}
@@ -159,10 +160,7 @@ func (r *catboostReader) readLoss() error {
 	e.Transform = catboostLinks[e.Objective]
 	e.Version, _ = info.text("catboost_version_info")
 	e.Version = release(e.Version)
-	classes, err := info.object("class_params")
-	if err != nil {
-		return nil
-	}
+	classes, _ := info.get("class_params").(object)
 	switch names := classes.get("class_names").(type) {
 	case []float64:
 		for _, x := range names {

@@ -1,6 +1,7 @@
 package gbdt
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -60,11 +61,11 @@ func (e *Ensemble) checkShape() error {
 	case e.FeatureNames != nil && len(e.FeatureNames) != e.Features:
 		return fmt.Errorf("%d feature names with %d features", len(e.FeatureNames), e.Features)
 	case e.Rows64 && !e.Sums64:
-		return fmt.Errorf("rows of float64 with sums of float32")
+		return errors.New("rows of float64 with sums of float32")
 	case e.Aggregate > Max || e.Rounding > Whole || e.Transform >= transforms:
 		return fmt.Errorf("aggregate %d, rounding %d or transformation %d is unknown", e.Aggregate, e.Rounding, e.Transform)
 	case e.Aggregate != Sum && e.Base != nil && !e.BaseLast:
-		return fmt.Errorf("a minimum or maximum that starts from base scores")
+		return errors.New("a minimum or maximum that starts from base scores")
 	case e.Transform.width(e.Outputs) < 1:
 		return fmt.Errorf("transformation %v of %d outputs", e.Transform, e.Outputs)
 	}
@@ -124,7 +125,7 @@ func (e *Ensemble) checkNode(n int32) error {
 		return fmt.Errorf("set %v of %d", threshold, len(e.Sets))
 	}
 	if math.IsNaN(threshold) {
-		return fmt.Errorf("the threshold is NaN")
+		return errors.New("the threshold is NaN")
 	}
 	if !e.Rows64 && rule&Member == 0 && float64(float32(threshold)) != threshold {
 		return fmt.Errorf("threshold %v is no float32", threshold)

@@ -17,9 +17,10 @@ package gbdt
 // The margins of a row are, in this order of operations: the trees' values in the order of Trees, starting from
 // Base (or from 0 with BaseLast); divided by Divisor; times Scale; plus Base with BaseLast.
 type Ensemble struct {
-	Format    string // of the file, as "xgboost json"
-	Version   string // of the format or of the library that wrote it; empty where the file does not say
-	Objective string // in the library's own words
+	Format    string   // of the file, as "xgboost json"
+	Version   string   // of the format or of the library that wrote it; empty where the file does not say
+	Objective string   // in the library's own words
+	Notes     []string // what a user should know of the file
 
 	Features     int      // columns of a row
 	FeatureNames []string // nil where the file has none

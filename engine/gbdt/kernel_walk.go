@@ -76,14 +76,14 @@ func (w *walker[X, S]) combine(margin *S, v S) {
 	}
 }
 
-// finish does what follows the last tree. The conversion keeps the compiler from fusing product and sum.
+// finish does what follows the last tree.
 func (w *walker[X, S]) finish(out []S) {
 	for j, v := range out {
 		if w.Divisor != 0 {
 			v /= S(w.Divisor)
 		}
 		if w.Scale != 0 {
-			v = S(v * S(w.Scale))
+			v = S(v * S(w.Scale)) //nolint:unconvert // rounds the product, which the sum below could be fused with
 		}
 		if w.base != nil && w.BaseLast {
 			v += w.base[j]
@@ -150,7 +150,7 @@ func (w *walker[X, S]) value(leaf int, x []X) S {
 		if math.Abs(float64(v)) <= zeroThreshold {
 			v = 0
 		}
-		sum += S(S(l.Coefficient[j]) * v)
+		sum += S(S(l.Coefficient[j]) * v) //nolint:unconvert // rounds the product before it is added
 	}
 	return sum
 }

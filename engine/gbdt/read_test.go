@@ -202,8 +202,18 @@ func TestSummary(t *testing.T) {
 		if want.DepthMax == 0 {
 			got.DepthMax, got.DepthMean = 0, 0
 		}
-		if got != want {
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, want)
+		}
+	}
+}
+
+func TestEarlyStoppingIsNoted(t *testing.T) {
+	data := string(firstGolden(t, "xgboost-missing"))
+	for attribute, notes := range map[string]int{`{"best_iteration":"4"}`: 1, `{"best_iteration":"11"}`: 0, `{"best_iteration":"x"}`: 0, `{}`: 0} {
+		m, err := Read([]byte(strings.Replace(data, `"attributes":{}`, `"attributes":`+attribute, 1)))
+		if err != nil || len(m.Summary().Notes) != notes || (notes > 0 && !strings.Contains(m.Summary().Notes[0], "first 5 of 12")) {
+			t.Errorf("%s: %q, %v", attribute, m.Summary().Notes, err)
 		}
 	}
 }

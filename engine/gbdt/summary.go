@@ -20,6 +20,7 @@ type Summary struct {
 	Linear      bool    // leaves have linear models
 	Double      bool    // results are float64
 	Bytes       int     // of the file; 0 where there was none
+	Notes       []string
 }
 
 // Summary describes the model.
@@ -28,7 +29,7 @@ func (m *Model) Summary() Summary {
 	s := Summary{
 		Format: e.Format, Version: e.Version, Objective: e.Objective, Transform: e.Transform.String(), Kernel: m.kernelName(),
 		Features: e.Features, Outputs: m.Outputs(), Trees: len(e.Trees), Nodes: len(e.Feature), Leaves: len(e.Values) / e.Width,
-		Linear: e.Linear != nil, Double: e.Sums64, Bytes: m.bytes,
+		Linear: e.Linear != nil, Double: e.Sums64, Bytes: m.bytes, Notes: e.Notes,
 	}
 	total := 0
 	for t := range e.Trees {

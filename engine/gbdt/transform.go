@@ -97,6 +97,7 @@ func each[S float](t Transform, power exponential, margins []S) {
 			}
 		case Log1pExp:
 			x = S(math.Log1p(power.double(float64(x))))
+		default: // apply has the others
 		}
 		margins[i] = x
 	}

@@ -1,6 +1,9 @@
 package gbdt
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Node is a node or a leaf of a tree as a reader finds it, in any order.
 type Node struct {
@@ -69,7 +72,7 @@ func (a *adder) add() error {
 			return fmt.Errorf("a child is node %d of %d", next.node, len(a.nodes))
 		}
 		if met == len(a.nodes) {
-			return fmt.Errorf("a node has two parents or is its own descendant")
+			return errors.New("a node has two parents or is its own descendant")
 		}
 		index, err := a.append(&a.nodes[next.node])
 		switch {

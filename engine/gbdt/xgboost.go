@@ -7,8 +7,7 @@ import (
 )
 
 // readXGBoost reads the document that XGBoost 1.0 to 3.x save as JSON and, since 1.6, as UBJSON. Margins are those of
-// Booster.predict(output_margin=True), and outputs those of Booster.predict, over all trees: the scikit-learn wrapper
-// stops at best_iteration, which saving a slice of the booster does too.
+// Booster.predict(output_margin=True), and outputs those of Booster.predict, over all trees.
 //
 // Sources: doc/model.schema, src/tree/io_utils.h, src/gbm/gbtree_model.cc, src/learner.cc, src/common/categorical.h of XGBoost 3.2.
 func readXGBoost(root any, format string) (*Ensemble, error) {
@@ -180,7 +179,27 @@ func (r *xgboostReader) readBooster() error {
 			return wrong("weight_drop", "a list of numbers", weights)
 		}
 	}
-	return r.readTrees(model)
+	if err := r.readTrees(model); err != nil {
+		return err
+	}
+	r.noteBest(model)
+	return nil
+}
+
+// noteBest notes where early stopping chose fewer iterations than the file has.
+func (r *xgboostReader) noteBest(model object) {
+	attributes, err := r.learner.object("attributes")
+	if err != nil {
+		return
+	}
+	best, err := attributes.whole("best_iteration")
+	rounds, _ := model.numbers("iteration_indptr")
+	if err != nil || best < 0 || best+1 >= len(rounds)-1 {
+		return
+	}
+	r.ensemble.Notes = append(r.ensemble.Notes, fmt.Sprintf("early stopping chose the first %d of %d iterations, with which XGBoost's "+
+		"scikit-learn classes predict; Booster.predict and this server use all: save booster[:%d] for the former",
+		best+1, len(rounds)-1, best+1))
 }
 
 // readTrees reads the trees in the order of their ids.
@@ -344,7 +363,7 @@ func (r *xgboostReader) readCategories(t *xgboostTree, o object) error {
 		}
 		// Segments do not overlap in any file that XGBoost writes; sets of a file's size each would be unbounded.
 		if used += int(size); used > len(categories) {
-			return fmt.Errorf("the segments of categories overlap")
+			return errors.New("the segments of categories overlap")
 		}
 		set, err := r.bitSet(categories[start : start+size])
 		if err != nil {
