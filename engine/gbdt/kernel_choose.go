@@ -34,18 +34,25 @@ type blockOption[S float] struct {
 // second-level cache.
 const partBytes = 128 << 10
 
-// newBuilder gives nil where only the walker computes the ensemble: leaves with several values or linear ones,
-// minimum and maximum, or too many columns.
+const (
+	// maxWidth bounds the values of a leaf: scorers keep and walk a tree once for each of them.
+	maxWidth = 16
+	// maxPrepared bounds the bytes of a scorer's trees, which padding makes many of small ones.
+	maxPrepared = 256 << 20
+)
+
+// newBuilder gives nil where only the walker computes the ensemble: linear leaves, leaves with many values, minimum and
+// maximum, or too many columns.
 func newBuilder[X, S float](w *walker[X, S], level isa.Level) *builder[X, S] {
 	e := w.Ensemble
-	if e.Width != 1 || e.Linear != nil || e.Aggregate != Sum || len(e.Feature) == 0 {
+	if e.Width > maxWidth || e.Linear != nil || e.Aggregate != Sum || len(e.Feature) == 0 {
 		return nil
 	}
 	ranker, tests, ok := newRanker(e, ranking[X](level))
 	if !ok {
 		return nil
 	}
-	f := &forest[S]{Ensemble: e, tests: tests, values: w.values, columns: ranker.columns()}
+	f := &forest[S]{Ensemble: e, tests: tests, values: w.values, columns: ranker.columns(), copies: e.Width}
 	f.measure()
 	f.oblivious = f.isOblivious()
 	f.parts = treeParts(e, partBytes/f.treeBytes())
@@ -77,20 +84,25 @@ func (f *forest[S]) treeBytes() int {
 	return 16 * f.leaves
 }
 
+// room says whether trees prepared with so many bytes for their nodes and so many leaves keep to maxPrepared.
+func (f *forest[S]) room(nodes, leaves int) bool {
+	return f.copies*len(f.Trees)*(nodes+leaves*sizeOf[S]()) <= maxPrepared
+}
+
 // singles are the scorers for one row, the fastest in general first. Layouts of one kind hold the same trees in more
 // and more memory, so that only the first of them that fits is worth a measurement.
 func (b *builder[X, S]) singles() []option[S] {
 	var all []option[S]
 	for _, l := range maskLayouts {
 		kernel, tables := maskKernel[S](b.level, l, b.forest.columns)
-		if kernel != nil && l.fits(b.forest.depth, b.forest.leaves, b.forest.oblivious) {
+		if kernel != nil && l.fits(b.forest.depth, b.forest.leaves, b.forest.oblivious) && b.forest.room(l.treeBytes(tables), l.leaves) {
 			all = append(all, option[S]{l.name, l.kind(), func() scorer[S] { return newMasks(b.forest, l, kernel, tables) }})
 		}
 	}
-	if b.forest.depth <= maxPaddedDepth {
+	if b.forest.depth <= maxPaddedDepth && b.forest.room(4<<b.forest.depth, 1<<b.forest.depth) {
 		all = append(all, option[S]{"padded", "padded", func() scorer[S] { return newPadded(b.forest) }})
 	}
-	if len(b.forest.Feature)+len(b.forest.values) <= maxSteps {
+	if b.forest.copies*len(b.forest.Feature) <= maxSteps {
 		all = append(all, option[S]{"steps", "steps", func() scorer[S] { return newSteps(b.forest) }})
 	}
 	return all
@@ -100,10 +112,10 @@ func (b *builder[X, S]) singles() []option[S] {
 func (b *builder[X, S]) blocks() []blockOption[S] {
 	var all []blockOption[S]
 	f := b.forest
-	if kernel, lanes := sliceKernel[S](b.level, max(f.depth, minSliceDepth), f.oblivious); kernel != nil {
+	if kernel, lanes := sliceKernel[S](b.level, max(f.depth, minSliceDepth), f.oblivious); kernel != nil && f.room(sliceNode<<f.depth, 1<<f.depth) {
 		all = append(all, blockOption[S]{sliceName(f.oblivious), func() blockScorer[S] { return newSlices(f, lanes, kernel) }})
 	}
-	if kernel, lanes, leaves := sliceLeavesKernel[S](b.level, f.leaves); kernel != nil {
+	if kernel, lanes, leaves := sliceLeavesKernel[S](b.level, f.leaves); kernel != nil && f.room(20*f.leaves, leaves) {
 		all = append(all, blockOption[S]{sliceLeavesName, func() blockScorer[S] {
 			return newSlicedLeaves(f, lanes, leaves, kernel)
 		}})

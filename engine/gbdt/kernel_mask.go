@@ -52,6 +52,11 @@ var maskLayouts = []maskLayout{
 	{name: "mask depth 8", depth: 8, leaves: 256, trees: 1, groups: 4},
 }
 
+// treeBytes is the bytes of a tree's nodes.
+func (l maskLayout) treeBytes(tables int) int {
+	return (l.groups*nodeLanes*(tables+1) + l.sets) / l.trees
+}
+
 // kind groups layouts that differ by size only.
 func (l maskLayout) kind() string {
 	switch {
@@ -86,6 +91,7 @@ func newMasks[S float](f *forest[S], l maskLayout, kernel maskFunc[S], tables in
 		m.leaves[i] = S(math.Copysign(0, -1))
 	}
 	for i, p := range f.parts {
+		f := f.of(p)
 		for j, t := range p.trees {
 			step := m.starts[i] + j/l.trees
 			nodes := m.nodes[step*m.step : (step+1)*m.step]
@@ -176,7 +182,7 @@ func (a *shaped[S]) fill(t int32) {
 func (a *shaped[S]) below(n int32, above uint64) {
 	width := nodeLanes / a.masks.layout.trees
 	if n < 0 {
-		a.leaves[a.leaf] = a.values[^n]
+		a.leaves[a.leaf] = a.value(n)
 		sets := a.nodes[len(a.nodes)-a.masks.layout.sets+a.tree*width*width/8:]
 		if width == 32 {
 			binary.LittleEndian.PutUint32(sets[4*a.leaf:], uint32(above))

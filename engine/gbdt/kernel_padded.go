@@ -7,10 +7,27 @@ type forest[S float] struct {
 	values  []S        // by leaf
 	parts   []part
 	columns int
+	copies  int // of each tree: the values of a leaf
 	depth   int // of the deepest tree
 	leaves  int // of the tree with the most of them
 
 	oblivious bool // all nodes of a level of a tree have the same test
+	output    int  // whose values of leaves count, where leaves have several
+}
+
+// of is the forest as a part sees it.
+func (f *forest[S]) of(p part) *forest[S] {
+	g := *f
+	g.output = p.output
+	return &g
+}
+
+// value is that of leaf ^n.
+func (f *forest[S]) value(n int32) S {
+	if f.Width == 1 {
+		return f.values[^n]
+	}
+	return f.values[int(^n)*f.Width+f.output]
 }
 
 // perfect pads tree t to a perfect one of that depth: node i of 1<<depth has children 2i and 2i+1, the root is node 1,
@@ -26,7 +43,7 @@ func (f *forest[S]) perfect(t int32, depth int, nodes []nodeTest, leaves []S) {
 func (f *forest[S]) perfectBelow(n int32, at, depth int, nodes []nodeTest, leaves []S) {
 	switch {
 	case at >= 1<<depth:
-		leaves[at-1<<depth] = f.values[^n]
+		leaves[at-1<<depth] = f.value(n)
 	case n < 0:
 		nodes[at] = nodeTest{rank: missingRight}
 		f.perfectBelow(n, 2*at, depth, nodes, leaves)
@@ -69,7 +86,7 @@ func (f *forest[S]) levels(t int32, depth int, tests []nodeTest, leaves []S) {
 // fill repeats the values of leaves, whose number divides len(dst).
 func (f *forest[S]) fill(dst []S, leaves []int32) {
 	for i := range dst {
-		dst[i] = f.values[^leaves[i%len(leaves)]]
+		dst[i] = f.value(leaves[i%len(leaves)])
 	}
 }
 
@@ -120,6 +137,7 @@ func newPadded[S float](f *forest[S]) *padded[S] {
 	for _, part := range f.parts {
 		p.starts = append(p.starts, trees)
 		trees += len(part.trees)
+		f := f.of(part)
 		for _, t := range part.trees {
 			f.perfect(t, f.depth, nodes, leaves)
 			for _, n := range nodes {

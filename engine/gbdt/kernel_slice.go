@@ -35,6 +35,7 @@ func newSlices[S float](f *forest[S], lanes int, kernel sliceFunc[S]) *sliced[S]
 	for _, p := range f.parts {
 		s.starts = append(s.starts, trees)
 		trees += len(p.trees)
+		f := f.of(p)
 		for _, t := range p.trees {
 			if f.oblivious {
 				f.levels(t, s.depth, nodes, leaves)

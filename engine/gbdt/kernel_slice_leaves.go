@@ -32,6 +32,7 @@ func newSlicedLeaves[S float](f *forest[S], lanes, leaves int, kernel sliceFunc[
 	for _, p := range f.parts {
 		s.starts, s.offsets = append(s.starts, trees), append(s.offsets, len(s.nodes))
 		trees += len(p.trees)
+		f := f.of(p)
 		for _, t := range p.trees {
 			s.tree(f, t)
 		}
@@ -53,7 +54,9 @@ func (s *slicedLeaves[S]) tree(f *forest[S], t int32) {
 		w.measure(hi)
 		w.below(n, 0)
 	}
-	s.leaves = append(s.leaves, f.values[first:last]...)
+	for leaf := first; leaf < last; leaf++ {
+		s.leaves = append(s.leaves, f.value(^leaf))
+	}
 	s.leaves = append(s.leaves, make([]S, s.size-int(last-first))...)
 }
 

@@ -23,10 +23,11 @@ const (
 
 func newSteps[S float](f *forest[S]) *steps[S] {
 	s := &steps[S]{}
-	n := len(f.Feature) + len(f.values)
+	n := f.copies * (len(f.Feature) + len(f.values)/f.Width)
 	s.nodes, s.values = make([]uint64, 0, n), make([]S, 0, n)
 	for _, p := range f.parts {
 		s.starts = append(s.starts, len(s.roots))
+		f := f.of(p)
 		for _, t := range p.trees {
 			s.roots = append(s.roots, uint32(len(s.nodes)))
 			s.tree(f, t)
@@ -49,7 +50,7 @@ func (s *steps[S]) tree(f *forest[S], t int32) {
 		for _, n := range level {
 			if n < 0 {
 				s.nodes = append(s.nodes, stepNode(0, missingRight, len(s.nodes)))
-				s.values = append(s.values, f.values[^n])
+				s.values = append(s.values, f.value(n))
 				continue
 			}
 			s.nodes = append(s.nodes, stepNode(f.tests[n].column, f.tests[n].rank-1, first+len(below)))

@@ -19,6 +19,7 @@ type shape struct {
 	missing, zero, flags bool
 	base, baseLast       bool
 	oblivious            bool // trees of the given depth or less
+	vectors              bool // leaves have a value for each output
 }
 
 func (s shape) String() string {
@@ -29,6 +30,9 @@ func (s shape) String() string {
 // random makes an ensemble of the shape: leaves split at random while there is room.
 func (s shape) random(r *rand.Rand) *Ensemble {
 	e := &Ensemble{Features: s.features, Outputs: s.outputs, Rows64: s.rows64, Sums64: s.sums64, Less: s.less, Width: 1}
+	if s.vectors {
+		e.Width = s.outputs
+	}
 	pool := make([]float64, max(s.thresholds, 1))
 	for i := range pool {
 		pool[i] = s.round(s.number(r))
@@ -64,14 +68,19 @@ func (s shape) random(r *rand.Rand) *Ensemble {
 			nodes = s.levels(r, pool)
 		}
 		for i := range nodes {
-			if nodes[i].Left < 0 {
-				nodes[i].Value = float64(float32(r.NormFloat64()))
-				if s.sums64 {
-					nodes[i].Value = r.NormFloat64()
-				}
+			if nodes[i].Left >= 0 {
+				continue
+			}
+			nodes[i].Value = s.value(r)
+			for range e.Width {
+				nodes[i].Values = append(nodes[i].Values, s.value(r))
 			}
 		}
-		if err := e.Add(nodes, r.IntN(s.outputs)); err != nil {
+		output := r.IntN(s.outputs)
+		if s.vectors {
+			output = 0
+		}
+		if err := e.Add(nodes, output); err != nil {
 			panic(err)
 		}
 	}
@@ -82,6 +91,13 @@ func (s shape) random(r *rand.Rand) *Ensemble {
 		e.BaseLast = s.baseLast
 	}
 	return e
+}
+
+func (s shape) value(r *rand.Rand) float64 {
+	if s.sums64 {
+		return r.NormFloat64()
+	}
+	return float64(float32(r.NormFloat64()))
 }
 
 // node is a random test.
@@ -209,6 +225,9 @@ var shapes = []shape{
 	{trees: 20, depth: 4, leaves: 1, features: 9, outputs: 1, oblivious: true, sums64: true, rows64: true},
 	{trees: 35, depth: 8, leaves: 1, features: 90, outputs: 1, oblivious: true, sums64: true, missing: true},
 	{trees: 90, depth: 60, leaves: 100, features: 20, outputs: 1, less: true, missing: true, base: true},
+	{trees: 21, depth: 9, leaves: 60, features: 20, outputs: 3, less: true, missing: true, vectors: true, base: true},
+	{trees: 9, depth: 20, leaves: 500, features: 20, outputs: 2, sums64: true, vectors: true},
+	{trees: 9, depth: 5, leaves: 32, features: 20, outputs: 4, sums64: true, vectors: true, oblivious: true},
 	{trees: 30, depth: 200, leaves: 256, features: 30, outputs: 2, missing: true, sums64: true},
 	{trees: 30, depth: 200, leaves: 250, features: 300, outputs: 1, less: true},
 	{trees: 30, depth: 6, leaves: 64, features: 400, outputs: 1, missing: true},
