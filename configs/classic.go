@@ -18,6 +18,37 @@ type Predict struct {
 	Models      []string // [NAME=]FILE
 	MemoryBytes int64    // of loaded models; 0 is no limit
 	MaxWaiting  int      // requests in line
+
+	FeatureRedis string // URL of the online store that manifests name; empty: none
+	Drift        Drift
+	Log          PredictionLog
+}
+
+// Drift says when features and scores of models with a profile are judged.
+type Drift struct {
+	Window  time.Duration
+	MinRows int     // of a window that is judged
+	PSI     float64 // from it on a window is off
+}
+
+// PredictionLog says which predictions are kept where.
+type PredictionLog struct {
+	Folder    string // empty: none are kept
+	Inputs    string // of PredictionLogInputs
+	MaxBytes  int64  // of a file
+	MaxAge    time.Duration
+	Keep      time.Duration // 0: for ever
+	KeepBytes int64         // of a version's files; 0: any
+}
+
+// PredictionLogInputs are the ways in which values of requests stand in the log.
+var PredictionLogInputs = []string{"hash", "summary", "full"}
+
+func defaultPredict() Predict {
+	return Predict{
+		MaxWaiting: 1024, Drift: Drift{Window: 10 * time.Minute, MinRows: 1000, PSI: 0.2},
+		Log: PredictionLog{Inputs: "summary", MaxBytes: 64 << 20, MaxAge: 5 * time.Minute, Keep: 30 * 24 * time.Hour},
+	}
 }
 
 // Classic is a classical model that is served.
@@ -25,6 +56,8 @@ type Classic struct {
 	Name, Version string
 	Path          string
 	Golden        string // file of golden rows; empty: that beside the model, if there is one
+	Manifest      string // file that says where features come from; empty: from the request
+	Profile       string // file of the reference profile that drift is measured against; empty: none
 	Labels        []string
 	MaxBatch      int // rows
 	MaxRows       int // of a request
@@ -52,6 +85,31 @@ func predictSettings(c *Config) []Setting {
 			binding: bindBytes(&c.Predict.MemoryBytes, "")},
 		{Key: "predict.max_waiting", Flag: "classic-max-waiting", Usage: "predict requests that may wait; further ones are refused",
 			binding: bindInt(&c.Predict.MaxWaiting, 1, math.MaxInt32, "")},
+		{Key: "predict.feature_redis", Flag: "feature-redis", Secret: true,
+			Usage:   "Redis with the online features of manifests, as redis://:PASSWORD@HOST:6379/0",
+			binding: bindText(&c.Predict.FeatureRedis, "redis://…, rediss://…, or nothing", isRedisURL)},
+		{Key: "predict.drift_window", Flag: "drift-window", Usage: "time after which drift of features and scores is judged",
+			binding: bindDuration(&c.Predict.Drift.Window, time.Second, 30*24*time.Hour)},
+		{Key: "predict.drift_min_rows", Flag: "drift-min-rows", Usage: "rows that a window needs to be judged; it goes on until it has them",
+			binding: bindInt(&c.Predict.Drift.MinRows, 1, math.MaxInt32, "")},
+		{Key: "predict.drift_psi", Flag: "drift-psi", Usage: "population stability index from which on a window is off; three in a row are drift",
+			binding: bindRatio(&c.Predict.Drift.PSI)},
+		{Key: "predict.log", Flag: "prediction-log", Usage: "folder for predictions and their features, in Parquet files; empty keeps none",
+			binding: bindText(&c.Predict.Log.Folder, "a folder", func(string) bool { return true })},
+		{Key: "predict.log_inputs", Flag: "prediction-log-inputs",
+			Usage: "how values of requests stand in the prediction log: hash, summary (numbers to two digits, strings hashed) or " +
+				"full; what the online store has stands there as it is",
+			binding: bindChoice(&c.Predict.Log.Inputs, PredictionLogInputs)},
+		{Key: "predict.log_bytes", Flag: "prediction-log-bytes", Usage: "size at which a file of the prediction log is finished",
+			binding: bindBytes(&c.Predict.Log.MaxBytes, "")},
+		{Key: "predict.log_age", Flag: "prediction-log-age",
+			Usage:   "age at which a file of the prediction log is finished; what is younger is lost if the process is killed",
+			binding: bindDuration(&c.Predict.Log.MaxAge, time.Second, 24*time.Hour)},
+		{Key: "predict.log_keep", Flag: "prediction-log-keep", Usage: "time for which files of the prediction log are kept; 0 is for ever",
+			binding: bindDuration(&c.Predict.Log.Keep, 0, 100*365*24*time.Hour)},
+		{Key: "predict.log_keep_bytes", Flag: "prediction-log-keep-bytes",
+			Usage:   "bytes of a model version's files that are kept, the newest first; 0 is no limit",
+			binding: bindBytes(&c.Predict.Log.KeepBytes, "")},
 	}
 }
 
@@ -106,6 +164,8 @@ func classicFields(m *Classic) []field {
 		{key: "version", binding: bindText(&m.Version, "a version without slashes", isModelName)},
 		{key: "path", binding: bindText(&m.Path, "a path", anyText)},
 		{key: "golden", binding: bindText(&m.Golden, "a path", anyText)},
+		{key: "manifest", binding: bindText(&m.Manifest, "a path", anyText)},
+		{key: "profile", binding: bindText(&m.Profile, "a path", anyText)},
 		{key: "labels", binding: bindList(&m.Labels, "the name of a class")},
 		{key: "max_batch", binding: bindInt(&m.MaxBatch, 1, 1<<20, "")},
 		{key: "max_rows", binding: bindInt(&m.MaxRows, 1, 1<<20, "")},
@@ -140,6 +200,8 @@ const classicSample = `
 #     version: "3" # requests that name none get the highest
 #     path: /models/churn.ubj
 #     golden: /models/churn.golden.json # rows with the outputs that must come out; default: that beside the model
+#     manifest: /models/churn.features.yml # where features come from: docs/features.md
+#     profile: /models/churn.profile.json # what drift is measured against; weir eval --profile makes it
 #     labels: [stays, leaves] # names of the classes
 #     max_batch: 1024 # rows that are computed together; 1 computes each request alone
 #     max_rows: 16384 # of a request

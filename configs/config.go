@@ -134,7 +134,7 @@ func Default() Config {
 		API:       openai.DefaultConfig(),
 		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
-		Predict:   Predict{MaxWaiting: 1024},
+		Predict:   defaultPredict(),
 		SLO:       slo.Default(),
 		Quota:     Quota{Failure: QuotaOpen, Lease: 30 * time.Second, Timeout: 250 * time.Millisecond},
 		Store:     Store{PromptRetention: 30 * 24 * time.Hour},

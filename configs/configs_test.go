@@ -209,6 +209,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"engine.prefix_cache_key":     "sixteen bytes or more",
 		"server.retry_while_draining": "false",
 		"quota.redis":                 "redis://localhost:6379/0", "quota.failure": "closed",
+		"predict.feature_redis": "redis://localhost:6379/0", "predict.drift_psi": "0.3", "predict.log_inputs": "full",
 		"store.url":               "sqlite:x",
 		"store.key_pepper":        "thirty-two bytes or more, of which nobody knows",
 		"store.prompt_retention":  "48h",

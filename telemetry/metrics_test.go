@@ -105,6 +105,17 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	iris.CountRefused(AnswerFailed, "queue_full")
 	iris.CountRefused(AnswerAbandoned, "")
 	predictions.CountChange("load")
+	observe, err := m.AddFeatures(func() Features {
+		return Features{Stores: []FeatureStore{{Breaker: "open", Reads: 4, Failures: 3, Timeouts: 2, Refused: 1}}, Models: []FeatureModel{{
+			Model: "trees", Version: "2", Remembered: 5, Values: []FeatureValues{{"profile", "timeout", 6}}, OutOfRange: map[string]int64{"age": 7},
+			Drift: []Drift{{Kind: "score", Name: "output", PSI: 0.3, JS: 0.2, KS: 0.1, Judged: true, Drifting: true}, {Kind: "feature", Name: "age"}},
+			Log:   &PredictionLog{Written: 8, Dropped: 9, Queued: 1},
+		}}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	observe(2*time.Millisecond, nil)
 	m.CountPanic("handler")
 	m.CountAnswer(Answer{Model: "tiny", Outcome: AnswerComplete, Stream: true})
 	m.CountAnswer(Answer{Outcome: AnswerRefused})

@@ -28,6 +28,7 @@ type Config struct {
 	Reset   ResetFunc                       // POST /reset_prefix_cache; nil: 404
 	Reload  ReloadFunc                      // POST /admin/reload; nil: 404
 	Forget  ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
+	Drift   http.Handler                    // GET /admin/drift; nil: 404
 	Usage   usage.Ledger                    // GET /admin/usage; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
 	Callers *tenant.Authenticator           // says who calls; nil: nobody is asked
@@ -72,6 +73,9 @@ func New(c Config) http.Handler {
 	if c.Forget != nil {
 		mux.HandleFunc("POST "+forgetPath, c.forget)
 	}
+	if c.Drift != nil {
+		mux.Handle("GET "+driftPath, c.Drift)
+	}
 	if c.Usage != nil {
 		mux.HandleFunc("GET "+usagePath, c.usage)
 	}
@@ -110,6 +114,8 @@ func (c Config) ready(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
+const driftPath = "/admin/drift"
+
 const resetPath = "/reset_prefix_cache"
 
 // reset answers vLLM's request of this name. Blocks in use stay, so vLLM's
@@ -145,6 +151,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Forget != nil {
 		paths = append(paths, "POST "+forgetPath)
+	}
+	if c.Drift != nil {
+		paths = append(paths, driftPath)
 	}
 	if c.Usage != nil {
 		paths = append(paths, usagePath)

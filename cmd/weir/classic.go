@@ -37,6 +37,8 @@ type predictors struct {
 	loaded   bool       // there is a list; guarded by changing
 
 	known sync.Map // *classic.Served to router.Predictor
+
+	enriched *enriched // the same models with their features, drift and log
 }
 
 // newPredictors makes the lane of predictions without models, and the handler of their
@@ -56,8 +58,11 @@ func (s *server) newPredictors(about openai.Config) error {
 	if p.series, err = s.metrics.AddPredictions(p.state); err != nil {
 		return err
 	}
+	if p.enriched, err = newEnriched(p, enrichmentOf(s.config), s.metrics, s.log); err != nil {
+		return err
+	}
 	s.predict, err = predict.New(predict.Config{
-		Callers: s.callers.authenticator, Models: p, Meter: about.Meter, Ready: s.ready, Version: about.Version,
+		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version,
 		Price: s.price, Hooks: s.predictHooks(),
 		Strict: about.Strict, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
 		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, AbortTimeout: about.AbortTimeout,
@@ -122,7 +127,7 @@ func (p *predictors) load(c configs.Config) error {
 		return err
 	}
 	p.commit(commit)
-	return nil
+	return p.enriched.check()
 }
 
 // commit puts a list of models into force. The caller holds changing.
@@ -140,10 +145,17 @@ func (s *server) newClassic(c configs.Config) (commit func(), err error) {
 	if err != nil {
 		return nil, configError(err)
 	}
+	manifests, profiles := enrichmentFiles(c)
+	for _, m := range c.ClassicModels() {
+		if _, err := readFiles(m.Manifest, m.Profile); err != nil {
+			return nil, configError(err)
+		}
+	}
 	return func() {
 		p.changing.Lock()
 		defer p.changing.Unlock()
 		p.commit(prepared)
+		p.enriched.configured(manifests, profiles)
 	}, nil
 }
 

@@ -32,6 +32,7 @@ import (
 	"weir/scheduler/admission"
 	"weir/scheduler/quota"
 	"weir/telemetry"
+	"weir/telemetry/drift"
 	"weir/telemetry/transcript"
 	"weir/tokenizer"
 )
@@ -275,6 +276,7 @@ func (s *server) build(b telemetry.Build) error {
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget,
+			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})
 		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)
 	}
@@ -566,7 +568,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	}
 	closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	errs = append(errs, s.predictors.lane.Close(closing))
+	errs = append(errs, s.predictors.lane.Close(closing), s.predictors.enriched.close(closing))
 	if e := s.engine.Load(); e != nil {
 		errs = append(errs, e.Close(closing))
 	}

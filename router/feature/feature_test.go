@@ -429,3 +429,48 @@ func (c *columns) Predict(_ context.Context, p *router.Prediction) error {
 	*c.got = p.Inputs
 	return nil
 }
+
+// A model without a manifest is observed as it is called: by its matrix, whose columns
+// have the names that are given, or by its inputs.
+func TestWatcher(t *testing.T) {
+	var got []string
+	observe := func(_ *router.Prediction, rows *Rows, err error) {
+		for f, feature := range rows.Manifest().Features {
+			got = append(got, feature.Name+"="+rows.Value(rows.Len()-1, f).String())
+		}
+	}
+	watch := func(inner router.Predictor, names []string, inputs ...tensor.Tensor) string {
+		t.Helper()
+		m, err := Derive(inner.Describe(), names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := NewWatcher(inner, m, observe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		if err := w.Predict(t.Context(), &router.Prediction{Inputs: inputs}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(got, " ")
+	}
+	matrix := tensor.Of("input", tensor.Float32, []int64{2, 6}, []float32{0, 0, 0, 0, 0, 0, 1, nan, 3, 4, 5, 6})
+	if text := watch(&echo{}, nil, matrix); text != "input.0=1 input.1= input.2=3 input.3=4 input.4=5 input.5=6" {
+		t.Error(text)
+	}
+	if text := watch(&echo{}, strings.Split("abcdef", ""), matrix); text != "a=1 b= c=3 d=4 e=5 f=6" {
+		t.Error(text)
+	}
+	var tensors []tensor.Tensor
+	model := &columns{specs: []tensor.Spec{{Name: "w", Type: tensor.Bytes, Shape: []int64{-1, 1}}, {Name: "n", Type: tensor.Int32, Shape: []int64{-1}}}, got: &tensors}
+	if text := watch(model, nil, texts("w", "x"), ints("n", 7)); text != "w=x n=7" {
+		t.Error(text)
+	}
+	if text := watch(model, nil, column("other", 1)); text != "" || len(tensors) != 1 {
+		t.Errorf("what the manifest cannot read is observed as %q", text)
+	}
+	if _, err := Derive(&router.Description{Inputs: []tensor.Spec{{Name: "x", Shape: []int64{-1, -1}}}}, nil); err == nil {
+		t.Error("a matrix of any width is watched")
+	}
+}

@@ -29,6 +29,7 @@ type Join struct {
 	cache    *lru.Cache[string, *remember] // nil: nothing is remembered
 	index    map[string]int                // features by name
 	keys     map[string]place              // entities' keys by the input's name
+	violated []atomic.Int64                // by feature: values outside of its range
 	counts   []atomic.Int64                // by view, then outcome; what is not stored counts under the last
 }
 
@@ -45,7 +46,7 @@ type remember struct {
 func NewJoin(m *Manifest, online *Online) (*Join, error) {
 	j := &Join{
 		manifest: m, online: online, index: map[string]int{}, keys: map[string]place{},
-		counts: make([]atomic.Int64, (len(m.Views)+1)*int(outcomes)),
+		counts: make([]atomic.Int64, (len(m.Views)+1)*int(outcomes)), violated: make([]atomic.Int64, len(m.Features)),
 	}
 	for i := range m.Features {
 		j.index[m.Features[i].Name] = i
@@ -86,6 +87,15 @@ func (j *Join) Counts(each func(view, outcome string, n int64)) {
 	}
 }
 
+// Violations are the values so far that were outside of their feature's range.
+func (j *Join) Violations(each func(feature string, n int64)) {
+	for f := range j.violated {
+		if n := j.violated[f].Load(); n > 0 {
+			each(j.manifest.Features[f].Name, n)
+		}
+	}
+}
+
 // Cached is how many entities are remembered.
 func (j *Join) Cached() int {
 	if j.cache == nil {
@@ -117,6 +127,9 @@ func (j *Join) count(r *Rows) {
 		clear(perView[:])
 		for row := range r.n {
 			perView[r.Outcome(row, f)]++
+		}
+		if n := r.violated[f]; n > 0 {
+			j.violated[f].Add(int64(n))
 		}
 		view := len(m.Views)
 		if m.Features[f].Source == FromStore {

@@ -69,8 +69,9 @@ type Manifest struct {
 	Views    []string  // of all entities, in the order of their first feature
 	Features []Feature // in the model's order
 
-	stated string // the schema hash that the file states; "": none
-	hash   string
+	derived bool   // of a model's own inputs, whose names are as they are
+	stated  string // the schema hash that the file states; "": none
+	hash    string
 }
 
 // Layout is how the online store's keys and values are written.
@@ -195,7 +196,7 @@ func (m *Manifest) validate() error {
 func (m *Manifest) validateNames() error {
 	inputs := map[string]string{}
 	take := func(name, what string) error {
-		if err := checkName(name, what); err != nil {
+		if err := checkName(name, what); err != nil && !m.derived {
 			return err
 		}
 		if other, taken := inputs[name]; taken {

@@ -17,6 +17,7 @@ type Predictor struct {
 	inner   router.Predictor
 	join    *Join
 	about   router.Description
+	specs   []tensor.Spec // the model's own inputs
 	observe Observe
 	matrix  bool      // the model takes one input with all features
 	pool    sync.Pool // of *Rows
@@ -38,7 +39,7 @@ func NewPredictor(inner router.Predictor, m *Manifest, online *Online, observe O
 	if err != nil {
 		return nil, err
 	}
-	p := &Predictor{inner: inner, join: join, about: *about, observe: observe, matrix: matrix}
+	p := &Predictor{inner: inner, join: join, about: *about, specs: about.Inputs, observe: observe, matrix: matrix}
 	if matrix {
 		if _, taken := join.index[about.Inputs[0].Name]; !taken {
 			join.matrix = about.Inputs[0].Name
@@ -101,13 +102,12 @@ func (r *Rows) note(p *router.Prediction) {
 // tensors makes the model's inputs.
 func (p *Predictor) tensors(r *Rows) []tensor.Tensor {
 	features := r.manifest.Features
-	specs := p.inner.Describe().Inputs
 	if p.matrix {
 		shape := []int64{int64(r.n), int64(len(features))}
-		return []tensor.Tensor{fill(specs[0], shape, r, 0, len(features))}
+		return []tensor.Tensor{fill(p.specs[0], shape, r, 0, len(features))}
 	}
-	list := make([]tensor.Tensor, len(specs))
-	for i, spec := range specs {
+	list := make([]tensor.Tensor, len(p.specs))
+	for i, spec := range p.specs {
 		f := r.manifest.byInput(spec.Name)
 		shape := []int64{int64(r.n)}
 		if len(spec.Shape) == 2 {

@@ -57,6 +57,27 @@ func (r *Rows) Manifest() *Manifest { return r.manifest }
 // Value is a feature of a row.
 func (r *Rows) Value(row, feature int) Value { return r.values[row*len(r.manifest.Features)+feature] }
 
+// Number is a feature of a row as a number: NaN where it is missing, a category by its
+// index.
+func (r *Rows) Number(row, feature int) float64 {
+	return r.manifest.Features[feature].number(r.Value(row, feature))
+}
+
+// Defaulted lists the features of a row that no source gave, separated by spaces.
+func (r *Rows) Defaulted(row int) string {
+	var names []byte
+	for f := range r.manifest.Features {
+		if r.Outcome(row, f).resolved() {
+			continue
+		}
+		if len(names) > 0 {
+			names = append(names, ' ')
+		}
+		names = append(names, r.manifest.Features[f].Name...)
+	}
+	return string(names)
+}
+
 // Outcome says where the value came from.
 func (r *Rows) Outcome(row, feature int) Outcome {
 	return r.outcomes[row*len(r.manifest.Features)+feature]
