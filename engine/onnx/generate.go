@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -34,7 +35,7 @@ func constant(n *node) (kernel, error) {
 		t = &tensor.Tensor{Type: tensor.Bytes, Shape: []int64{int64(len(a.strings))}, Strings: clones(a.strings)}
 	}
 	if t == nil {
-		return nil, fmt.Errorf("no attribute holds the value")
+		return nil, errors.New("no attribute holds the value")
 	}
 	if t.Type == tensor.Bytes {
 		t.Strings = clones(t.Strings)
@@ -61,7 +62,7 @@ func constantOfShape(n *node) (kernel, error) {
 		v = &zero
 	}
 	if v.Type == tensor.Bytes || len(v.Data) != v.Type.Size() {
-		return nil, fmt.Errorf("the value is no single number")
+		return nil, errors.New("the value is no single number")
 	}
 	n.gives(v.Type)
 	return func(c *call) error {
@@ -214,7 +215,7 @@ func counting[T float32 | float64 | int32 | int64](c *call) error {
 		v[i] = x[0]
 	}
 	if v[2] == 0 {
-		return fmt.Errorf("steps of zero")
+		return errors.New("steps of zero")
 	}
 	count := math.Ceil((float64(v[1]) - float64(v[0])) / float64(v[2]))
 	if !(count < maxRunBytes) {
