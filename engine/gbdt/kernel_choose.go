@@ -95,7 +95,8 @@ func (b *builder[X, S]) singles() []option[S] {
 	var all []option[S]
 	for _, l := range maskLayouts {
 		kernel, tables := maskKernel[S](b.level, l, b.forest.columns)
-		if kernel != nil && l.fits(b.forest.depth, b.forest.leaves, b.forest.oblivious) && b.forest.room(l.treeBytes(tables), l.leaves) {
+		f := b.forest
+		if kernel != nil && l.fits(f.depth, f.leaves, f.oblivious) && f.room(l.treeBytes(tables), l.leaves) {
 			all = append(all, option[S]{l.name, l.kind(), func() scorer[S] { return newMasks(b.forest, l, kernel, tables) }})
 		}
 	}
@@ -112,7 +113,8 @@ func (b *builder[X, S]) singles() []option[S] {
 func (b *builder[X, S]) blocks() []blockOption[S] {
 	var all []blockOption[S]
 	f := b.forest
-	if kernel, lanes := sliceKernel[S](b.level, max(f.depth, minSliceDepth), f.oblivious); kernel != nil && f.room(sliceNode<<f.depth, 1<<f.depth) {
+	depth := max(f.depth, minSliceDepth)
+	if kernel, lanes := sliceKernel[S](b.level, depth, f.oblivious); kernel != nil && f.room(sliceNode<<depth, 1<<depth) {
 		all = append(all, blockOption[S]{sliceName(f.oblivious), func() blockScorer[S] { return newSlices(f, lanes, kernel) }})
 	}
 	if kernel, lanes, leaves := sliceLeavesKernel[S](b.level, f.leaves); kernel != nil && f.room(20*f.leaves, leaves) {

@@ -156,8 +156,9 @@ func (k *ranked[X, S]) together(b *rankBuffer[S], rows []X, out []S) {
 	}
 }
 
-// treeParts sorts the trees by output, keeping their order, all of them for each output if leaves have a value for each, and cuts them into parts of at most limit trees. All parts
-// of an output but its last have an even number, since some scorers take trees in pairs.
+// treeParts sorts the trees by output, keeping their order, and cuts them into parts of at most limit trees. If leaves have a
+// value for each output, every output has all trees. All parts of an output but its last have an even number, since some
+// scorers take trees in pairs.
 func treeParts(e *Ensemble, limit int) []part {
 	byOutput := make([][]int32, e.Outputs)
 	for t := range e.Trees {

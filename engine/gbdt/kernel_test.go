@@ -23,8 +23,9 @@ type shape struct {
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("%d trees, depth %d, %d leaves, %d features, %d outputs, %d thresholds, rows64=%v sums64=%v less=%v missing=%v zero=%v flags=%v",
-		s.trees, s.depth, s.leaves, s.features, s.outputs, s.thresholds, s.rows64, s.sums64, s.less, s.missing, s.zero, s.flags)
+	return fmt.Sprintf("%d trees, depth %d, %d leaves, %d features, %d outputs, %d thresholds, rows64=%v sums64=%v less=%v "+
+		"missing=%v zero=%v flags=%v", s.trees, s.depth, s.leaves, s.features, s.outputs, s.thresholds, s.rows64, s.sums64,
+		s.less, s.missing, s.zero, s.flags)
 }
 
 // random makes an ensemble of the shape: leaves split at random while there is room.

@@ -2,9 +2,11 @@
 
     python peers.py MODEL... [--weir ./weir] [--rows 1024] [--rounds 5] [--json FILE]
 
-needs numpy, onnxruntime, onnxmltools and, by the models' formats, xgboost (*.json, *.ubj) or lightgbm (*.txt). Everything runs on one
-thread, by turns, on rows that follow one another, so that no call repeats the last one's row. What a call of a C function costs from
-here (an empty one, measured the same way) is subtracted from the peers' times; their inputs and outputs are made before the clock starts."""
+needs numpy, onnxruntime, onnxmltools and, by the models' formats, xgboost (*.json, *.ubj) or lightgbm (*.txt). Everything runs on
+one thread, by turns, on rows that follow one another, so that no call repeats the last one's row. What a call of a C function
+costs from here (an empty one, measured the same way) is subtracted from the peers' times; their inputs and outputs are made before
+the clock starts.
+"""
 
 import argparse
 import ctypes

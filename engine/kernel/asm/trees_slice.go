@@ -18,9 +18,10 @@ type slicer struct {
 	root         reg.OpmaskVirtual
 }
 
-// slice evaluates perfect trees whole. Oblivious ones have a node for each level, the deepest first. Others go from the bottom up: every node picks the left or the right one of its
-// children's leaf indices, and the root's index looks the leaf up in registers. Nodes lie in the order of evaluation,
-// children before parents: the offset of the column's 64 ranks, and the node's own rank four times.
+// slice evaluates perfect trees whole. Oblivious ones have a node for each level, the deepest first. Others go from the
+// bottom up: every node picks the left or the right one of its children's leaf indices, and the root's index looks the
+// leaf up in registers. Nodes lie in the order of evaluation, children before parents: the offset of the column's 64
+// ranks, and the node's own rank four times.
 func (f *forest) slice(name string, depth int, index func(*slicer, int) reg.VecVirtual) {
 	f.function(fmt.Sprintf("%sDepth%dSum", name, depth),
 		fmt.Sprintf("(sums *%s, ranks, nodes *byte, leaves *%s, n int)", f.float(), f.float()),
