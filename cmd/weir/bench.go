@@ -15,7 +15,7 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure servers, models, kernels and the scheduler",
 		Long: "Measure servers, models, kernels and the scheduler. serve and soak send requests to a\n" +
-			"running server, weir or another one with OpenAI's API; engine and batched load a model in\n" +
+			"running server, weir or another one with OpenAI's API; engine, batched and embed load a model in\n" +
 			"this process; micro and sim need no model.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -23,7 +23,7 @@ func newBench() *cobra.Command {
 	cmd.AddCommand(
 		newBenchServe(), newBenchPredict(),
 		newBenchCompare(),
-		newBenchEngine(), newBenchBatched(), newBenchMicro(), newBenchGBDT(),
+		newBenchEngine(), newBenchBatched(), newBenchMicro(), newBenchGBDT(), newBenchEmbed(),
 		newBenchSoak(),
 		newBenchSim(),
 	)

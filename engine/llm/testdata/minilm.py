@@ -144,7 +144,8 @@ def library(folder, all_texts):
     t = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     t.no_padding()
     t.enable_truncation(512)
-    model = BertModel.from_pretrained(str(folder), config=BertConfig.from_pretrained(str(folder)), add_pooling_layer=False)
+    model = BertModel.from_pretrained(str(folder), config=BertConfig.from_pretrained(str(folder)), add_pooling_layer=False,
+                                      attn_implementation="eager")
     model.eval()
     ids, vectors = [], []
     for text in all_texts:
@@ -154,6 +155,26 @@ def library(folder, all_texts):
         ids.append(e.ids)
         vectors.append([float(v) for v in torch.nn.functional.normalize(x, dim=0)])
     return ids, vectors, model
+
+
+def export(path, model):
+    """The library's model as ONNX: ids and mask go in, the mean vectors come out."""
+    import torch
+
+    class Vectors(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids, mask):
+            x = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+            m = mask.unsqueeze(-1).to(x.dtype)
+            return (x * m).sum(1) / m.sum(1)
+
+    one = torch.ones(2, 8, dtype=torch.long)
+    axes = {"ids": {0: "batch", 1: "sequence"}, "mask": {0: "batch", 1: "sequence"}, "vectors": {0: "batch"}}
+    torch.onnx.export(Vectors(), (one, one), str(path), input_names=["ids", "mask"], output_names=["vectors"], dynamic_axes=axes,
+                      opset_version=17, dynamo=False)
 
 
 def main():
@@ -176,12 +197,7 @@ def main():
         json.dump([{"text": t, "ids": i, "vector": v} for t, i, v in zip(all_texts, ids, vectors)], f)
     print(len(all_texts), "texts of", min(map(len, ids)), "to", max(map(len, ids)), "tokens")
     if a.onnx:
-        import torch
-
-        one = torch.ones(1, 8, dtype=torch.long)
-        torch.onnx.export(model, (one, one), str(a.onnx), input_names=["input_ids", "attention_mask"], output_names=["hidden"],
-                          dynamic_axes={n: {0: "batch", 1: "sequence"} for n in ("input_ids", "attention_mask", "hidden")},
-                          opset_version=17, dynamo=False)
+        export(a.onnx, model)
 
 
 if __name__ == "__main__":
