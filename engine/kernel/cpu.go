@@ -78,6 +78,9 @@ func (c *CPU) Products(x []float32, rows int, norm weight.Norm, products ...weig
 	c.multiplier.Products(x, rows, norm, products...)
 }
 
+// Rest computes what rounding takes from rows, see [weight.Multiplier.Rest].
+func (c *CPU) Rest(dst, x []float32, rows int, w *weight.Matrix) { c.multiplier.Rest(dst, x, rows, w) }
+
 // Gated computes dst = a(x gate^T) * (x up^T), where a is gate.Act; dst is
 // [rows][gate.W.Rows]. gate and up have the same shape, and their Dst is not used.
 func (c *CPU) Gated(dst, x []float32, rows int, norm weight.Norm, gate, up weight.Product) {

@@ -18,6 +18,7 @@ type batch struct {
 
 	x, q            []float32     // [rows][...]
 	k, v, att, gate []float32     // [rows of a block][...]
+	normed          []float32     // likewise, of models with exact products
 	branch          []float32     // likewise, of models whose branches have norms
 	part            []attend.Span // the spans of a block
 	angles          []rotation    // one per rotation of the plan
@@ -94,8 +95,11 @@ func (b *batch) reserve(m *model, blockRows int) {
 	grow(&b.k, blockRows*kv)
 	grow(&b.v, blockRows*kv)
 	grow(&b.gate, blockRows*ffn)
-	if m.branches {
+	if m.branches || m.exact {
 		grow(&b.branch, blockRows*m.width)
+	}
+	if m.exact {
+		grow(&b.normed, blockRows*m.width)
 	}
 	grow(&b.hidden, len(b.output)*m.width)
 	if len(b.angles) < len(m.ropes) {

@@ -85,7 +85,7 @@ func add(x, y []float32) {
 // V are stored.
 func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
 	rows, q := r.rows(), r.of(b.q, a.heads*a.headDim)
-	c.Products(r.of(b.x, m.width), rows, a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
+	m.products(c, b, r, a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
 	if a.headNorm {
 		c.Norm(q, q, a.qNorm, rows*a.heads)
 		c.Norm(b.k, b.k, a.kNorm, rows*a.kvHeads)
@@ -117,13 +117,40 @@ func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
 	x, up := r.of(b.x, m.width), f.up.into(nil, false)
 	if f.plain {
 		up.Dst, up.Act = b.gate, f.act
-		c.Products(x, r.rows(), f.norms.before, up)
+		m.products(c, b, r, f.norms.before, up)
 	} else {
 		gate := f.gate.into(nil, false)
 		gate.Act = f.act
 		c.Gated(b.gate, x, r.rows(), f.norms.before, gate, up)
 	}
 	m.close(c, b, r, b.gate, &f.down, &f.norms)
+}
+
+// products are those of norm(x), a branch's beginning. Hidden states of BERT's kind
+// have a few large values, beside which int8 leaves little of their neighbours: there
+// what rounding takes from them is multiplied, too. It makes the products of q8_0
+// weights as exact as the weights are, for twice the time.
+func (m *model) products(c *kernel.CPU, b *batch, r block, norm weight.Norm, all ...weight.Product) {
+	x, rows := r.of(b.x, m.width), r.rows()
+	if !m.exact {
+		c.Products(x, rows, norm, all...)
+		return
+	}
+	rest := b.branch[:rows*m.width]
+	if norm.Weight != nil {
+		c.Norm(b.normed, x, norm, rows)
+		x = b.normed[:rows*m.width]
+	}
+	c.Rest(rest, x, rows, all[0].W)
+	var acts [3]vector.Activation
+	for i := range all {
+		acts[i], all[i].Act = all[i].Act, vector.Identity
+	}
+	c.Products(x, rows, weight.Norm{}, all...)
+	for i := range all {
+		all[i].Act, all[i].Add, all[i].Bias = acts[i], true, nil
+	}
+	c.Products(rest, rows, weight.Norm{}, all...)
 }
 
 // close ends a branch: x = after(x + out(W y)).

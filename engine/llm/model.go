@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/weight"
 )
 
 // model is a loaded model: read-only after load, shared by all steps.
@@ -60,5 +61,20 @@ func (o *outline) load(progress func(done, total int64)) (*model, error) {
 	for i := range o.weights.ropes {
 		o.weights.ropes[i].prepare(o.weights.divisors)
 	}
+	o.weights.exact = o.arch.encoder && o.weights.eightBits()
 	return &model{hparams: o.hparams, weights: o.weights}, nil
+}
+
+// eightBits reports whether every matrix that multiplies hidden states is q8_0: with
+// fewer bits what they lack outweighs what activations lose.
+func (w *weights) eightBits() bool {
+	for i := range w.layers {
+		a, f := &w.layers[i].attention, &w.layers[i].feed
+		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, f.up.w} {
+			if m.Type != gguf.TypeQ8_0 {
+				return false
+			}
+		}
+	}
+	return true
 }

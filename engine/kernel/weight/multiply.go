@@ -24,8 +24,8 @@ func (n *Norm) Apply(level isa.Level, dst, x []float32) {
 
 // Product is one of several matrix products of the same activations:
 // Dst[i][o] = sum_c x[i][c]*W[o][c] + Bias[o], Dst being [rows][W.Rows]; Bias may
-// be nil. With Add the result is added to Dst, or else Act, which is Identity or
-// GELU, is applied to it.
+// be nil. With Add the result is added to Dst. Act, which is Identity or GELU, is
+// applied to what is in Dst then.
 type Product struct {
 	Dst  []float32
 	W    *Matrix
@@ -43,6 +43,7 @@ type Multiplier struct {
 
 	input   inputJob
 	product productJob
+	rest    restJob
 }
 
 // NewMultiplier is a multiplier at a level, which the machine must have.
@@ -84,6 +85,28 @@ func (u *Multiplier) Gated(dst, x []float32, rows int, norm Norm, gate, up Produ
 	j.up = up
 	u.multiply(x, rows, norm)
 	j.up = Product{}
+}
+
+// Rest computes what the products with a matrix that rounds take from rows rows of
+// x: x less its values after the rounding, so that products of x and of dst add up to
+// almost those of floats. dst and x are [rows][w.Cols].
+func (u *Multiplier) Rest(dst, x []float32, rows int, w *Matrix) {
+	u.reserve(3 * w.Cols)
+	u.rest = restJob{owner: u, kind: w.format.kind, cols: w.Cols, dst: dst, x: x}
+	u.member.Run(&u.rest, rows, pool.GrainMACs/(8*w.Cols)+1)
+}
+
+// restJob computes one row.
+type restJob struct {
+	owner  *Multiplier
+	kind   kind
+	cols   int
+	dst, x []float32
+}
+
+func (j *restJob) Do(worker, row int) {
+	lo, hi := row*j.cols, (row+1)*j.cols
+	rest(j.owner.level, j.kind, j.dst[lo:hi], j.x[lo:hi], j.owner.scratch[worker])
 }
 
 // input is a step's activations in the layouts that products need.

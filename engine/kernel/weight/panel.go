@@ -186,3 +186,23 @@ func int8Scale(x []float32) (scale, inverse float32) {
 	}
 	return top / 127, 127 / top
 }
+
+// rest writes to dst what the rounding of a row to int8 takes from it: x less the
+// values that a panel of kind k holds. scratch is as for fill.
+func rest(level isa.Level, k kind, dst, x, scratch []float32) {
+	row := scratch[:k.words(len(x))]
+	quantizeRow(level, k, row, x)
+	size, scaleAt := blockValues, blockScale
+	if k == kindSuper {
+		size, scaleAt = superBlockValues, superScale
+	}
+	for ; len(x) > 0; x, dst = x[size:], dst[size:] {
+		block := vector.Bytes(row[:k.words(size)])
+		scale := math.Float32frombits(binary.LittleEndian.Uint32(block[scaleAt:]))
+		codes, from, to := block[:size], x[:size], dst[:size]
+		for i, c := range codes {
+			to[i] = from[i] - scale*float32(int8(c))
+		}
+		row = row[k.words(size):]
+	}
+}

@@ -509,3 +509,48 @@ func TestNewMatrixRefusesWhatDoesNotFit(t *testing.T) {
 		}
 	}
 }
+
+// Products of rows and of what rounding takes from them add up to those of floats.
+func TestRestIsWhatRoundingTakes(t *testing.T) {
+	const rows, cols, n = 48, 512, 7
+	r := rand.New(rand.NewPCG(11, 3))
+	for _, typ := range []gguf.Type{gguf.TypeQ8_0, gguf.TypeQ4K} {
+		w, err := NewMatrix(typ, rows, cols, randomRows(r, typ, rows, cols))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := randomFloats(r, n*cols)
+		for i := range n {
+			x[i*cols+40] = 60 // beside which the others of its block are small
+		}
+		want, row := make([]float64, n*rows), make([]float32, cols)
+		norm := 0.0
+		for o := range rows {
+			w.DecodeRow(row, o)
+			for i := range n {
+				for k, v := range row {
+					want[i*rows+o] += float64(v) * float64(x[i*cols+k])
+				}
+				norm += want[i*rows+o] * want[i*rows+o]
+			}
+		}
+		for _, level := range isa.Levels() {
+			c := newMultiplier(2, level)
+			got, left := make([]float32, n*rows), make([]float32, n*cols)
+			apart := func() (sum float64) {
+				for i, v := range got {
+					sum += (float64(v) - want[i]) * (float64(v) - want[i])
+				}
+				return math.Sqrt(sum / norm)
+			}
+			c.Products(x, n, Norm{}, Product{Dst: got, W: w})
+			once := apart()
+			c.Rest(left, x, n, w)
+			c.Products(left, n, Norm{}, Product{Dst: got, W: w, Add: true})
+			if twice := apart(); !(twice < once/100) {
+				t.Errorf("%v %v: relative error %.1e rounded, %.1e with the rest", typ, level, once, twice)
+			}
+			c.Close()
+		}
+	}
+}
