@@ -7,6 +7,6 @@
 // A row's result does not depend on which other rows are in the batch: sums are
 // added in one fixed order per row.
 //
-// With the build tag ort, Runtime evaluates models by ONNX Runtime's own library
-// instead, which knows every operator.
+// In a build with the tag ort, SetRuntime names the library of ONNX Runtime, which
+// then runs the models that are not supported here.
 package onnx

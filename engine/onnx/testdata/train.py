@@ -8,6 +8,7 @@ scikit-learn's models also its own answer in float64 ("library/...").
 Run it in this folder.
 """
 
+import tempfile
 import warnings
 
 import numpy as np
@@ -221,8 +222,9 @@ def boosters(x, y, two, three):
             ("catboost_two", catboost.CatBoostClassifier(iterations=20, depth=4, verbose=0, random_seed=1), two),
             ("catboost_three", catboost.CatBoostClassifier(iterations=8, depth=3, verbose=0, random_seed=1), three)):
         model.fit(x, target)
-        model.save_model("/tmp/catboost.onnx", format="onnx")
-        m = onnx.load("/tmp/catboost.onnx")
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_model(folder + "/model.onnx", format="onnx")
+            m = onnx.load(folder + "/model.onnx")
         save(name, m, {m.graph.input[0].name: x[:40]})
 
 
