@@ -252,8 +252,8 @@ func (r *catboostReader) split(v any) (Node, error) {
 		return Node{}, err
 	}
 	if kind != "FloatFeature" {
-		return Node{}, fmt.Errorf("split_type %s, by a categorical, text or embedding feature (cat_feature_index %v), "+
-			"is not evaluated here: train on numbers, or serve it with CatBoost behind an upstream", shorten(kind), s.get("cat_feature_index"))
+		return Node{}, fmt.Errorf("split_type %s, by a categorical, text or embedding feature "+
+			"(cat_feature_index %v), is not evaluated here: train on numbers, or serve it with CatBoost behind an upstream", shorten(kind), s.get("cat_feature_index"))
 	}
 	index, err := s.whole("float_feature_index")
 	if err != nil {

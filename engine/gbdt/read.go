@@ -33,7 +33,7 @@ func read(data []byte) (*Ensemble, error) {
 		if err != nil {
 			return nil, err
 		}
-		return readXGBoost(document, "xgboost ubjson")
+		return readXGBoost(document, "xgboost ubjson", len(data))
 	case trimmed[0] == '{':
 		return readJSON(trimmed)
 	}
@@ -58,7 +58,7 @@ func readJSON(data []byte) (*Ensemble, error) {
 	top, _ := document.(object)
 	switch {
 	case top.has("learner"):
-		return readXGBoost(document, "xgboost json")
+		return readXGBoost(document, "xgboost json", len(data))
 	case top.has("oblivious_trees"), top.has("trees") && top.has("features_info"):
 		return readCatBoost(top)
 	case top.has("tree_info") && top.has("feature_infos"):

@@ -433,6 +433,48 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d mutants, %d of them still models, at most %d bytes allocated", total, good, largest)
 }
 
+// TestHostileFiles has files that ask for far more memory than they have bytes.
+func TestHostileFiles(t *testing.T) {
+	const node = `"left_children":[1,-1,-1],"right_children":[2,-1,-1],"split_indices":[0,0,0],"split_conditions":[0,1,2],` +
+		`"default_left":[0,0,0],"split_type":[1,0,0],"categories_nodes":[0],"categories_segments":[0],"categories_sizes":[1],` +
+		`"categories":[16777215]`
+	sets := strings.NewReplacer("TREES", strings.Repeat("{"+node+"},", 499)+"{"+node+"}", "INFO", strings.Repeat("0,", 499)+"0").Replace(
+		`{"learner":{"gradient_booster":{"model":{"tree_info":[INFO],"trees":[TREES]},"name":"gbtree"},"learner_model_param":` +
+			`{"base_score":"1","num_class":"0","num_feature":"2"},"objective":{"name":"reg:linear"}}}`)
+	header := "tree\nversion=v3\nnum_class=1\nmax_feature_idx=1\n\nTree=0\n"
+	nodes := 20_000 // one under the other
+	var left, right strings.Builder
+	for n := range nodes {
+		fmt.Fprintf(&left, "%d ", n+1)
+		fmt.Fprintf(&right, "%d ", ^n)
+	}
+	shared := header + fmt.Sprintf("num_leaves=%d\nnum_cat=1\nsplit_feature=%s\nthreshold=%s\ndecision_type=%s\nleft_child=%s\nright_child=%s\n"+
+		"leaf_value=%s\ncat_boundaries=0 %d\ncat_threshold=%s\n\nend of trees\n", nodes+1, strings.Repeat("0 ", nodes),
+		strings.Repeat("0 ", nodes), strings.Repeat("1 ", nodes), strings.Replace(left.String(), " 20000 ", " -20001 ", 1), right.String(),
+		strings.Repeat("1 ", nodes+1), 50_000, strings.Repeat("1 ", 50_000))
+	for name, data := range map[string]string{
+		"sets of few categories": sets,
+		"nodes that share a set": shared,
+		"a set that is promised": header + "num_leaves=2\nleaf_value=1 2\nsplit_feature=0\nthreshold=0\ndecision_type=1\n" +
+			"left_child=-1\nright_child=-2\nnum_cat=1000000000\ncat_boundaries=0 4000000000\ncat_threshold=1\n",
+		"leaves that are promised":   header + "num_leaves=2147483647\nnum_cat=0\nleaf_value=1 2\n",
+		"lists in lists":             `{"learner":` + strings.Repeat("[", 1<<20),
+		"many small objects":         `{"learner":[` + strings.Repeat(`{"a":1},`, 1<<17) + `0]}`,
+		"a typed list":               "{L\x00\x00\x00\x00\x00\x00\x00\x07learner[$D#L\x00\x00\x00\x7f\xff\xff\xff\xff",
+		"an oblivious tree too deep": strings.Replace(smallCatBoost, `"splits":[`, `"splits":[`+strings.Repeat("0,", 40), 1),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Read([]byte(data))
+		runtime.ReadMemStats(&after)
+		took := after.TotalAlloc - before.TotalAlloc
+		if err == nil || took > uint64(20<<20+100*len(data)) {
+			t.Errorf("%s: %d bytes took %d, %v", name, len(data), took, err)
+		}
+		t.Logf("%s: %d bytes took %d: %.100v", name, len(data), took, err)
+	}
+}
+
 // mutate changes, removes, repeats or cuts bytes, and puts large numbers in the place of others.
 func mutate(r *rand.Rand, data []byte) []byte {
 	mutant := append([]byte(nil), data...)

@@ -6,17 +6,20 @@ import (
 	"strings"
 )
 
-// readXGBoost reads the document that XGBoost 1.0 to 3.x save as JSON and, since 1.6, as UBJSON. Margins are those of
+// readXGBoost reads the document that XGBoost 1.0 to 3.x save as JSON and, since 1.6, as UBJSON; size is the file's in bytes. Margins are those of
 // Booster.predict(output_margin=True), and outputs those of Booster.predict, over all trees.
 //
 // Sources: doc/model.schema, src/tree/io_utils.h, src/gbm/gbtree_model.cc, src/learner.cc, src/common/categorical.h of XGBoost 3.2.
-func readXGBoost(root any, format string) (*Ensemble, error) {
+func readXGBoost(root any, format string, size int) (*Ensemble, error) {
 	top, _ := root.(object)
 	learner, err := top.object("learner")
 	if err != nil {
 		return nil, fmt.Errorf("xgboost: %w", err)
 	}
-	r := xgboostReader{learner: learner, ensemble: &Ensemble{Format: format, Less: true, Rounding: NonNegative}}
+	r := xgboostReader{
+		learner: learner, words: baseSetWords + setWordsPerByte*size,
+		ensemble: &Ensemble{Format: format, Less: true, Rounding: NonNegative},
+	}
 	if version, err := top.numbers("version"); err == nil {
 		parts := make([]string, len(version))
 		for i, v := range version {
@@ -39,7 +42,7 @@ type xgboostReader struct {
 	weights  []float64 // of trees, of the booster dart; nil: all 1
 	nodes    []Node    // of one tree; used again for the next
 	targets  int       // size_leaf_vector of the trees before; 0 before the first
-	words    int       // of all sets of categories
+	words    int       // that sets of categories may still have
 }
 
 func (r *xgboostReader) readParameters() error {
@@ -375,10 +378,12 @@ func (r *xgboostReader) readCategories(t *xgboostTree, o object) error {
 }
 
 // Limits of categories. XGBoost takes categories up to 2^24, above which float32 has not every whole number. A set is
-// as long as its largest category asks for, so that a few bytes of a file could be megabytes.
+// as long as its largest category asks for, so that a few bytes of a file would be megabytes; the sets of a file have at most so
+// many words of 4 bytes.
 const (
-	maxCategory = 1<<24 - 1
-	maxSetWords = 1 << 26 // of all sets of a model
+	maxCategory     = 1<<24 - 1
+	baseSetWords    = 1 << 22
+	setWordsPerByte = 16
 )
 
 func (r *xgboostReader) bitSet(categories []float64) ([]uint32, error) {
@@ -391,8 +396,8 @@ func (r *xgboostReader) bitSet(categories []float64) ([]uint32, error) {
 		largest = max(largest, c)
 	}
 	words := int(largest/32 + 1)
-	if r.words += words; r.words > maxSetWords {
-		return nil, fmt.Errorf("the sets of categories need more than %d MiB", maxSetWords>>18)
+	if r.words -= words; r.words < 0 {
+		return nil, fmt.Errorf("categories up to %d, and those before, need more memory than a file of this size gets", largest)
 	}
 	set := make([]uint32, words)
 	for _, x := range categories {
