@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"weir/internal/inference"
@@ -114,7 +115,7 @@ func WriteTextsMarkdown(w io.Writer, rows []TextRow) error {
 		t := &rows[i]
 		s := t.Median()
 		cells = append(cells, []string{
-			fmt.Sprint(t.Tokens), fmt.Sprint(t.Texts), showSeconds(s), threeDigits(float64(t.Texts) / s), threeDigits(float64(t.Texts*t.Tokens) / s),
+			strconv.Itoa(t.Tokens), strconv.Itoa(t.Texts), showSeconds(s), threeDigits(float64(t.Texts) / s), threeDigits(float64(t.Texts*t.Tokens) / s),
 		})
 	}
 	return markdown(w, columns, cells)

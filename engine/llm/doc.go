@@ -27,6 +27,15 @@
 //     balancers send it nothing. The process goes on, because its metrics, logs
 //     and profiles help to find the bug.
 //
+// # Text encoders
+//
+// Encoder (OpenEncoder, Embed, Close) is the lane of files that embed or score texts.
+// Its loop takes whole texts from the same queue that language models have, as many
+// as learned cost fits into a pass (encoder_loop.go), and computes the pass in units,
+// a part of a layer for a block of rows, between which other engines have their turns
+// (pass.go). Keys and values live for one layer of one pass; nothing is cached.
+// Vectors are pooled and not normalised: the edge truncates and normalises.
+//
 // # Models
 //
 // An architecture (one file each: arch_llama.go, arch_qwen2.go, arch_qwen3.go,
