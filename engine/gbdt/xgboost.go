@@ -8,6 +8,7 @@ import (
 
 // readXGBoost reads the document that XGBoost 1.0 to 3.x save as JSON and, since 1.6, as UBJSON; size is the file's in bytes. Margins are those of
 // Booster.predict(output_margin=True), and outputs those of Booster.predict, over all trees.
+// Sums start from the base score, as XGBoost has them since 1.3; 1.2 added it last, so its own last bits on its files differ.
 //
 // Sources: doc/model.schema, src/tree/io_utils.h, src/gbm/gbtree_model.cc, src/learner.cc, src/common/categorical.h of XGBoost 3.2.
 func readXGBoost(root any, format string, size int) (*Ensemble, error) {
