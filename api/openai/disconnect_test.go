@@ -105,6 +105,7 @@ func TestHangUpCancels(t *testing.T) {
 			finished := make(chan edge.RequestFinish, 1)
 			hungUp := make(chan string, 4)
 			c := DefaultConfig()
+			c.HeartbeatEvery = 100 * time.Millisecond // it brings the header where no token does
 			c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 			c.Hooks.OnDisconnect = func(model string) { hungUp <- model }
 			b := &fakeBackend{script: tc.script}
