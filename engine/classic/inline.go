@@ -24,6 +24,7 @@ type inline struct {
 	queue   *batch.Queue
 	waiting map[*task]struct{} // for operators
 	taken   []batch.Taken      // scratch
+	latest  int64              // time that the queue was told
 }
 
 func (in *inline) init(l *Lane) {
@@ -49,7 +50,7 @@ func (in *inline) do(ctx context.Context, t *task, w batch.Work) error {
 	if t.v.Batches() {
 		w.MaxRows = max(min(t.v.opts.MaxBatch, t.v.rowsWithin(inlineBatch)), 1)
 	}
-	now := time.Now().UnixNano()
+	now := in.now()
 	ticket, err := in.queue.Offer(now, w)
 	in.dropped(now)
 	if err != nil {
@@ -68,7 +69,7 @@ func (in *inline) wait(ctx context.Context, t *task) error {
 	case s = <-t.wake:
 	case <-ctx.Done():
 		in.mu.Lock()
-		removed := in.queue.Remove(time.Now().UnixNano(), t.ticket)
+		removed := in.queue.Remove(in.now(), t.ticket)
 		delete(in.waiting, t)
 		in.mu.Unlock()
 		if removed {
@@ -82,15 +83,23 @@ func (in *inline) wait(ctx context.Context, t *task) error {
 	return t.err
 }
 
+// now is the time, never before one that the queue was told: at an earlier one, what
+// waits would not be ready yet, and the core that is passed on would find nobody. The
+// caller holds mu.
+func (in *inline) now() int64 {
+	in.latest = max(in.latest, time.Now().UnixNano())
+	return in.latest
+}
+
 // lead computes a crew that has a core, and passes the core on.
 func (in *inline) lead(crew []*task, now time.Time) {
 	compute(crew, now)
 	for _, t := range crew {
 		in.l.fault(t.err)
 	}
-	at := time.Now().UnixNano()
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	at := in.now()
 	for _, t := range crew {
 		in.queue.Settle(&t.taken, in.l.charge(t.computed))
 	}

@@ -257,3 +257,24 @@ func TestCancelledRequestsLetGoOfTheirMemory(t *testing.T) {
 		p.Inputs[0].Shape[0] = 0
 	}
 }
+
+// Callers that come as fast as they can never leave one in line with all cores free: the
+// core that is passed on finds whoever took a place meanwhile.
+func TestNobodyIsLeftInLine(t *testing.T) {
+	l := newTestLane(t, LaneOptions{Cores: 2})
+	v := fakeVersion(&doubler{}, Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for caller := range 16 {
+		wg.Go(func() {
+			for range 5000 {
+				if err := l.Predict(ctx, v, ask(fmt.Sprint(caller), 1)); err != nil {
+					t.Errorf("caller %d: %v", caller, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
