@@ -29,9 +29,9 @@ type call struct {
 // identify gives the call its id, sends the client's name for it back or else ours, and
 // begins its trace.
 func (c *call) identify() {
-	c.job.id, c.job.endpoint = c.ids.Next(), c.route.pattern
+	c.id, c.endpoint = c.ids.Next(), c.route.pattern
 	head, answer := &c.ctx.Request.Header, &c.ctx.Response.Header
-	name := c.job.id
+	name := c.id
 	if own := head.Peek("X-Request-Id"); edge.IsPlain(own) {
 		name = string(own)
 	}
@@ -89,7 +89,7 @@ func (c *call) score() *api.Error {
 	}
 	w := &watched{http: c.ctx, aborted: c.running.Aborted(), deadline: c.p.DoneBy}
 	defer w.stop()
-	fault := c.Server.predict(w, &c.job, func(left quota.Remaining, degraded bool) {
+	fault := c.predict(w, &c.job, func(left quota.Remaining, degraded bool) {
 		meter.WriteRemaining(answer.Set, left)
 		if degraded {
 			answer.Set("X-Weir-Quota", "local")

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"bytes"
 	"encoding/base64"
 	"math"
 	"strconv"
@@ -29,10 +30,8 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	}
 	first := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'f', -1, bits)
-	for _, c := range dst[first:] {
-		if c == '.' {
-			return dst
-		}
+	if bytes.IndexByte(dst[first:], '.') >= 0 {
+		return dst
 	}
 	return append(dst, ".0"...)
 }

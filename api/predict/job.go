@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"weir/api"
@@ -178,14 +179,11 @@ func hasOutput(d *router.Description, name string) bool {
 }
 
 func outputNames(d *router.Description) string {
-	list := ""
+	list := make([]string, len(d.Outputs))
 	for i := range d.Outputs {
-		if i > 0 {
-			list += ", "
-		}
-		list += d.Outputs[i].Name
+		list[i] = d.Outputs[i].Name
 	}
-	return list
+	return strings.Join(list, ", ")
 }
 
 // checkOutputs wants the outputs that were asked for, in their order: what a predictor

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"weir/api"
 	"weir/api/edge"
@@ -110,10 +111,8 @@ func noParameters(body []byte, what string, harmless ...string) *api.Error {
 			return api.Refuse("unknown_parameter", fmt.Sprintf("unknown field %s; %s takes only parameters", quote(field), what))
 		}
 		return s.fields(func(name []byte) *api.Error {
-			for _, h := range harmless {
-				if string(name) == h {
-					return s.ignore()
-				}
+			if slices.Contains(harmless, string(name)) {
+				return s.ignore()
 			}
 			return unsupportedRepository(string(name), what)
 		})

@@ -1,9 +1,9 @@
 package predict
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"weir/api"
 	"weir/internal/tensor"
@@ -222,7 +222,7 @@ func (c *call) inferV2() *api.Error {
 		c.ctx.SetContentType("application/json")
 	} else {
 		c.ctx.SetContentType("application/octet-stream")
-		c.ctx.Response.Header.Set(headerLength, fmt.Sprint(len(text)))
+		c.ctx.Response.Header.Set(headerLength, strconv.Itoa(len(text)))
 		text = append(text, data...)
 	}
 	c.ctx.Response.SetBodyRaw(text)
