@@ -309,9 +309,8 @@ func TestPrepareKeepsWhatDidNotChange(t *testing.T) {
 	if _, err := r.Find("b", ""); !errors.Is(err, ErrUnknown) {
 		t.Errorf("b after the commit: %v", err)
 	}
-	find(t, r, "c", "1")
-	if r.Bytes() != 2*kept.Bytes() {
-		t.Errorf("%d bytes are counted for two models of %d", r.Bytes(), kept.Bytes())
+	if both := kept.Bytes() + find(t, r, "c", "1").Version().Bytes(); r.Bytes() != both { // kernels are chosen by measurement, and differ in size
+		t.Errorf("%d bytes are counted, the models have %d", r.Bytes(), both)
 	}
 }
 
