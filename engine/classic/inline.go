@@ -59,6 +59,10 @@ func (in *inline) do(ctx context.Context, t *task, w batch.Work) error {
 	}
 	t.ticket, t.wake = ticket, make(chan signal, 2)
 	in.waiting[t] = struct{}{}
+	if in.free > 0 { // others wait only where no core is free; whoever finds it otherwise puts it right
+		in.free--
+		in.pass(now)
+	}
 	in.mu.Unlock()
 	return in.wait(ctx, t)
 }
@@ -106,7 +110,7 @@ func (in *inline) lead(crew []*task, now time.Time) {
 	for _, t := range crew[1:] {
 		t.wake <- done
 	}
-	in.pass(at)
+	in.pass(time.Now().UnixNano())
 }
 
 // pass gives a core to the first in line. The caller holds mu.

@@ -265,6 +265,9 @@ func (q *Queue) join(now int64, w *Work) {
 // ready is when a batch with this request may begin at the latest: after the delay, or
 // so early that the deadline can still be met.
 func (w *Work) ready(now int64) int64 {
+	if w.Delay <= 0 {
+		return 0 // at once, also by a clock that was set back meanwhile
+	}
 	at := now + int64(w.Delay)
 	if w.DoneBy != 0 {
 		at = min(at, w.DoneBy-2*int64(min(w.Cost, maxCost)))

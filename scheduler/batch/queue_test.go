@@ -222,6 +222,16 @@ func TestDelayGathersRowsButNotBeyondItsEnd(t *testing.T) {
 	}
 }
 
+// What has no delay is computed at once, also by a caller who looked at the clock before it
+// came.
+func TestNothingWaitsForTheClock(t *testing.T) {
+	q := newQueue(t, Config{})
+	offer(t, q, 2000, Work{User: 1, Tenant: "a", Kind: "k", Rows: 1, MaxRows: 9})
+	if got := q.Next(1999, nil); len(got) != 1 {
+		t.Errorf("%v", users(got))
+	}
+}
+
 // A delay neither makes a request miss its deadline nor holds up another kind.
 func TestDelayHurtsNobody(t *testing.T) {
 	q := newQueue(t, Config{})

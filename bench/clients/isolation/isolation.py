@@ -11,7 +11,7 @@ gaps between tokens in milliseconds, and each beside its own solo figure. The cl
 share the server's cores, so ratios count, not milliseconds. Python's standard library is
 all it needs; the load comes from weir bench predict and weir bench serve.
 """
-import argparse, json, os, re, subprocess, tempfile, threading, time, urllib.request
+import argparse, json, re, subprocess, threading, time, urllib.request
 
 
 class Server:
