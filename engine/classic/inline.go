@@ -110,7 +110,7 @@ func (in *inline) lead(crew []*task, now time.Time) {
 	for _, t := range crew[1:] {
 		t.wake <- done
 	}
-	in.pass(time.Now().UnixNano())
+	in.pass(at)
 }
 
 // pass gives a core to the first in line. The caller holds mu.

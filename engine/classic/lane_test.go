@@ -212,27 +212,6 @@ func TestDeadlinesAndBounds(t *testing.T) {
 	})
 }
 
-// More callers than cores, each with its next request as soon as the last is answered: none
-// is left behind in line.
-func TestNobodyIsLeftInLine(t *testing.T) {
-	l := newTestLane(t, LaneOptions{Cores: 2})
-	v := fakeVersion(&doubler{perRow: 2 * time.Microsecond}, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var wg sync.WaitGroup
-	for range 5 {
-		wg.Go(func() {
-			for range 20000 {
-				if err := l.Predict(ctx, v, ask("a", 1)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // What a tenant uses of predictions is charged in the other lanes.
 func TestPredictionsAreCharged(t *testing.T) {
 	var service admission.Service
