@@ -18,6 +18,7 @@ type Predict struct {
 	Models      []string // [NAME=]FILE
 	MemoryBytes int64    // of loaded models; 0 is no limit
 	MaxWaiting  int      // requests in line
+	ONNXRuntime string   // ONNX Runtime's shared library; empty: none
 
 	FeatureRedis string // URL of the online store that manifests name; empty: none
 	Drift        Drift
@@ -85,6 +86,9 @@ func predictSettings(c *Config) []Setting {
 			binding: bindBytes(&c.Predict.MemoryBytes, "")},
 		{Key: "predict.max_waiting", Flag: "classic-max-waiting", Usage: "predict requests that may wait; further ones are refused",
 			binding: bindInt(&c.Predict.MaxWaiting, 1, math.MaxInt32, "")},
+		{Key: "predict.onnx_runtime", Flag: "onnx-runtime",
+			Usage:   "shared library of ONNX Runtime, for models with operators of which weir has none; needs a build with the tag ort",
+			binding: bindText(&c.Predict.ONNXRuntime, "a file", func(string) bool { return true })},
 		{Key: "predict.feature_redis", Flag: "feature-redis", Secret: true,
 			Usage:   "Redis with the online features of manifests, as redis://:PASSWORD@HOST:6379/0",
 			binding: bindText(&c.Predict.FeatureRedis, "redis://…, rediss://…, or nothing", isRedisURL)},

@@ -19,6 +19,7 @@ import (
 	"weir/configs"
 	"weir/engine/classic"
 	"weir/engine/kernel/pool"
+	"weir/engine/onnx"
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
@@ -44,6 +45,11 @@ type predictors struct {
 // newPredictors makes the lane of predictions without models, and the handler of their
 // protocols in front of the edge.
 func (s *server) newPredictors(about openai.Config) error {
+	if library := s.config.Predict.ONNXRuntime; library != "" {
+		if err := onnx.SetRuntime(library); err != nil {
+			return configError(err)
+		}
+	}
 	s.compute = pool.New(cmp.Or(s.config.Engine.Threads, cpu.Threads()))
 	p := &predictors{s: s}
 	s.predictors = p
