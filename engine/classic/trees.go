@@ -82,7 +82,8 @@ func (m *trees) accept(in []tensor.Tensor) (taken []tensor.Tensor, own bool, err
 // accept makes one input of type typ, whose elements are of type T.
 func accept[T float](m *trees, in []tensor.Tensor, typ tensor.Type) (taken []tensor.Tensor, own bool, err error) {
 	features := m.m.Features()
-	if _, column := m.index[treesInput]; len(in) == 1 && in[0].Name == treesInput && !(column && features == 1 && len(in[0].Shape) == 1) {
+	_, column := m.index[treesInput] // a feature may have the input's name
+	if column = column && features == 1 && len(in) == 1 && len(in[0].Shape) == 1; len(in) == 1 && in[0].Name == treesInput && !column {
 		t := &in[0]
 		if len(t.Shape) != 2 || t.Shape[1] != int64(features) {
 			return nil, false, fmt.Errorf("input %q has shape %v; the model takes %q of shape [-1 %d], where -1 is the number of rows",
