@@ -130,7 +130,7 @@ func TestModelWithFeatures(t *testing.T) {
 	if status != http.StatusOK || notes["features-defaulted"] != nil {
 		t.Fatalf("%d %s", status, joined)
 	}
-	status, notes, whole, _ := s.v2(`{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 4], "data": [5.1, 3.5, 1.4, 0.2]}]}`)
+	status, _, whole, _ := s.v2(`{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 4], "data": [5.1, 3.5, 1.4, 0.2]}]}`)
 	if status != http.StatusOK || outputsOf(t, whole) != outputsOf(t, joined) {
 		t.Errorf("the matrix gives %s, its features one by one %s", whole, joined)
 	}

@@ -116,8 +116,9 @@ func feastScalar(number protowire.Number, wire protowire.Type, data []byte) (v f
 			return feature.BoolOf(u != 0), n
 		case feastValueNull:
 			return feature.Value{}, n
+		default:
+			return feature.Value{Kind: feature.WrongType}, n
 		}
-		return feature.Value{Kind: feature.WrongType}, n
 	case protowire.Fixed64Type:
 		u, n := protowire.ConsumeFixed64(data)
 		if number == feastValueDouble {
@@ -156,7 +157,7 @@ func (feastLayout) when(text string) time.Time {
 		switch number {
 		case 1:
 			seconds = int64(u) //nolint:gosec // the field's own bits
-		case 2:
+		default: // 2; a Timestamp has no other
 			nanos = int64(u) //nolint:gosec // the field's own bits
 		}
 		data = data[n+m:]

@@ -80,7 +80,7 @@ func keyText(t *tensor.Tensor, row int) string {
 func wellFormed(t *tensor.Tensor) error {
 	n, err := tensor.Elements(t.Shape, maxCells)
 	if err != nil {
-		return fmt.Errorf("%w: input %q: %v", inference.ErrInvalid, t.Name, err)
+		return fmt.Errorf("%w: input %q: %w", inference.ErrInvalid, t.Name, err)
 	}
 	have := int64(len(t.Strings))
 	if size := t.Type.Size(); size > 0 {

@@ -189,6 +189,9 @@ func (s *session) length(inputs []tensor.Tensor) (int, error) {
 	}
 	n := inputs[0].Rows()
 	for i := range inputs {
+		if err := wellFormed(&inputs[i]); err != nil {
+			return 0, err
+		}
 		if inputs[i].Rows() != n {
 			return 0, fmt.Errorf("%w: input %q has %d rows, and %q has %d",
 				inference.ErrInvalid, inputs[i].Name, inputs[i].Rows(), inputs[0].Name, n)
@@ -201,9 +204,6 @@ func (s *session) length(inputs []tensor.Tensor) (int, error) {
 }
 
 func (s *session) input(t *tensor.Tensor) error {
-	if err := wellFormed(t); err != nil {
-		return err
-	}
 	if t.Name == s.matrix && s.matrix != "" {
 		return s.whole(t)
 	}
@@ -258,7 +258,7 @@ func (s *session) column(t *tensor.Tensor, f, first, width int) error {
 	for row := range s.rows.n {
 		v, err := element(t, first+row*width)
 		if err != nil {
-			return fmt.Errorf("%w: %v", inference.ErrInvalid, err)
+			return fmt.Errorf("%w: %w", inference.ErrInvalid, err)
 		}
 		if v.Kind == Missing {
 			continue
@@ -350,11 +350,13 @@ func (s *session) entities(e int, list []*wanted) []*wanted {
 			continue
 		}
 		parts := make([]string, len(entity.Keys))
-		id := strconv.Itoa(e)
+		name := strconv.AppendInt(nil, int64(e), 10)
 		for i, t := range s.ids[e] {
 			parts[i] = keyText(t, row)
-			id += ":" + strconv.Itoa(len(parts[i])) + ":" + parts[i]
+			name = append(strconv.AppendInt(append(name, ':'), int64(len(parts[i])), 10), ':')
+			name = append(name, parts[i]...)
 		}
+		id := string(name)
 		w := known[id]
 		if w == nil {
 			w = &wanted{entity: e, id: id, parts: parts}

@@ -11,6 +11,7 @@ package feature
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -275,7 +276,7 @@ func (m *Manifest) validateFeature(f *Feature) error {
 		return errors.New("required and default exclude each other: a required feature fails the request where it is missing")
 	case f.Min > f.Max:
 		return fmt.Errorf("min %v is above max %v", f.Min, f.Max)
-	case !numbers && (f.Min == f.Min || f.Max == f.Max): //nolint:staticcheck // NaN is no bound
+	case !numbers && (!math.IsNaN(f.Min) || !math.IsNaN(f.Max)):
 		return fmt.Errorf("min and max bound numbers, and its type is %v", f.Type)
 	case f.Type != String && f.Categories != nil:
 		return fmt.Errorf("categories are those of strings, and its type is %v", f.Type)

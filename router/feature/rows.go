@@ -2,6 +2,7 @@ package feature
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -105,7 +106,7 @@ func (r *Rows) reset(m *Manifest, n int) {
 // reported bounds how many features a note lists.
 const reported = 32
 
-// counts adds up a request's outcomes by feature; only what is not the rule is noted.
+// tally lists features for a note, as far as it has room.
 type tally struct {
 	features []string
 	more     int
@@ -135,14 +136,7 @@ func (r *Rows) defaulted() string { return r.list(func(o Outcome) bool { return 
 func (r *Rows) outdated() string { return r.list(func(o Outcome) bool { return o == Outdated }) }
 
 func (r *Rows) list(which func(Outcome) bool) string {
-	any := false
-	for _, o := range r.outcomes {
-		if which(o) {
-			any = true
-			break
-		}
-	}
-	if !any { // nearly always
+	if !slices.ContainsFunc(r.outcomes, which) { // nearly always
 		return ""
 	}
 	var t tally

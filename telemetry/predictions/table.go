@@ -1,6 +1,7 @@
 package predictions
 
 import (
+	"encoding/binary"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -225,6 +226,9 @@ func readParquet(path string) (t *Table, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFooter(f, info.Size()); err != nil {
+		return nil, err
+	}
 	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return nil, err
@@ -244,6 +248,24 @@ func readParquet(path string) (t *Table, err error) {
 		}
 	}
 	return t, nil
+}
+
+// checkFooter compares the length that a file states for its metadata with the file's
+// own: the library would allocate whatever is stated.
+func checkFooter(f io.ReaderAt, size int64) error {
+	const magic = "PAR1"
+	var tail [8]byte // length, magic
+	if size < int64(len(magic)+len(tail)) {
+		return fmt.Errorf("it has %d bytes, less than a Parquet file", size)
+	}
+	if _, err := f.ReadAt(tail[:], size-int64(len(tail))); err != nil {
+		return err
+	}
+	length := int64(binary.LittleEndian.Uint32(tail[:]))
+	if room := size - int64(len(magic)+len(tail)); string(tail[4:]) != magic || length > room {
+		return fmt.Errorf("its end is %q: no Parquet file, or one that was cut", tail)
+	}
+	return nil
 }
 
 // column reads one column of all row groups.

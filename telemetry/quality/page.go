@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -86,7 +87,7 @@ func (s *Slice) cells() []string {
 		n := s.Numbers
 		rows, list = n.Rows, []any{Figure(n.RMSE), Figure(n.MAE), Figure(n.Bias), n.R2}
 	}
-	out := []string{fmt.Sprint(rows)}
+	out := []string{strconv.Itoa(rows)}
 	for _, v := range list {
 		out = append(out, fmt.Sprint(v))
 	}
