@@ -39,10 +39,10 @@ const wholeBatch = 1_000_000
 func (s *statistics) of(name, version string) *counters {
 	key := versionKey{name, version}
 	if c, ok := s.versions.Load(key); ok {
-		return c.(*counters) //nolint:errcheck // nothing else is stored
+		return c.(*counters)
 	}
 	c, _ := s.versions.LoadOrStore(key, new(counters))
-	return c.(*counters) //nolint:errcheck // nothing else is stored
+	return c.(*counters)
 }
 
 // count takes in a request whose prediction has ended.

@@ -175,11 +175,11 @@ func (p *predictors) Find(name, version string) (router.Predictor, error) {
 		return nil, err
 	}
 	if found, ok := p.known.Load(served); ok {
-		return found.(router.Predictor), nil //nolint:errcheck,revive // nothing else is stored
+		return found.(router.Predictor), nil
 	}
 	d := served.Describe()
 	found, _ := p.known.LoadOrStore(served, &observed{served, p.series.Of(d.Name, d.Version)})
-	return found.(router.Predictor), nil //nolint:errcheck,revive // nothing else is stored
+	return found.(router.Predictor), nil
 }
 
 // Index implements router.Predictors.

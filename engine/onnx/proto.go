@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -90,7 +91,7 @@ func parseModel(data []byte) (*modelProto, error) {
 		return nil, m.err
 	}
 	if graph == nil {
-		return nil, fmt.Errorf("the file has no graph: this is no ONNX model")
+		return nil, errors.New("the file has no graph: this is no ONNX model")
 	}
 	err := p.graph.parse(graph)
 	if p.graph.sparse {
@@ -307,7 +308,7 @@ func parseTensor(data []byte) (namedTensor, error) {
 
 func (r *rawTensor) tensor() (tensor.Tensor, error) {
 	if r.external {
-		return tensor.Tensor{}, fmt.Errorf("its data stand in another file, which is never read; " +
+		return tensor.Tensor{}, errors.New("its data stand in another file, which is never read; " +
 			"save the model in one file (onnx.save_model with save_as_external_data=False)")
 	}
 	typ, err := elementType(r.kind)

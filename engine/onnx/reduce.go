@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -222,7 +223,7 @@ func reduceIntegers[T int32 | int64](op string, plan func(c *call) (*reducing, e
 			return nil
 		}
 		if r.count == 0 && (op == "ReduceMax" || op == "ReduceMin" || op == "ReduceMean") {
-			return fmt.Errorf("of no elements")
+			return errors.New("of no elements")
 		}
 		var so T
 		first := false

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -236,7 +237,7 @@ func (d *decision) survey(f *forest) error {
 	}
 	d.single = f.targets == 2 && seen == 1
 	if seen == 0 && len(d.base) == 0 {
-		return fmt.Errorf("no leaf has a weight")
+		return errors.New("no leaf has a weight")
 	}
 	return nil
 }

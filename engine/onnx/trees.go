@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -195,11 +196,11 @@ func (b *branch) node(less, double bool) (gbdt.Node, error) {
 		n.Rule |= gbdt.MissingLeft
 	}
 	if math.IsNaN(b.threshold) && b.mode != member {
-		return n, fmt.Errorf("a threshold is not a number")
+		return n, errors.New("a threshold is not a number")
 	}
 	if (b.mode == lt || b.mode == gte) && !less {
 		if math.IsInf(b.threshold, -1) {
-			return n, fmt.Errorf("a threshold is -Inf among comparisons of other kinds")
+			return n, errors.New("a threshold is -Inf among comparisons of other kinds")
 		}
 		n.Threshold = below(b.threshold, double)
 	}

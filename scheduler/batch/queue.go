@@ -199,7 +199,7 @@ func (q *Queue) Remove(now int64, t Ticket) bool {
 // Dropped hands back a request that left without service, by Work.User, and why: its
 // deadline passed, it waited too long, or it gave way to another. Call it until ok is
 // false, before Next and after Offer.
-func (q *Queue) Dropped(now int64) (user any, why error, ok bool) { //nolint:staticcheck // why is what is asked for, no failure of the call
+func (q *Queue) Dropped(now int64) (user any, why error, ok bool) {
 	for {
 		ref, gone := q.line.Expire(now)
 		if !gone {
