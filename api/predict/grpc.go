@@ -159,7 +159,7 @@ func (g *service) begin(ctx context.Context, method string) (*remote, *api.Error
 	}
 	proof.Secret = tenant.SecretOf(r.value)
 	var fault *api.Error
-	if r.caller, fault, r.why = edge.Identify(g.config.Callers, proof); fault == nil && !r.caller.Scope.Has(scope) {
+	if r.caller, fault, r.why = edge.Identify(g.config.Callers, proof); fault == nil && !g.config.may(r.caller, scope) {
 		fault = edge.LacksScope(scope)
 	}
 	return r, fault

@@ -27,11 +27,18 @@ type Config struct {
 	Hooks   edge.Hooks
 	Version string // of the program
 
+	Insecure         bool          // other machines reach listeners that ask for no key: nobody loads or unloads models there
 	Strict           bool          // refuse what is otherwise ignored and named in x-weir-warnings
 	DrainRetries     bool          // clients refused while the server drains should try again
 	CompressMinBytes int           // smaller responses go as they are
 	MaxRequestBytes  int           // of a body once its gzip or deflate is decoded, and of a gRPC message
 	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to end
+}
+
+// may reports whether a caller may use what needs a scope. Where nobody is asked for a key,
+// callers have every scope; those of other machines are no operators for that.
+func (c *Config) may(who tenant.Caller, scope tenant.Scope) bool {
+	return who.Scope.Has(scope) && (scope != tenant.ScopeAdmin || !c.Insecure || !c.Callers.Open())
 }
 
 func (c *Config) validate() error {
@@ -82,7 +89,7 @@ func (s *Server) admitHead(rt *route, h *fasthttp.RequestHeader, peer *x509.Cert
 	}
 	if method := edge.MethodName(h); !rt.takes(method) {
 		fault = api.Refuse("method_not_allowed", fmt.Sprintf("%s does not take %s; it takes %s", rt.pattern, method, rt.method))
-	} else if !c.Scope.Has(rt.scope) {
+	} else if !s.config.may(c, rt.scope) {
 		fault = edge.LacksScope(rt.scope)
 	}
 	return c, fault, why

@@ -300,6 +300,19 @@ func TestCallersAndScopes(t *testing.T) {
 	}
 }
 
+// Without keys, callers from other machines are no operators.
+func TestNobodyUnloadsModelsOfAnInsecureServer(t *testing.T) {
+	for _, insecure := range []bool{false, true} {
+		c := config(t, newModels(sums()))
+		c.Insecure = insecure
+		r := newRig(t, c)
+		res, got := r.do("POST", "/v2/repository/models/sums/unload", "")
+		if want := map[bool]int{false: 200, true: 403}[insecure]; res.StatusCode != want {
+			t.Errorf("insecure %v: %d %s, want %d", insecure, res.StatusCode, got, want)
+		}
+	}
+}
+
 // The errors of predictors have the statuses that the protocols want, and a panic ends
 // its request alone.
 func TestFaults(t *testing.T) {
