@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -167,11 +168,16 @@ func TestModelInferRefusals(t *testing.T) {
 }
 
 func TestModelInferTerms(t *testing.T) {
-	var got router.Prediction
+	// A call that a client gave up runs on beside the next one.
+	var mu sync.Mutex
+	var last router.Prediction
+	var finished []edge.RequestFinish
 	f := sums()
 	do := f.do
 	f.do = func(ctx context.Context, p *router.Prediction) error {
-		got = *p
+		mu.Lock()
+		last = *p
+		mu.Unlock()
 		if err := do(ctx, p); err != nil || p.Inputs[0].Shape[0] == 1 {
 			return err
 		}
@@ -181,8 +187,16 @@ func TestModelInferTerms(t *testing.T) {
 	rest := tenant.New(tenant.Rest)
 	rest.Limits = quota.Limits{TokensPerMinute: 100}
 	c := config(t, newModels(f), rest)
-	var finished []edge.RequestFinish
-	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished = append(finished, f) }
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) {
+		mu.Lock()
+		defer mu.Unlock()
+		finished = append(finished, f)
+	}
+	asked := func() router.Prediction {
+		mu.Lock()
+		defer mu.Unlock()
+		return last
+	}
 	_, _, client := dial(t, c)
 	q := sumRequest(1, 2, 3, 4)
 	q.Parameters = map[string]*oip.InferParameter{
@@ -193,11 +207,15 @@ func TestModelInferTerms(t *testing.T) {
 	if _, err := client.ModelInfer(t.Context(), q, grpc.Header(&head)); err != nil {
 		t.Fatal(err)
 	}
+	got := asked()
 	if due := time.Until(got.DoneBy); got.Class != inference.Batch || due > 5*time.Second || due < time.Second || fmt.Sprint(head.Get("x-ratelimit-remaining-tokens")) != "[99]" {
 		t.Errorf("%+v %v", got, head)
 	}
-	if f := finished[0]; f.PromptTokens != 1 || f.Endpoint != oip.GRPCInferenceService_ModelInfer_FullMethodName || f.Status != 200 {
-		t.Errorf("%+v", f)
+	mu.Lock()
+	first := finished[0]
+	mu.Unlock()
+	if first.PromptTokens != 1 || first.Endpoint != oip.GRPCInferenceService_ModelInfer_FullMethodName || first.Status != 200 {
+		t.Errorf("%+v", first)
 	}
 	q = sumRequest(1, 2, 3, 4, 5, 6, 7, 8)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -206,7 +224,7 @@ func TestModelInferTerms(t *testing.T) {
 		t.Error(err)
 	}
 	ctx = metadata.AppendToOutgoingContext(t.Context(), "x-weir-deadline-ms", "30", "x-weir-class", "interactive")
-	if _, err := client.ModelInfer(ctx, q); status.Code(err) != codes.DeadlineExceeded || got.Class != inference.Interactive {
+	if _, err := client.ModelInfer(ctx, q); status.Code(err) != codes.DeadlineExceeded || asked().Class != inference.Interactive {
 		t.Error(err)
 	}
 }
