@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -132,8 +133,12 @@ func TestHotPathsAllocateNothing(t *testing.T) {
 		for _, id := range ids {
 			out = d.Append(out, id)
 		}
-		if n := testing.AllocsPerRun(20, func() { tok.AppendEncode(ids[:0], text, EncodeOptions{}) }); n > 1 {
-			t.Errorf("%s: AppendEncode allocates %v times", tok.Kind(), n)
+		least := math.Inf(1) // a garbage collection in between takes the scratch memory away
+		for range 5 {
+			least = min(least, testing.AllocsPerRun(20, func() { tok.AppendEncode(ids[:0], text, EncodeOptions{}) }))
+		}
+		if least > 1 {
+			t.Errorf("%s: AppendEncode allocates %v times", tok.Kind(), least)
 		}
 		if n := testing.AllocsPerRun(20, func() {
 			for _, id := range ids {
