@@ -159,10 +159,6 @@ func (s *Scheduler) branchOff(r *request, q *sequence, k int) {
 
 // endPrompt ends a request without output tokens.
 func (s *Scheduler) endPrompt(q *sequence) {
-	if q.req.Logits == LogitsNone {
-		s.endSequence(q, inference.FinishStop, stopped, nil)
-		return
-	}
 	r := q.req
 	s.releaseSequence(q)
 	for k := range r.choices { // without output none needs a slot of its own

@@ -197,8 +197,6 @@ func (s *Scheduler) describe(q *sequence) {
 	c.Decode = q.decoding()
 	c.Final = q.computed < len(r.Prompt) && end >= len(r.Prompt)
 	switch {
-	case r.Logits == LogitsNone:
-		return
 	case r.Logits == LogitsAll && r.reported < len(r.Prompt):
 		c.LogitRows = max(0, end-max(q.computed, r.reported))
 	case end >= len(q.ids):

@@ -67,12 +67,10 @@ func (r *request) open(in Request, poolRows int) {
 }
 
 // reuse is how many of a sequence's leading rows may come from the cache. One
-// row is always left to compute. Rows whose logits or hidden states are still
-// owed must be computed.
+// row is always left to compute. Rows whose logits are still owed must be
+// computed.
 func (r *request) reuse(ids []inference.TokenID) int {
 	switch {
-	case r.Logits == LogitsNone:
-		return 0
 	case r.Logits == LogitsAll:
 		return min(len(ids)-1, r.reported)
 	case r.NoCache && r.prefilled == 0:

@@ -100,17 +100,16 @@ type LogitKind uint8
 const (
 	LogitsLast LogitKind = iota // the last prompt row, to sample from
 	LogitsAll                   // every prompt row (prompt logprobs)
-	LogitsNone                  // no row: the hidden states are pooled
 )
 
 // Request is one request as the scheduler sees it. The prompt is shared with
 // the caller and must not change until the request has ended.
 type Request struct {
 	Prompt    []inference.TokenID // at least one id
-	MaxTokens int                 // output tokens per choice; 0 only with LogitsAll or LogitsNone
+	MaxTokens int                 // output tokens per choice; 0 only with LogitsAll
 	N         int                 // choices, at most MaxChoices; 0 is 1
 	Logits    LogitKind
-	NoCache   bool           // start without cached blocks; implied by LogitsAll and LogitsNone
+	NoCache   bool           // start without cached blocks; implied by LogitsAll
 	Domain    kvcache.Domain // isolation domain of the prefix cache
 	Chain     []kvcache.Hash // of the prompt, as Domain.Chain gives it; nil is hashed here
 	Tenant    string         // unit of fairness
@@ -428,12 +427,10 @@ func (r *Request) consistent() error {
 		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, r.MaxTokens)
 	case r.N < 0 || r.N > MaxChoices:
 		return fmt.Errorf("%w: n is %d, want 1 to %d", inference.ErrInvalid, r.N, MaxChoices)
-	case r.Logits > LogitsNone:
+	case r.Logits > LogitsAll:
 		return fmt.Errorf("%w: logit kind %d", inference.ErrInvalid, r.Logits)
 	case r.Logits == LogitsLast && r.MaxTokens == 0:
 		return fmt.Errorf("%w: max_tokens is 0 and nothing else is asked for", inference.ErrInvalid)
-	case r.Logits == LogitsNone && (r.MaxTokens > 0 || r.N > 1):
-		return fmt.Errorf("%w: a pooled request has no output tokens and one choice", inference.ErrInvalid)
 	}
 	return nil
 }

@@ -78,8 +78,6 @@ func TestCheckRefusesWhatCanNeverBeServed(t *testing.T) {
 		{"negative choices", 1, 1, -1, LogitsLast, inference.ErrInvalid},
 		{"nothing asked", 8, 0, 1, LogitsLast, inference.ErrInvalid},
 		{"no output", 8, 0, 1, LogitsAll, nil},
-		{"pooled", 8, 0, 1, LogitsNone, nil},
-		{"pooled tokens", 8, 1, 1, LogitsNone, inference.ErrInvalid},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if err := w.sched.Check(&Request{Prompt: make([]int32, tc.prompt), MaxTokens: tc.max, N: tc.n, Logits: tc.logits}); !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
@@ -97,8 +95,6 @@ func TestSubmitRefusesWhatHasNoMeaning(t *testing.T) {
 	}{
 		{"nothing asked for", Request{Prompt: []int32{1}}, inference.ErrInvalid},
 		{"logit kind", Request{Prompt: []int32{1}, MaxTokens: 1, Logits: 9}, inference.ErrInvalid},
-		{"pooled with output", Request{Prompt: []int32{1}, MaxTokens: 1, Logits: LogitsNone}, inference.ErrInvalid},
-		{"pooled choices", Request{Prompt: []int32{1}, N: 2, Logits: LogitsNone}, inference.ErrInvalid},
 		{"class", Request{Prompt: []int32{1}, MaxTokens: 1, Class: 7}, inference.ErrInvalid},
 		{"first token late", Request{Prompt: []int32{1}, MaxTokens: 1, FirstTokenBy: 5, WaitUntil: 4}, inference.ErrDeadline},
 		{"answer late", Request{Prompt: []int32{1}, MaxTokens: 1, FirstTokenBy: 11, DoneBy: 10}, inference.ErrDeadline},

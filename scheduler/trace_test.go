@@ -185,11 +185,8 @@ func (tr *trace) submit(a args) []string {
 	case "batch":
 		r.Class = inference.Batch
 	}
-	switch a.values["logits"] {
-	case "all":
+	if a.values["logits"] == "all" {
 		r.Logits = LogitsAll
-	case "none":
-		r.Logits = LogitsNone
 	}
 	j, err := tr.w.submit(name, r)
 	if err != nil {

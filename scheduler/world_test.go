@@ -319,7 +319,7 @@ func (w *world) checkLogits(j *job, c *Chunk, ids int) {
 	w.t.Helper()
 	end := c.Start + c.Count - c.Drafts
 	rows, samples := 0, 0
-	if end == ids && j.req.Logits != LogitsNone {
+	if end == ids {
 		rows = 1
 		if j.req.MaxTokens > 0 {
 			samples = 1

@@ -166,7 +166,7 @@ func (w *answerWriter) event(e inference.Event) error {
 		return w.write(w.decoder.Append(nil, e.Token))
 	case inference.EventFinish:
 		w.answer.finish = e.Finish
-	case inference.EventPrompt, inference.EventEmbedding:
+	case inference.EventPrompt:
 	}
 	return nil
 }

@@ -291,8 +291,6 @@ func (e *Engine) check(r *inference.Request) error {
 		return fmt.Errorf("%w: n is %d, must be at least 1", inference.ErrInvalid, r.N)
 	case r.MinTokens < 0:
 		return fmt.Errorf("%w: min_tokens is %d, must not be negative", inference.ErrInvalid, r.MinTokens)
-	case r.Pooling != inference.PoolingNone && r.PromptLogprobs >= 0:
-		return fmt.Errorf("%w: a pooled request has no logprobs", inference.ErrInvalid)
 	}
 	q := schedulerRequest(r, e.opts.Speculate)
 	e.mu.Lock()

@@ -12,11 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/internal/inference"
-	"weir/kvcache"
 	"weir/scheduler"
 )
 
@@ -329,53 +327,6 @@ func TestLogprobsAreTheModelsOwn(t *testing.T) {
 	}
 }
 
-func TestPoolingLeavesTheSamePass(t *testing.T) {
-	f := families[2]
-	p := prompt(4, 33)
-	m := load(t, f.file(t))
-	c := kernel.NewCPU(1, isa.Auto)
-	defer c.Close()
-	hidden := hiddenStates(t, m, c, p)
-	mean := make([]float32, m.width)
-	for i := range p {
-		for k := range mean {
-			mean[k] += hidden[i*m.width+k] / float32(len(p))
-		}
-	}
-	e := start(t, f, Options{BlockTokens: 16, KVBlocks: 64, Scheduler: scheduler.Config{PrefillChunk: 5}})
-	for pooling, want := range map[inference.Pooling][]float32{
-		inference.PoolingMean: mean,
-		inference.PoolingCLS:  hidden[:m.width],
-		inference.PoolingLast: hidden[(len(p)-1)*m.width:],
-	} {
-		r := greedy(p, 0)
-		r.Pooling = pooling
-		a := ask(t, e, r)
-		if a.err != nil || len(a.events) != 2 || a.events[0].Kind != inference.EventEmbedding {
-			t.Fatalf("pooling %d: %v, %v", pooling, a.events, a.err)
-		}
-		if d := relativeL2(a.events[0].Embedding, want); d > 1e-5 {
-			t.Errorf("pooling %d: relative distance %g", pooling, d)
-		}
-	}
-}
-
-func hiddenStates(t *testing.T, m *model, c *kernel.CPU, p []int32) []float32 {
-	blockTokens := (len(p) + 15) &^ 15
-	kv, err := attend.NewKV(attend.KVShape{Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: blockTokens, Blocks: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kv.Close()
-	var b batch
-	b.add(p, 0, []kvcache.BlockID{1}, blockTokens)
-	for i := range p {
-		b.output = append(b.output, i)
-	}
-	m.forward(c, kv, &b)
-	return b.hidden
-}
-
 func TestRefusalsComeAtOnceAndSayWhy(t *testing.T) {
 	e := start(t, families[0], Options{MaxModelLen: 100})
 	edit := func(f func(r *inference.Request)) *inference.Request {
@@ -397,7 +348,6 @@ func TestRefusalsComeAtOnceAndSayWhy(t *testing.T) {
 		"stop token":      {edit(func(r *inference.Request) { r.StopTokens = []int32{-4} }), inference.ErrInvalid},
 		"n":               {edit(func(r *inference.Request) { r.N = 0 }), inference.ErrInvalid},
 		"nothing asked":   {edit(func(r *inference.Request) { r.MaxTokens = 0 }), inference.ErrInvalid},
-		"pooled tokens":   {edit(func(r *inference.Request) { r.Pooling = inference.PoolingMean }), inference.ErrInvalid},
 		"negative max":    {edit(func(r *inference.Request) { r.MaxTokens = -1 }), inference.ErrInvalid},
 		"prompt too long": {edit(func(r *inference.Request) { r.Prompt = prompt(5, 101) }), inference.ErrContextLength},
 		"sum too long":    {edit(func(r *inference.Request) { r.MaxTokens = 91 }), inference.ErrContextLength},

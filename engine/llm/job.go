@@ -32,19 +32,17 @@ type job struct {
 	samplers []*sample.Sampler // per choice
 	stop     []inference.TokenID
 
-	pooled     []float32      // sum of the wanted hidden states, or the only one
-	pooledRows int            // prompt rows [0,pooledRows) are pooled
-	ended      []bool         // per choice
-	item       admission.Item // as Engine.door counts it
-	waits      bool           // Engine.door counts it
-	queued     time.Time
-	admitted   time.Time // zero while it waits for the first time
-	first      time.Time // token sampled
-	last       time.Time // token sampled
-	preempted  int       // times, over its sequences
-	spent      int64     // nanoseconds of compute time; the scheduler's, between steps the loop's to read
-	lost       bool      // an event did not fit the ring; nothing but finishes follows
-	err        error     // of the first choice that failed; the stream ends with it
+	ended     []bool         // per choice
+	item      admission.Item // as Engine.door counts it
+	waits     bool           // Engine.door counts it
+	queued    time.Time
+	admitted  time.Time // zero while it waits for the first time
+	first     time.Time // token sampled
+	last      time.Time // token sampled
+	preempted int       // times, over its sequences
+	spent     int64     // nanoseconds of compute time; the scheduler's, between steps the loop's to read
+	lost      bool      // an event did not fit the ring; nothing but finishes follows
+	err       error     // of the first choice that failed; the stream ends with it
 }
 
 func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *job {
@@ -65,7 +63,7 @@ func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *jo
 // hash computes the chain of the prompt's block hashes. SubmitAll calls it on its
 // caller's goroutine, because hashing a long prompt takes as long as a small step.
 func (j *job) hash(blockTokens int) {
-	if j.req.PromptLogprobs >= 0 || j.req.Pooling != inference.PoolingNone {
+	if j.req.PromptLogprobs >= 0 {
 		return // every row must be computed
 	}
 	j.chain = j.domain.Chain(make([]kvcache.Hash, 0, len(j.req.Prompt)/blockTokens), j.req.Prompt, blockTokens)
@@ -109,43 +107,6 @@ func (j *job) push(e inference.Event) {
 // stops reports whether a token ends its choice.
 func (j *job) stops(id inference.TokenID) bool { return slices.Contains(j.stop, id) }
 
-// wants reports whether the hidden state at a prompt position is pooled. After a
-// preemption positions are computed again, and each is pooled once.
-func (j *job) wants(pos int) bool {
-	switch j.req.Pooling {
-	case inference.PoolingMean:
-		return pos >= j.pooledRows
-	case inference.PoolingCLS:
-		return pos == 0
-	case inference.PoolingLast:
-		return pos == len(j.req.Prompt)-1
-	default:
-		return false
-	}
-}
-
-// pool adds the hidden state at a wanted position; positions come in ascending order.
-func (j *job) pool(hidden []float32, pos int) {
-	if j.req.Pooling != inference.PoolingMean || j.pooled == nil {
-		j.pooled = append(j.pooled[:0], hidden...)
-	} else {
-		for i, v := range hidden {
-			j.pooled[i] += v
-		}
-	}
-	j.pooledRows = pos + 1
-}
-
-// embedding is the pooled output.
-func (j *job) embedding() []float32 {
-	if j.req.Pooling == inference.PoolingMean {
-		for i := range j.pooled {
-			j.pooled[i] /= float32(j.pooledRows)
-		}
-	}
-	return j.pooled
-}
-
 // request is the job as the scheduler sees it.
 func (j *job) request(speculate bool) scheduler.Request {
 	q := schedulerRequest(j.req, speculate)
@@ -162,10 +123,7 @@ func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 		OverQuota: r.OverQuota, Retries: r.Retries,
 		Speculate: r.Speculation.Or(speculate),
 	}
-	switch {
-	case r.Pooling != inference.PoolingNone:
-		q.Logits = scheduler.LogitsNone
-	case r.PromptLogprobs >= 0:
+	if r.PromptLogprobs >= 0 {
 		q.Logits = scheduler.LogitsAll
 	}
 	return q

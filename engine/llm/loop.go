@@ -221,9 +221,6 @@ func (l *loop) endChoices(end scheduler.End) {
 	if j.err == nil {
 		j.err = end.Err
 	}
-	if j.pooled != nil && j.err == nil {
-		j.push(inference.Event{Kind: inference.EventEmbedding, Embedding: j.embedding()})
-	}
 	for i := range j.ended {
 		if (end.Choice == i || end.Choice < 0) && !j.ended[i] {
 			j.ended[i] = true
@@ -312,8 +309,7 @@ func (l *loop) compute() {
 	l.out.run(l)
 }
 
-// gather lays the plan's rows out as a batch: first the rows that need logits,
-// then those that are pooled, in batch.output.
+// gather lays the plan's rows out as a batch; those that need logits are batch.output.
 func (l *loop) gather() {
 	b := &l.batch
 	b.reset()
@@ -328,16 +324,6 @@ func (l *loop) gather() {
 			b.output = append(b.output, row+r)
 			last := c.Count - 1 - c.Drafts // the row before the drafts
 			l.out.add(outputRow{chunk: i, pos: c.Start + r, sampled: r >= last, draft: max(r-last, 0)})
-		}
-	}
-	for i := range l.plan.Chunks {
-		c := &l.plan.Chunks[i]
-		j := c.User.(*job)
-		for r := range c.Count {
-			if j.wants(c.Start + r) {
-				b.output = append(b.output, b.spans[i].Row+r)
-				l.out.pooled = append(l.out.pooled, pooledRow{j, c.Start + r})
-			}
 		}
 	}
 }

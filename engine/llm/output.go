@@ -15,14 +15,13 @@ import (
 // is read once per tile, and a tile of a 128k vocabulary is 32 MiB.
 const logitTile = 64
 
-// outputs turns the hidden states of a step into logits, tokens, logprobs and
-// pooled vectors. Rows of a tile are sampled in parallel, each with its own
+// outputs turns the hidden states of a step into logits, tokens and
+// logprobs. Rows of a tile are sampled in parallel, each with its own
 // sampler, so the order in which workers take rows does not matter. The draft
 // rows of a chunk share a sampler; one worker samples all of them, in order.
 type outputs struct {
 	e      *Engine
 	rows   []outputRow
-	pooled []pooledRow
 	logits []float32 // [logitTile][vocab]
 	tile   int       // first row of the tile that is being sampled
 	end    int       // end of that tile: the row behind its last
@@ -47,12 +46,6 @@ type outputRow struct {
 	err     error
 }
 
-// pooledRow is one row whose hidden state is pooled.
-type pooledRow struct {
-	job *job
-	pos int
-}
-
 func (o *outputs) init(e *Engine) {
 	o.e = e
 	o.raw = make([][]float32, e.cpu.Threads())
@@ -63,7 +56,7 @@ func (o *outputs) init(e *Engine) {
 }
 
 func (o *outputs) reset() {
-	o.rows, o.pooled = o.rows[:0], o.pooled[:0]
+	o.rows = o.rows[:0]
 }
 
 // add appends a row, reusing the memory that its element has from earlier steps.
@@ -82,7 +75,7 @@ func (o *outputs) add(row outputRow) {
 	}
 }
 
-// run computes logits tile by tile, samples, and pools.
+// run computes logits tile by tile, and samples.
 func (o *outputs) run(l *loop) {
 	m, b := o.e.model, &l.batch
 	o.plan = &l.plan
@@ -93,9 +86,6 @@ func (o *outputs) run(l *loop) {
 		o.end = o.tile + n
 		m.logits(o.e.cpu, o.logits, b.hidden[o.tile*m.width:], n)
 		o.e.cpu.Run(o, n, 1)
-	}
-	for i, p := range o.pooled {
-		p.job.pool(b.hidden[(len(o.rows)+i)*m.width:][:m.width], p.pos)
 	}
 }
 

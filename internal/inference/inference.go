@@ -26,11 +26,11 @@ func (c Class) String() string {
 	return [...]string{"interactive", "default", "batch", "unknown"}[min(c, NumClasses)]
 }
 
-// Pooling says which hidden state leaves the forward pass instead of sampled
-// tokens. Ids are those of GGUF's pooling_type.
+// Pooling says how the hidden states of a text become its vector. Ids are those
+// of GGUF's pooling_type.
 type Pooling uint8
 
-// Pooling kinds; PoolingNone means text generation.
+// Pooling kinds; a model with PoolingNone generates text.
 const (
 	PoolingNone Pooling = 0
 	PoolingMean Pooling = 1
@@ -87,7 +87,7 @@ func DefaultSampling() Sampling {
 	return Sampling{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, Logprobs: -1}
 }
 
-// Request is one generation (or pooling) job. The engine owns it from Submit
+// Request is one generation. The engine owns it from Submit
 // on; nobody changes it afterwards.
 type Request struct {
 	ID          string
@@ -107,13 +107,12 @@ type Request struct {
 	WaitUntil time.Time
 
 	Prompt         []TokenID // at least one id
-	MaxTokens      int       // output tokens per choice; 0 only with PromptLogprobs >= 0 or Pooling
+	MaxTokens      int       // output tokens per choice; 0 only with PromptLogprobs >= 0
 	MinTokens      int       // end-of-generation tokens are masked before this many
 	N              int       // choices, >= 1; they share the prompt's blocks
 	StopTokens     []TokenID // end a choice, beside the model's own
 	IgnoreEOS      bool      // the model's end-of-generation tokens do not end a choice
 	PromptLogprobs int       // alternatives per prompt token; -1 is none. Disables prefix reuse
-	Pooling        Pooling
 	Sampling       Sampling
 	Speculation    Toggle // speculative decoding, which changes no answer, only its speed
 
@@ -170,19 +169,16 @@ const (
 	// EventPrompt is one prompt token's logprob (Request.PromptLogprobs >= 0),
 	// in order; the first token has none and reports NaN.
 	EventPrompt
-	// EventEmbedding carries the pooled, not yet normalised, hidden state.
-	EventEmbedding
 )
 
 // Event is one thing that happened to a request.
 type Event struct {
-	Kind      EventKind
-	Finish    FinishReason
-	Choice    int
-	Token     TokenID
-	Logprob   float32
-	Top       []TokenLogprob // best first; nil unless asked for
-	Embedding []float32      // [width]; owned by the receiver
+	Kind    EventKind
+	Finish  FinishReason
+	Choice  int
+	Token   TokenID
+	Logprob float32
+	Top     []TokenLogprob // best first; nil unless asked for
 }
 
 // Load says how busy an engine is at one moment, for routing and readiness.
