@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"strconv"
 
 	"weir/api"
 	"weir/internal/tensor"
@@ -12,20 +13,34 @@ import (
 // array reads the values of one tensor out of arrays of arrays, all of one shape. It
 // may read several values of that shape in a row: the instances of a request.
 type array struct {
-	what     string // for errors: the tensor's name
+	name     string // of the tensor
+	form     form
+	row      int64 // of the instance that is read, where form is namedRow
+	first    int   // where the value begins that is read
 	elements elements
 	dims     [maxDepth]int64 // sizes seen first, by level
 	known    [maxDepth]bool
 	rank     int // levels of arrays; -1 until an element was read
 }
 
+// form says where in a request a tensor's values stand.
+type form uint8
+
+const (
+	dataV2      form = iota // "data" of a V2 input
+	onlyRows                // V1's instances, of a model with one input
+	namedRow                // a field of each of V1's instances
+	onlyColumn              // V1's inputs, of a model with one input
+	namedColumn             // a field of V1's inputs
+)
+
 // elements are a tensor's values in their type.
 type elements interface {
 	// one reads an element.
-	one(s *scanner, what string) *api.Error
+	one(s *scanner) *api.Error
 	// run reads elements up to the end of an array, which has at least one, and returns
 	// how many it read.
-	run(s *scanner, what string) (int64, *api.Error)
+	run(s *scanner) (int64, *api.Error)
 	// tensor is what was read.
 	tensor(name string, shape []int64) tensor.Tensor
 	// len is the number of elements.
@@ -33,23 +48,82 @@ type elements interface {
 }
 
 // newArray makes an array for about so many elements of a type.
-func newArray(what string, t tensor.Type, expected int64) (*array, *api.Error) {
+func newArray(name string, f form, t tensor.Type, expected int64) (*array, *api.Error) {
 	e := newElements(t, int(expected)) //nolint:gosec // bounded by the body's bytes
 	if e == nil {
-		return nil, api.Refuse("invalid_value", fmt.Sprintf("input %q is %v, which JSON cannot carry exactly; send it as binary data, or over gRPC", what, t))
+		return nil, api.Refuse("invalid_value", fmt.Sprintf("input %s is %v, which JSON cannot carry exactly; send it as binary data, or over gRPC", quote(name), t))
 	}
-	return &array{what: what, elements: e, rank: -1}, nil
+	return &array{name: name, form: f, elements: e, rank: -1}, nil
 }
 
 // read reads one value, an array of arrays or an element.
-func (a *array) read(s *scanner) *api.Error { return a.level(s, 0) }
+func (a *array) read(s *scanner) *api.Error {
+	s.peek()
+	s.reading, a.first = a, s.i
+	return a.level(s, 0)
+}
+
+// place says where in the request the value at the scanner's place stands, as a path:
+// instances[3].age[0], or data[7] of input "age".
+func (a *array) place(s *scanner) string {
+	at := path(s.b[a.first:s.i])
+	switch a.form {
+	case onlyRows:
+		return "instances" + at
+	case namedRow:
+		return fmt.Sprintf("instances[%d].%s%s", a.row, shorten(a.name), at)
+	case onlyColumn:
+		return "inputs" + at
+	case namedColumn:
+		return "inputs." + shorten(a.name) + at
+	case dataV2:
+	}
+	return fmt.Sprintf("data%s of input %s", at, quote(a.name))
+}
+
+// path is the place behind b, the beginning of an array of arrays: [2][0] in the first
+// value of the third array.
+func path(b []byte) string {
+	var index [maxDepth + 1]int
+	depth, braces := 0, 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case '{':
+			braces++
+		case '}':
+			braces--
+		case '[':
+			if depth < maxDepth {
+				depth++
+			}
+			index[depth] = 0
+		case ']':
+			depth--
+		case ',':
+			if braces == 0 {
+				index[depth]++
+			}
+		}
+	}
+	var text []byte
+	for _, i := range index[1 : depth+1] {
+		text = append(strconv.AppendInt(append(text, '['), int64(i), 10), ']')
+	}
+	return string(text)
+}
 
 func (a *array) level(s *scanner, level int) *api.Error {
 	if s.peek() != '[' {
 		if fault := a.leaf(s, level); fault != nil {
 			return fault
 		}
-		return a.elements.one(s, a.what)
+		return a.elements.one(s)
 	}
 	if level == maxDepth {
 		return s.fault(fmt.Sprintf("at most %d arrays inside of one another", maxDepth))
@@ -78,7 +152,7 @@ func (a *array) level(s *scanner, level int) *api.Error {
 	default:
 		fault := a.leaf(s, level+1)
 		if fault == nil {
-			n, fault = a.elements.run(s, a.what)
+			n, fault = a.elements.run(s)
 		}
 		if fault != nil {
 			return fault
@@ -93,7 +167,7 @@ func (a *array) leaf(s *scanner, level int) *api.Error {
 		a.rank = level
 	}
 	if a.rank != level {
-		return s.wrong(a.what, fmt.Sprintf("elements inside of %d arrays each, as those before", a.rank))
+		return s.wrongValue(fmt.Sprintf("inside of %d arrays, as the values before", a.rank))
 	}
 	return nil
 }
@@ -104,8 +178,8 @@ func (a *array) size(s *scanner, level int, n int64) *api.Error {
 		a.known[level], a.dims[level] = true, n
 	}
 	if a.dims[level] != n {
-		return api.Refuse("invalid_value", fmt.Sprintf("%s has an array of %d values before byte %d of the body, beside ones of %d; all must have one size",
-			a.what, n, s.i, a.dims[level]))
+		return api.Refuse("invalid_value", fmt.Sprintf("%s is an array of %d values, beside ones of %d; all must have one size",
+			a.place(s), n, a.dims[level]))
 	}
 	return nil
 }
@@ -165,15 +239,15 @@ func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64]
 	}, false}
 }
 
-func (e *numbers[T]) one(s *scanner, what string) *api.Error {
+func (e *numbers[T]) one(s *scanner) *api.Error {
 	s.peek()
 	d, rest, ok := readDecimal(s.b[s.i:])
 	if !ok {
-		return e.token(s, what)
+		return e.token(s)
 	}
 	v, ok := e.parse(&d)
 	if !ok {
-		return s.wrong(what, fmt.Sprintf("a number that %v holds", e.kind))
+		return s.wrongValue(fmt.Sprintf("a number that %v holds", e.kind))
 	}
 	e.values = append(e.values, v)
 	s.i = len(s.b) - len(rest)
@@ -181,11 +255,11 @@ func (e *numbers[T]) one(s *scanner, what string) *api.Error {
 }
 
 // token reads what stands for a number without digits.
-func (e *numbers[T]) token(s *scanner, what string) *api.Error {
+func (e *numbers[T]) token(s *scanner) *api.Error {
 	var v float64
 	switch {
 	case !e.float:
-		return s.wrong(what, fmt.Sprintf("a number that %v holds", e.kind))
+		return s.wrongValue(fmt.Sprintf("a number that %v holds", e.kind))
 	case s.word("NaN"), s.word("null"):
 		v = math.NaN()
 	case s.word("Infinity"):
@@ -193,16 +267,16 @@ func (e *numbers[T]) token(s *scanner, what string) *api.Error {
 	case s.word("-Infinity"):
 		v = math.Inf(-1)
 	default:
-		return s.wrong(what, "a number, NaN, Infinity, -Infinity or null")
+		return s.wrongValue("a number, NaN, Infinity, -Infinity or null")
 	}
 	e.values = append(e.values, T(v))
 	return nil
 }
 
-func (e *numbers[T]) run(s *scanner, what string) (int64, *api.Error) {
+func (e *numbers[T]) run(s *scanner) (int64, *api.Error) {
 	before := len(e.values)
 	for {
-		if fault := e.one(s, what); fault != nil {
+		if fault := e.one(s); fault != nil {
 			return 0, fault
 		}
 		if s.take(',') {
@@ -224,23 +298,25 @@ func (e *numbers[T]) len() int64 { return int64(len(e.values)) }
 // flags are elements of type BOOL.
 type flags struct{ values []uint8 }
 
-func (e *flags) one(s *scanner, what string) *api.Error {
+func (e *flags) one(s *scanner) *api.Error {
 	switch s.peek() {
 	case '0', '1':
 		e.values = append(e.values, s.b[s.i]-'0')
 		s.i++
 		return nil
 	}
-	on, fault := s.boolean(what)
-	v := uint8(0)
-	if on {
-		v = 1
+	switch {
+	case s.word("true"):
+		e.values = append(e.values, 1)
+	case s.word("false"):
+		e.values = append(e.values, 0)
+	default:
+		return s.wrongValue("true, false, 1 or 0")
 	}
-	e.values = append(e.values, v)
-	return fault
+	return nil
 }
 
-func (e *flags) run(s *scanner, what string) (int64, *api.Error) { return runOf(e, s, what) }
+func (e *flags) run(s *scanner) (int64, *api.Error) { return runOf(e, s) }
 
 func (e *flags) tensor(name string, shape []int64) tensor.Tensor {
 	return tensor.Of(name, tensor.Bool, shape, e.values)
@@ -252,25 +328,30 @@ func (e *flags) len() int64 { return int64(len(e.values)) }
 // writes bytes.
 type texts struct{ values [][]byte }
 
-func (e *texts) one(s *scanner, what string) *api.Error {
+func (e *texts) one(s *scanner) *api.Error {
 	var text []byte
 	var fault *api.Error
-	if s.peek() == '{' {
-		text, fault = s.base64(what)
-	} else {
+	switch s.peek() {
+	case '{':
+		text, fault = s.base64()
+	case '"':
 		text, fault = s.text()
+	default:
+		fault = s.wrongValue(wantText)
 	}
 	e.values = append(e.values, text)
 	return fault
 }
 
+const wantText = `a string, or {"b64": "…"} for bytes`
+
 // base64 reads the object {"b64": "…"}.
-func (s *scanner) base64(what string) (bytes []byte, fault *api.Error) {
+func (s *scanner) base64() (bytes []byte, fault *api.Error) {
 	at := s.i
 	fault = s.fields(func(name []byte) *api.Error {
 		if string(name) != "b64" {
 			s.i = at
-			return s.wrong(what, `a string, or {"b64": "…"} for bytes`)
+			return s.wrongValue(wantText)
 		}
 		text, fault := s.text()
 		if fault != nil {
@@ -279,14 +360,14 @@ func (s *scanner) base64(what string) (bytes []byte, fault *api.Error) {
 		bytes = make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 		n, err := base64.StdEncoding.Decode(bytes, text)
 		if bytes = bytes[:n]; err != nil {
-			return api.Refuse("invalid_value", fmt.Sprintf("%s has a b64 that is no base64: %v", what, err))
+			return api.Refuse("invalid_value", fmt.Sprintf("%s has a b64 that is no base64: %v", s.reading.place(s), err))
 		}
 		return nil
 	})
 	return bytes, fault
 }
 
-func (e *texts) run(s *scanner, what string) (int64, *api.Error) { return runOf(e, s, what) }
+func (e *texts) run(s *scanner) (int64, *api.Error) { return runOf(e, s) }
 
 func (e *texts) tensor(name string, shape []int64) tensor.Tensor {
 	return tensor.Tensor{Name: name, Type: tensor.Bytes, Shape: shape, Strings: e.values}
@@ -294,10 +375,10 @@ func (e *texts) tensor(name string, shape []int64) tensor.Tensor {
 
 func (e *texts) len() int64 { return int64(len(e.values)) }
 
-func runOf(e elements, s *scanner, what string) (int64, *api.Error) {
+func runOf(e elements, s *scanner) (int64, *api.Error) {
 	before := e.len()
 	for {
-		if fault := e.one(s, what); fault != nil {
+		if fault := e.one(s); fault != nil {
 			return 0, fault
 		}
 		if s.take(',') {

@@ -12,7 +12,7 @@ import (
 // takeBinary gives a tensor its bytes, which come next behind the JSON.
 func (r *readerV2) takeBinary(t *tensor.Tensor, size int64) *api.Error {
 	if size > int64(len(r.binary)) {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q has %d bytes of binary data, by binary_data_size; %d bytes follow", t.Name, size, len(r.binary)))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s has %d bytes of binary data, by binary_data_size; %d bytes follow", quote(t.Name), size, len(r.binary)))
 	}
 	data := r.binary[:size:size]
 	r.binary = r.binary[size:]
@@ -23,7 +23,7 @@ func (r *readerV2) takeBinary(t *tensor.Tensor, size int64) *api.Error {
 func setData(t *tensor.Tensor, data []byte) *api.Error {
 	n, err := tensor.Elements(t.Shape, int64(len(data))+1)
 	if err != nil {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q: %v, and %d bytes of data", t.Name, err, len(data)))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s: %v, and %d bytes of data", quote(t.Name), err, len(data)))
 	}
 	if t.Type == tensor.Bytes {
 		var fault *api.Error
@@ -31,12 +31,12 @@ func setData(t *tensor.Tensor, data []byte) *api.Error {
 		return fault
 	}
 	if want := n * int64(t.Type.Size()); want != int64(len(data)) {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q has %d bytes of data; shape %v of %v takes %d", t.Name, len(data), t.Shape, t.Type, want))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s has %d bytes of data; shape %v of %v takes %d", quote(t.Name), len(data), t.Shape, t.Type, want))
 	}
 	if t.Type == tensor.Bool {
 		for i, b := range data {
 			if b > 1 {
-				return api.Refuse("invalid_value", fmt.Sprintf("input %q has the byte %d as element %d; BOOL has 0 and 1", t.Name, b, i))
+				return api.Refuse("invalid_value", fmt.Sprintf("input %s has the byte %d as element %d; BOOL has 0 and 1", quote(t.Name), b, i))
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func splitStrings(name string, data []byte, n int64) ([][]byte, *api.Error) {
 		data = data[end:]
 	}
 	if len(data) > 0 || int64(len(list)) != n {
-		return nil, api.Refuse("invalid_value", fmt.Sprintf("input %q is not %d byte strings, each behind its length in 4 bytes", name, n))
+		return nil, api.Refuse("invalid_value", fmt.Sprintf("input %s is not %d byte strings, each behind its length in 4 bytes", quote(name), n))
 	}
 	return list, nil
 }

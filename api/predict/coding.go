@@ -26,7 +26,7 @@ func (c *call) decoded(coding string) ([]byte, *api.Error) {
 	case "deflate":
 		r, err = zlib.NewReader(bytes.NewReader(body))
 	default:
-		return nil, api.Refuse("unsupported_media_type", fmt.Sprintf("the content coding %s is not supported; send gzip, deflate or none", quote([]byte(coding))))
+		return nil, api.Refuse("unsupported_media_type", fmt.Sprintf("the content coding %s is not supported; send gzip, deflate or none", quote(coding)))
 	}
 	if err != nil {
 		return nil, badCoding(coding, err)

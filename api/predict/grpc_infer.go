@@ -82,7 +82,7 @@ func (r *remote) readInfer(q *oip.ModelInferRequest) (classes []int, fault *api.
 		case strings.HasPrefix(name, "sequence_"):
 			fault = unsupportedParameter(name)
 		default:
-			fault = r.warn(r.config.Strict, quote([]byte(name)))
+			fault = r.warn(r.config.Strict, quote(name))
 		}
 		if fault != nil {
 			return nil, fault
@@ -128,11 +128,11 @@ func (r *remote) readInputs(q *oip.ModelInferRequest) *api.Error {
 		case len(t.Name) > maxNameBytes:
 			return api.Refuse("invalid_value", fmt.Sprintf("the name of input %d has %d bytes; at most %d are taken", i, len(t.Name), maxNameBytes))
 		case len(t.Shape) > maxDepth:
-			return api.Refuse("invalid_value", fmt.Sprintf("input %q has a shape of %d sizes; at most %d are taken", t.Name, len(t.Shape), maxDepth))
+			return api.Refuse("invalid_value", fmt.Sprintf("input %s has a shape of %d sizes; at most %d are taken", quote(t.Name), len(t.Shape), maxDepth))
 		case slices.ContainsFunc(r.p.Inputs, func(other tensor.Tensor) bool { return other.Name == t.Name }):
-			return api.Refuse("duplicate_parameter", fmt.Sprintf("the input %s comes twice", quote([]byte(t.Name))))
+			return api.Refuse("duplicate_parameter", fmt.Sprintf("the input %s comes twice", quote(t.Name)))
 		case len(raw) > 0 && in.GetContents() != nil:
-			return api.Refuse("invalid_value", fmt.Sprintf("input %q has contents beside raw_input_contents; send one of them", t.Name))
+			return api.Refuse("invalid_value", fmt.Sprintf("input %s has contents beside raw_input_contents; send one of them", quote(t.Name)))
 		case len(raw) > 0:
 			fault = setData(&t, raw[i])
 		default:
@@ -145,7 +145,7 @@ func (r *remote) readInputs(q *oip.ModelInferRequest) *api.Error {
 			if strings.HasPrefix(name, "shared_memory_") {
 				return unsupportedSharedMemory(name)
 			}
-			if fault := r.warn(r.config.Strict, quote([]byte(name))); fault != nil {
+			if fault := r.warn(r.config.Strict, quote(name)); fault != nil {
 				return fault
 			}
 		}
@@ -160,7 +160,7 @@ func (r *remote) readOutputs(q *oip.ModelInferRequest) (classes []int, fault *ap
 	}
 	for i, o := range q.GetOutputs() {
 		if slices.Contains(r.p.Wanted, o.GetName()) {
-			return nil, api.Refuse("duplicate_parameter", fmt.Sprintf("the output %s comes twice", quote([]byte(o.GetName()))))
+			return nil, api.Refuse("duplicate_parameter", fmt.Sprintf("the output %s comes twice", quote(o.GetName())))
 		}
 		r.p.Wanted = append(r.p.Wanted, o.GetName())
 		for name, v := range o.GetParameters() {
@@ -177,7 +177,7 @@ func (r *remote) readOutputs(q *oip.ModelInferRequest) (classes []int, fault *ap
 			case strings.HasPrefix(name, "shared_memory_"):
 				return nil, unsupportedSharedMemory(name)
 			default:
-				fault = r.warn(r.config.Strict, quote([]byte(name)))
+				fault = r.warn(r.config.Strict, quote(name))
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func (r *remote) readOutputs(q *oip.ModelInferRequest) (classes []int, fault *ap
 func setContents(t *tensor.Tensor, c *oip.InferTensorContents) *api.Error {
 	typed, ok := contentsOf(t, c)
 	if !ok {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q is %v, which needs raw_input_contents, or has contents out of its range", t.Name, t.Type))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s is %v, which needs raw_input_contents, or has contents out of its range", quote(t.Name), t.Type))
 	}
 	have := int64(len(typed.Strings))
 	if t.Type != tensor.Bytes {
@@ -197,7 +197,7 @@ func setContents(t *tensor.Tensor, c *oip.InferTensorContents) *api.Error {
 	}
 	n, err := tensor.Elements(t.Shape, have+1)
 	if err != nil || n != have {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q has %d elements in the contents of %v; its shape is %v", t.Name, have, t.Type, t.Shape))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s has %d elements in the contents of %v; its shape is %v", quote(t.Name), have, t.Type, t.Shape))
 	}
 	*t = typed
 	return nil

@@ -163,7 +163,7 @@ func (j *job) check() *api.Error {
 	}
 	for _, name := range j.p.Wanted {
 		if !hasOutput(j.about, name) {
-			return api.Refuse("invalid_value", fmt.Sprintf("model %s has no output %s; it has %s", j.about.Name, quote([]byte(name)), outputNames(j.about)))
+			return api.Refuse("invalid_value", fmt.Sprintf("model %s has no output %s; it has %s", j.about.Name, quote(name), outputNames(j.about)))
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func (c *call) repositoryIndex() *api.Error {
 			}
 			field := string(name)
 			if fault = s.ignore(); fault == nil {
-				fault = c.warn(c.config.Strict, quote([]byte(field)))
+				fault = c.warn(c.config.Strict, quote(field))
 			}
 			return fault
 		})
@@ -125,8 +125,8 @@ func noParameters(body []byte, what string, harmless ...string) *api.Error {
 
 func unsupportedRepository(name, what string) *api.Error {
 	e := api.Refuse("unsupported_parameter", fmt.Sprintf("the parameter %s of %s is not supported: models and their files are those of the server's configuration",
-		quote([]byte(name)), what))
-	e.Param = name
+		quote(name), what))
+	e.Param = shorten(name)
 	return e
 }
 
@@ -140,10 +140,10 @@ func (s *Server) change(what, model string) *api.Error {
 	case err == nil:
 		return nil
 	case isUnknown(err):
-		return api.Refuse("model_not_found", fmt.Sprintf("model %s is not in the server's configuration; POST /v2/repository/index lists what is", quote([]byte(model))))
+		return api.Refuse("model_not_found", fmt.Sprintf("model %s is not in the server's configuration; POST /v2/repository/index lists what is", quote(model)))
 	case errors.Is(err, inference.ErrUnavailable), errors.Is(err, inference.ErrInvalid):
 		return edge.Fault(err)
 	default:
-		return api.Refuse("invalid_value", fmt.Sprintf("%s model %s: %v", what, quote([]byte(model)), err))
+		return api.Refuse("invalid_value", fmt.Sprintf("%s model %s: %v", what, quote(model), err))
 	}
 }

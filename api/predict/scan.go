@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"weir/api"
@@ -13,8 +16,9 @@ import (
 // most part. It also takes what TensorFlow Serving takes and JSON does not have: NaN,
 // Infinity and -Infinity.
 type scanner struct {
-	b []byte
-	i int
+	b       []byte
+	i       int
+	reading *array // whose values are read, for errors
 }
 
 const (
@@ -25,22 +29,59 @@ const (
 
 // fault is a refusal of what stands at the scanner's place.
 func (s *scanner) fault(want string) *api.Error {
-	if s.i >= len(s.b) {
+	if s.peek(); s.i >= len(s.b) {
 		return api.Refuse("invalid_json", fmt.Sprintf("the body ends after %d bytes where there must be %s", len(s.b), want))
 	}
-	return api.Refuse("invalid_json", fmt.Sprintf("byte %d of the body begins %s where there must be %s", s.i, quote(s.b[s.i:]), want))
+	return api.Refuse("invalid_json", fmt.Sprintf("at byte %d of the body stands %s where there must be %s", s.i, s.token(), want))
 }
 
-// quote shows the beginning of a client's bytes.
-func quote(b []byte) string {
-	if len(b) <= maxQuoteBytes {
-		return fmt.Sprintf("%q", b)
+// token shows what stands at the scanner's place, and nothing behind it: a string, a
+// number, a word or a bracket.
+func (s *scanner) token() string {
+	b := s.b[s.i:min(len(s.b), s.i+maxQuoteBytes+utf8.UTFMax)]
+	end := min(1, len(b))
+	if b[0] == '"' {
+		for end < len(b) && b[end] != '"' {
+			if b[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end+1, len(b))
+	} else if !isBreak(b[0]) {
+		for end < len(b) && !isBreak(b[end]) {
+			end++
+		}
+	}
+	text := shorten(string(b[:end]))
+	if !isPrintable(text) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// isBreak reports whether c ends a number or a word.
+func isBreak(c byte) bool { return c <= ' ' || strings.IndexByte(`",:[]{}`, c) >= 0 }
+
+func isPrintable(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+// quote shows a client's text in quotation marks, cut to what an error may hold.
+func quote[T string | []byte](text T) string {
+	return strconv.Quote(shorten(string(text[:min(len(text), maxQuoteBytes+utf8.UTFMax)])))
+}
+
+// shorten is a text's beginning of at most maxQuoteBytes, with … where more follows.
+func shorten(text string) string {
+	if len(text) <= maxQuoteBytes {
+		return text
 	}
 	cut := maxQuoteBytes
-	for cut > 0 && !utf8.RuneStart(b[cut]) {
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%q…", b[:cut])
+	return text[:cut] + "…"
 }
 
 // peek is the next byte that is no space; 0 at the end.
@@ -233,26 +274,55 @@ func (s *scanner) boolean(what string) (bool, *api.Error) {
 // count reads a whole number of at least 0, which may be written as a string: Triton's
 // clients send both.
 func (s *scanner) count(what string) (int64, *api.Error) {
+	n, ok := s.whole()
+	if !ok {
+		return 0, s.wrong(what, wantCount)
+	}
+	return n, nil
+}
+
+const wantCount = "a whole number of at least 0"
+
+// whole is count, which stays where it is if the value is none.
+func (s *scanner) whole() (n int64, ok bool) {
 	at := s.i
 	quoted := s.take('"')
 	s.peek()
-	d, rest, ok := readDecimal(s.b[s.i:])
-	if ok {
-		n, fits := d.whole(0, 1<<63-1)
+	if d, rest, number := readDecimal(s.b[s.i:]); number {
+		n, ok = d.whole(0, 1<<63-1)
 		s.i = len(s.b) - len(rest)
-		if fits && (!quoted || s.take('"')) {
-			return n, nil
+		if ok && (!quoted || s.take('"')) {
+			return n, true
 		}
 	}
 	s.i = at
-	return 0, s.wrong(what, "a whole number of at least 0")
+	return 0, false
 }
 
 // wrong refuses the value that stands at the scanner's place.
 func (s *scanner) wrong(what, want string) *api.Error {
-	s.peek()
-	e := api.Refuse("invalid_value", fmt.Sprintf("%s is %s; it must be %s", what, quote(s.b[s.i:]), want))
+	var is string
+	switch s.peek() {
+	case '[':
+		is = "an array"
+	case '{':
+		is = "an object"
+	default:
+		if s.i >= len(s.b) {
+			return s.fault(want)
+		}
+		is = s.token()
+	}
+	e := api.Refuse("invalid_value", fmt.Sprintf("%s is %s; it must be %s", what, is, want))
 	e.Param = what
+	return e
+}
+
+// wrongValue is wrong for a value of the array that is read.
+func (s *scanner) wrongValue(want string) *api.Error {
+	s.peek()
+	e := s.wrong(s.reading.place(s), want)
+	e.Param = shorten(s.reading.name)
 	return e
 }
 

@@ -41,7 +41,7 @@ func (t *terms) apply(j *job) *api.Error {
 		k, known := tenant.ParseClass(t.class)
 		if !known {
 			return api.Refuse("invalid_value", fmt.Sprintf("the header x-weir-class is %s; it must be %s",
-				quote([]byte(t.class)), strings.Join(tenant.ClassNames(), ", ")))
+				quote(t.class), strings.Join(tenant.ClassNames(), ", ")))
 		}
 		class = k
 	case t.priority == 1:
@@ -57,7 +57,7 @@ func (t *terms) apply(j *job) *api.Error {
 		d, ok := edge.ParseMilliseconds(t.deadline)
 		if !ok {
 			return api.Refuse("invalid_value", fmt.Sprintf("the header x-weir-deadline-ms is %s; it must be a number of milliseconds above 0 and at most %d",
-				quote([]byte(t.deadline)), edge.MaxDeadline.Milliseconds()))
+				quote(t.deadline), edge.MaxDeadline.Milliseconds()))
 		}
 		most = edge.Sooner(most, d)
 	}

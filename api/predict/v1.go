@@ -126,7 +126,7 @@ func (r *readerV1) read() *api.Error {
 		case "signature_name":
 			text, fault := r.str("signature_name")
 			if fault == nil && text != "" && text != signature {
-				fault = api.Refuse("invalid_value", fmt.Sprintf("signature_name is %s; models here have one signature, %s", quote([]byte(text)), signature))
+				fault = api.Refuse("invalid_value", fmt.Sprintf("signature_name is %s; models here have one signature, %s", quote(text), signature))
 			}
 			return fault
 		}
@@ -134,7 +134,7 @@ func (r *readerV1) read() *api.Error {
 		if fault := r.ignore(); fault != nil {
 			return fault
 		}
-		return r.warn(r.strict, field)
+		return r.warn(r.strict, quote(field))
 	})
 	if fault != nil {
 		return fault
@@ -157,7 +157,7 @@ func (r *readerV1) instances() *api.Error {
 			return r.namedRows()
 		}
 	}
-	fault := r.single("instances")
+	fault := r.single(onlyRows)
 	if fault == nil && len(r.p.Inputs[0].Shape) == 0 {
 		return api.Refuse("invalid_value", "instances is one value; it must be a list of rows")
 	}
@@ -178,12 +178,12 @@ func (r *readerV1) isBytes() bool {
 }
 
 // single reads all values of the model's only input.
-func (r *readerV1) single(what string) *api.Error {
+func (r *readerV1) single(f form) *api.Error {
 	if len(r.about.Inputs) != 1 {
 		return api.Refuse("invalid_value", fmt.Sprintf("model %s has %d inputs, so that values need names: %s", r.about.Name, len(r.about.Inputs), inputNames(r.about)))
 	}
 	spec := &r.about.Inputs[0]
-	a, fault := newArray(what, spec.Type, r.guess())
+	a, fault := newArray(spec.Name, f, spec.Type, r.guess())
 	if fault == nil {
 		fault = a.read(&r.scanner)
 	}
@@ -240,6 +240,7 @@ func (r *readerV1) namedRows() *api.Error {
 				return r.uneven(col.name)
 			}
 			col.rows++
+			col.array.row = r.count
 			return col.array.read(&r.scanner)
 		})
 		r.count++
@@ -259,7 +260,7 @@ func (r *readerV1) namedRows() *api.Error {
 }
 
 func (r *readerV1) uneven(name string) *api.Error {
-	return api.Refuse("invalid_value", fmt.Sprintf("instances do not all have %s; every row must have the same names", quote([]byte(name))))
+	return api.Refuse("invalid_value", fmt.Sprintf("instances do not all have %s; every row must have the same names", quote(name)))
 }
 
 // column finds a name's column, or adds one in the first row.
@@ -276,7 +277,7 @@ func (r *readerV1) column(columns []*column, name []byte) (at int, all []*column
 		return 0, columns, api.Refuse("invalid_value", fmt.Sprintf("an input's name has %d bytes; at most %d are taken", len(name), maxNameBytes))
 	}
 	col := &column{name: string(name), spec: r.spec(string(name))}
-	if col.array, fault = newArray(col.name, col.spec.Type, 1); fault != nil {
+	if col.array, fault = newArray(col.name, namedRow, col.spec.Type, 1); fault != nil {
 		return 0, columns, fault
 	}
 	return len(columns), append(columns, col), nil
@@ -303,14 +304,14 @@ func (r *readerV1) spec(name string) tensor.Spec {
 // those of each.
 func (r *readerV1) columns() *api.Error {
 	if r.peek() != '{' || r.isBytes() {
-		return r.single("inputs")
+		return r.single(onlyColumn)
 	}
 	return r.fields(func(name []byte) *api.Error {
 		if len(name) > maxNameBytes {
 			return api.Refuse("invalid_value", fmt.Sprintf("an input's name has %d bytes; at most %d are taken", len(name), maxNameBytes))
 		}
 		spec := r.spec(string(name))
-		a, fault := newArray(string(name), spec.Type, 1)
+		a, fault := newArray(string(name), namedColumn, spec.Type, 1)
 		if fault == nil {
 			fault = a.read(&r.scanner)
 		}

@@ -24,7 +24,7 @@ func TestPredictV1(t *testing.T) {
 		r.want(200, c.want, "POST", "/v1/models/sums/versions/3:predict", c.body)
 	}
 	res, _ := r.do("POST", path, `{"instances":[[1,2,3,4]],"extra":{"a":[1,"]"]}}`)
-	if got := res.Header.Get("X-Weir-Warnings"); res.StatusCode != 200 || got != "ignored extra" {
+	if got := res.Header.Get("X-Weir-Warnings"); res.StatusCode != 200 || got != `ignored "extra"` {
 		t.Errorf("%d, warnings %q", res.StatusCode, got)
 	}
 }
@@ -82,7 +82,7 @@ func TestPredictV1Refusals(t *testing.T) {
 		{400, "/v1/models/echo:predict", `{"instances":[{"d":1,"d":2}]}`, "comes twice"},
 		{400, "/v1/models/echo:predict", `{"instances":[{"b":128}]}`, "that INT8 holds"},
 		{400, "/v1/models/echo:predict", `{"instances":[{"i":1.0}]}`, "that INT64 holds"},
-		{400, "/v1/models/echo:predict", `{"instances":[{"y":2}]}`, "true or false"},
+		{400, "/v1/models/echo:predict", `{"instances":[{"y":2}]}`, "true, false, 1 or 0"},
 		{400, "/v1/models/echo:predict", `{"instances":[{"s":{"b64":"*"}}]}`, "no base64"},
 	} {
 		res, got := r.do("POST", c.path, c.body)

@@ -92,7 +92,7 @@ func (r *readerV2) unknown(name string) *api.Error {
 	if fault := r.ignore(); fault != nil {
 		return fault
 	}
-	return r.warn(r.strict, quote([]byte(name)))
+	return r.warn(r.strict, quote(name))
 }
 
 // parameters reads those of the request. Names that the protocol's extensions have and
@@ -119,8 +119,8 @@ func (r *readerV2) parameters() *api.Error {
 }
 
 func unsupportedParameter(name string) *api.Error {
-	e := api.Refuse("unsupported_parameter", fmt.Sprintf("the parameter %s is not supported: models here keep nothing between requests; leave it out", name))
-	e.Param = name
+	e := api.Refuse("unsupported_parameter", fmt.Sprintf("the parameter %s is not supported: models here keep nothing between requests; leave it out", quote(name)))
+	e.Param = shorten(name)
 	return e
 }
 
@@ -141,7 +141,7 @@ func (r *readerV2) input() *api.Error {
 				t.Type, fault = parseType(word)
 			}
 		case "shape":
-			t.Shape, fault = r.shape()
+			t.Shape, fault = r.shape(t.Name)
 		case "data":
 			if data = r.i; t.Type != tensor.Invalid && t.Shape != nil {
 				return r.data(&t)
@@ -160,13 +160,13 @@ func (r *readerV2) input() *api.Error {
 	case t.Name == "", t.Type == tensor.Invalid, t.Shape == nil:
 		return api.Refuse("missing_required_parameter", "an input lacks its name, its datatype or its shape")
 	case slices.ContainsFunc(r.p.Inputs, func(other tensor.Tensor) bool { return other.Name == t.Name }):
-		return api.Refuse("duplicate_parameter", fmt.Sprintf("the input %s comes twice", quote([]byte(t.Name))))
+		return api.Refuse("duplicate_parameter", fmt.Sprintf("the input %s comes twice", quote(t.Name)))
 	case size >= 0 && data >= 0:
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q has both data and binary_data_size", t.Name))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s has both data and binary_data_size", quote(t.Name)))
 	case size >= 0:
 		fault = r.takeBinary(&t, size)
 	case data < 0:
-		fault = api.Refuse("missing_required_parameter", fmt.Sprintf("input %q has neither data nor binary_data_size", t.Name))
+		fault = api.Refuse("missing_required_parameter", fmt.Sprintf("input %s has neither data nor binary_data_size", quote(t.Name)))
 	case t.Data == nil && t.Strings == nil:
 		after := r.i
 		r.i = data
@@ -185,18 +185,30 @@ func parseType(word string) (tensor.Type, *api.Error) {
 	return t, nil
 }
 
-// shape reads a tensor's shape, which is not nil.
-func (r *readerV2) shape() ([]int64, *api.Error) {
+// shape reads a tensor's shape, which is not nil. name is the tensor's, "" where it
+// stands behind the shape.
+func (r *readerV2) shape(name string) ([]int64, *api.Error) {
 	shape := make([]int64, 0, 4)
 	fault := r.elements(func() *api.Error {
 		if len(shape) == maxDepth {
-			return r.wrong("shape", fmt.Sprintf("of at most %d sizes", maxDepth))
+			return api.Refuse("invalid_value", fmt.Sprintf("the shape of %s has more than %d sizes", r.inputName(name), maxDepth))
 		}
-		n, fault := r.count("shape")
+		n, ok := r.whole()
+		if !ok {
+			return r.wrong(fmt.Sprintf("size %d in the shape of %s", len(shape), r.inputName(name)), wantCount)
+		}
 		shape = append(shape, n)
-		return fault
+		return nil
 	})
 	return shape, fault
+}
+
+// inputName names the input that is read; its place does, where the name is not known yet.
+func (r *readerV2) inputName(name string) string {
+	if name == "" {
+		return fmt.Sprintf("inputs[%d]", len(r.p.Inputs))
+	}
+	return "input " + quote(name)
 }
 
 // data reads the elements of a tensor whose type and shape are known, flat or nested as
@@ -205,9 +217,9 @@ func (r *readerV2) data(t *tensor.Tensor) *api.Error {
 	const leastBytes = 2 // of an element with its comma
 	n, err := tensor.Elements(t.Shape, int64(len(r.b)-r.i)/leastBytes+1)
 	if err != nil {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q: %v, which the request does not hold", t.Name, err))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s: %v, which the request does not hold", quote(t.Name), err))
 	}
-	a, fault := newArray(t.Name, t.Type, n)
+	a, fault := newArray(t.Name, dataV2, t.Type, n)
 	if fault == nil {
 		fault = a.read(&r.scanner)
 	}
@@ -215,7 +227,7 @@ func (r *readerV2) data(t *tensor.Tensor) *api.Error {
 		return fault
 	}
 	if have := a.elements.len(); have != n || a.rank > 1 && !slices.Equal(a.shape(), t.Shape) {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %q has %d elements of shape %v; its shape says %v", t.Name, have, a.shape(), t.Shape))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s has %d elements of shape %v; its shape says %v", quote(t.Name), have, a.shape(), t.Shape))
 	}
 	*t = a.elements.tensor(t.Name, t.Shape)
 	if t.Type != tensor.Bytes && t.Data == nil {
@@ -243,8 +255,8 @@ func (r *readerV2) inputParameters() (size int64, fault *api.Error) {
 }
 
 func unsupportedSharedMemory(name string) *api.Error {
-	e := api.Refuse("unsupported_parameter", fmt.Sprintf("the parameter %s is not supported; send the tensor in the request", name))
-	e.Param = name
+	e := api.Refuse("unsupported_parameter", fmt.Sprintf("the parameter %s is not supported; send the tensor in the request", quote(name)))
+	e.Param = shorten(name)
 	return e
 }
 
@@ -270,7 +282,7 @@ func (r *readerV2) output() *api.Error {
 	}
 	for _, other := range r.outputs {
 		if other.name == o.name {
-			return api.Refuse("duplicate_parameter", fmt.Sprintf("the output %s comes twice", quote([]byte(o.name))))
+			return api.Refuse("duplicate_parameter", fmt.Sprintf("the output %s comes twice", quote(o.name)))
 		}
 	}
 	r.outputs = append(r.outputs, o)
