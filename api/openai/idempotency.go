@@ -17,6 +17,10 @@ import (
 // repetition gets 409 while the execution runs and the same bytes afterwards, on this
 // server or on any that shares its store.
 //
+//   - The key is looked up before anything else, since a replay needs no quota. It is
+//     taken last, once the request is read and its quota reserved, so that a refusal
+//     leaves nothing behind in the store. Of several requests that reserve at the same
+//     time one takes the key; the others give their quota back.
 //   - A client that hangs up does not end the execution, since it will ask again for
 //     the answer. The rest is generated, stored and paid for.
 //   - The answer is stored before its last byte is sent: who has read it to the end
@@ -61,16 +65,22 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 	if !c.server.running.Enter() { // until the answer is stored
 		return edge.ShuttingDown()
 	}
-	x := &execution{call: c}
+	x := &execution{call: c, server: c.server, request: replay.Request{
+		Tenant: c.caller.Tenant.Name, Key: key, Fingerprint: replay.Fingerprint(s.route, c.ctx.PostBody()),
+		TTL: c.server.config.Idempotency.TTL,
+	}}
 	defer x.end()
-	if fault = x.begin(key, s.route); fault != nil || x.over {
+	if fault = x.ask(c.server.config.Idempotency.Claims.Look); x.over {
 		return fault
 	}
 	c.execution = x
 	fault = execute()
 	switch {
+	case x.over:
 	case c.ctx.Response.IsBodyStream(): // the recording ends the execution
 		x.handedOver = true
+	case !x.claimed: // refused before it took its key
+		x.server.keyEnded(KeyFreed, nil)
 	case fault != nil:
 		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)})
 		fault.NoRetry = fault.NoRetry || kept // the same would come back
@@ -79,6 +89,17 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 		x.conclude(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()})
 	}
 	return fault
+}
+
+// takeKey takes the idempotency key of a request that has one: the last step before the
+// request is executed. answered is set where the key was not free any more; then the
+// request must not run, and fault, if there is one, is its answer.
+func (c *call) takeKey() (fault *api.Error, answered bool) {
+	if c.execution == nil {
+		return nil, false
+	}
+	fault = c.execution.ask(c.server.config.Idempotency.Claims.Begin)
+	return fault, c.execution.over
 }
 
 // idempotencyKey reads the request's key; "" is none.
@@ -123,6 +144,7 @@ func (c *call) watch() <-chan struct{} {
 // owns it.
 type execution struct {
 	call       *call
+	request    replay.Request
 	claim      replay.Claim
 	claimed    bool // claim is held, and nobody has given it up or finished it
 	over       bool // the call is answered without an execution
@@ -134,21 +156,24 @@ type execution struct {
 	warnings string
 }
 
-// begin asks the store for the key, and answers from it where the key is not free.
-func (x *execution) begin(key, route string) *api.Error {
-	c := x.call
-	x.server = c.server
-	outcome, err := x.server.claim(replay.Request{
-		Tenant: c.caller.Tenant.Name, Key: key, Fingerprint: replay.Fingerprint(route, c.ctx.PostBody()), TTL: c.server.config.Idempotency.TTL,
-	})
+// ask asks the store for the key, by Look or Begin, and answers where the key is not free.
+func (x *execution) ask(how func(context.Context, replay.Request) (replay.Outcome, error)) *api.Error {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	outcome, err := how(ctx, x.request)
+	if err == nil && outcome.State == replay.Free {
+		return nil
+	}
+	if err == nil && outcome.State == replay.Begun {
+		x.claim, x.claimed = outcome.Claim, true
+		return nil
+	}
+	x.over = true
 	switch {
 	case err != nil:
 		x.server.keyEnded(KeyFailed, err)
 		return api.Refuse("idempotency_unavailable",
 			"the store of idempotency keys does not answer, and without it this request might run twice; retry, or leave out "+keyHeader)
-	case outcome.State == replay.Begun:
-		x.claim, x.claimed = outcome.Claim, true
-		return nil
 	case outcome.State == replay.InFlight:
 		x.server.keyEnded(KeyInFlight, nil)
 		return api.Refuse("idempotency_in_flight", "the request with this "+keyHeader+" is still running; retry later to get its answer")
@@ -157,8 +182,7 @@ func (x *execution) begin(key, route string) *api.Error {
 		return api.Refuse("idempotency_key_reused",
 			"this "+keyHeader+" came with another body or to another endpoint before; send a new key with a new request")
 	}
-	x.over = true
-	return c.replay(outcome.Answer)
+	return x.call.replay(outcome.Answer)
 }
 
 // replay answers with what is stored.
@@ -171,6 +195,7 @@ func (c *call) replay(stored []byte) *api.Error {
 	c.server.keyEnded(KeyReplayed, nil)
 	h := &c.ctx.Response.Header
 	h.Set("X-Weir-Replayed", "true")
+	h.Del("X-Weir-Warnings") // of a request that lost its key at the last moment
 	if a.Warnings != "" {
 		h.Set("X-Weir-Warnings", a.Warnings)
 	}
@@ -195,7 +220,7 @@ func (x *execution) conclude(a *replay.Answer) (kept bool) {
 	if !x.claimed {
 		return false
 	}
-	if !x.call.started || !isFinal(a.Status) || len(a.Body) > x.server.config.Idempotency.MaxAnswerBytes {
+	if !isFinal(a.Status) || len(a.Body) > x.server.config.Idempotency.MaxAnswerBytes {
 		x.free()
 		return false
 	}
@@ -226,12 +251,6 @@ func (x *execution) end() {
 	x.left = true
 	x.free()
 	x.server.running.Leave()
-}
-
-func (s *Server) claim(r replay.Request) (replay.Outcome, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	return s.config.Idempotency.Claims.Begin(ctx, r)
 }
 
 // finish stores an answer. The client gets it even where the store fails.

@@ -20,6 +20,14 @@ import (
 	"weir/internal/inference"
 )
 
+// The compressor of stored answers has a channel, which must not belong to the bubble of
+// virtual time that happens to use it first.
+func init() {
+	if _, err := (&replay.Answer{Status: statusOK, Body: make([]byte, 1<<10)}).Encode(); err != nil {
+		panic(err)
+	}
+}
+
 func keyed(key string) string { return keyHeader + ": " + key + "\r\n" }
 
 // keyRig counts what becomes of keys.
@@ -396,10 +404,17 @@ func TestKeysAreATenantsOwn(t *testing.T) {
 // brokenClaims fails as it is told.
 type brokenClaims struct {
 	replay.Claims
-	begin, finish atomic.Bool
+	look, begin, finish atomic.Bool
 }
 
 var errBroken = errors.New("the database is gone")
+
+func (b *brokenClaims) Look(ctx context.Context, r replay.Request) (replay.Outcome, error) {
+	if b.look.Load() {
+		return replay.Outcome{}, errBroken
+	}
+	return b.Claims.Look(ctx, r)
+}
 
 func (b *brokenClaims) Begin(ctx context.Context, r replay.Request) (replay.Outcome, error) {
 	if b.begin.Load() {
@@ -423,15 +438,17 @@ func TestStoreOfKeysFails(t *testing.T) {
 	b := &fakeBackend{}
 	k := newKeyRig(t, c, b)
 	defer k.close()
-	claims.begin.Store(true)
-	k.expect("k", routeChat, chatWith(`"n":1`), http.StatusServiceUnavailable, "idempotency_unavailable", false)
+	for _, broken := range []*atomic.Bool{&claims.look, &claims.begin} {
+		broken.Store(true)
+		k.expect("k", routeChat, chatWith(`"n":1`), http.StatusServiceUnavailable, "idempotency_unavailable", false)
+		broken.Store(false)
+	}
 	if b.executions() != 0 {
 		t.Error("it was executed")
 	}
 	if status, text := k.post(routeChat, chatWith(`"n":1`)); status != statusOK {
 		t.Errorf("without a key: %d %s", status, text)
 	}
-	claims.begin.Store(false)
 	claims.finish.Store(true)
 	for _, stream := range []string{`"n":1`, `"stream":true`} {
 		k.expect("k", routeChat, chatWith(stream), statusOK, "", false)

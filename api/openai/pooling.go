@@ -114,6 +114,10 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling, t terms, who quota.Hol
 	if fault != nil {
 		return fault
 	}
+	if fault, answered := c.takeKey(); answered {
+		paid.settle(quota.Use{})
+		return fault
+	}
 	c.started = true
 	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
 		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Tenant: c.caller.Tenant.Name, Class: t.class,

@@ -63,6 +63,11 @@ func (c *call) relay(e *service, m *Model, o *object) *api.Error {
 		s.running.Leave()
 		return fault
 	}
+	if fault, answered := c.takeKey(); answered {
+		paid.settle(quota.Use{})
+		s.running.Leave()
+		return fault
+	}
 	c.started = true
 	p := &passage{server: s, price: m.Price, bill: paid, result: edge.RequestFinish{RequestStart: start, Status: statusOK}}
 	ctx, cancel := context.WithCancelCause(context.Background())

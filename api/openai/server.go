@@ -361,6 +361,9 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 			paid.settle(quota.Use{})
 		}
 	}()
+	if fault, answered := c.takeKey(); answered {
+		return fault
+	}
 	c.started = true
 	g, fault := s.start(j, paid, recalled, c.watch())
 	if fault != nil {

@@ -22,9 +22,10 @@ type Request struct {
 // State says where a key stands.
 type State uint8
 
-// The states of a key, as Begin finds them.
+// The states of a key, as Look and Begin find them.
 const (
-	Begun    State = iota + 1 // the caller is the one to execute the request
+	Free     State = iota + 1 // Begin may give the caller the execution
+	Begun                     // the caller is the one to execute the request
 	InFlight                  // another execution is under way
 	Answered                  // the answer is there
 	Differs                   // the key stands for another body
@@ -37,7 +38,7 @@ type Claim struct {
 	ID     string
 }
 
-// Outcome is what Begin found: a Claim with Begun, an Answer with Answered.
+// Outcome is what Look or Begin found: a Claim with Begun, an Answer with Answered.
 type Outcome struct {
 	State  State
 	Claim  Claim
@@ -60,8 +61,12 @@ const MaxAnswerBytes = 16 << 20
 // body is Begun, and until then it is InFlight. An execution whose process was only
 // slow and lost its lease cannot store its answer: Finish says ErrClaimLost.
 type Claims interface {
-	// Begin asks for the execution of a request. Of several calls at the same time
-	// one is Begun at most. An error leaves no claim behind.
+	// Look says where a key stands, and changes nothing: Free, InFlight, Answered or
+	// Differs. So a request can be refused for other reasons before it takes its key.
+	Look(ctx context.Context, r Request) (Outcome, error)
+	// Begin asks for the execution of a request, whose key Look found Free. Of several
+	// calls at the same time one is Begun at most; the others get what Look would say
+	// then. An error leaves no claim behind.
 	Begin(ctx context.Context, r Request) (Outcome, error)
 	// Finish stores the answer of a claim; it may be called again after an error.
 	Finish(ctx context.Context, c Claim, answer []byte) error

@@ -54,6 +54,13 @@ func NewMemory(tenantBytes int64) *Memory {
 
 var _ Claims = (*Memory)(nil)
 
+// Look says where a key stands.
+func (m *Memory) Look(_ context.Context, r Request) (Outcome, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.look(memoryKey{r.Tenant, sha256.Sum256([]byte(r.Key))}, r.Fingerprint, time.Now()), nil
+}
+
 // Begin asks for the execution of a request.
 func (m *Memory) Begin(_ context.Context, r Request) (Outcome, error) {
 	claim := Claim{Tenant: r.Tenant, Key: sha256.Sum256([]byte(r.Key)), ID: rand.Text()}
@@ -61,20 +68,28 @@ func (m *Memory) Begin(_ context.Context, r Request) (Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweep(now)
-	if e := m.entries[key]; e != nil {
-		switch {
-		case e.place != nil && !now.Before(e.expires):
-			m.drop(key, e)
-		case e.fingerprint != r.Fingerprint:
-			return Outcome{State: Differs}, nil
-		case e.place == nil:
-			return Outcome{State: InFlight}, nil
-		default:
-			return Outcome{State: Answered, Answer: e.answer}, nil
-		}
+	if found := m.look(key, r.Fingerprint, now); found.State != Free {
+		return found, nil
 	}
 	m.entries[key] = &memoryEntry{fingerprint: r.Fingerprint, claim: claim.ID, expires: now.Add(r.TTL)}
 	return Outcome{State: Begun, Claim: claim}, nil
+}
+
+// look says where a key stands, and forgets an answer whose time is over.
+func (m *Memory) look(key memoryKey, fingerprint [32]byte, now time.Time) Outcome {
+	e := m.entries[key]
+	switch {
+	case e == nil:
+		return Outcome{State: Free}
+	case e.place != nil && !now.Before(e.expires):
+		m.drop(key, e)
+		return Outcome{State: Free}
+	case e.fingerprint != fingerprint:
+		return Outcome{State: Differs}
+	case e.place == nil:
+		return Outcome{State: InFlight}
+	}
+	return Outcome{State: Answered, Answer: e.answer}
 }
 
 // Finish stores the answer of a claim.

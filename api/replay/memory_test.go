@@ -23,6 +23,13 @@ func begin(t *testing.T, m *Memory, r Request, want State) Outcome {
 	return got
 }
 
+func look(t *testing.T, m *Memory, r Request, want State) {
+	t.Helper()
+	if got, err := m.Look(t.Context(), r); err != nil || got.State != want {
+		t.Fatalf("%s of %q: state %v, want %v; %v", r.Key, r.Tenant, got.State, want, err)
+	}
+}
+
 func finish(t *testing.T, m *Memory, c Claim, answer string) {
 	t.Helper()
 	if err := m.Finish(t.Context(), c, []byte(answer)); err != nil {
@@ -32,7 +39,10 @@ func finish(t *testing.T, m *Memory, c Claim, answer string) {
 
 func TestStatesOfAKey(t *testing.T) {
 	m := NewMemory(1 << 20)
+	look(t, m, request("a", "k", 2), Free) // looking takes nothing
 	claim := begin(t, m, request("a", "k", 1), Begun).Claim
+	look(t, m, request("a", "k", 1), InFlight)
+	look(t, m, request("a", "k", 2), Differs)
 	begin(t, m, request("a", "k", 1), InFlight)
 	begin(t, m, request("a", "k", 2), Differs)
 	other := begin(t, m, request("b", "k", 2), Begun).Claim
@@ -41,6 +51,7 @@ func TestStatesOfAKey(t *testing.T) {
 	if got := begin(t, m, request("a", "k", 1), Answered); string(got.Answer) != "one" {
 		t.Errorf("the answer is %q", got.Answer)
 	}
+	look(t, m, request("a", "k", 1), Answered)
 	begin(t, m, request("a", "k", 2), Differs)
 	if err := m.Abandon(t.Context(), claim); err != nil {
 		t.Error(err)
@@ -73,6 +84,7 @@ func TestAnswersGoAfterTheirTime(t *testing.T) {
 		begin(t, m, request("a", "done", 1), Answered)
 		time.Sleep(time.Nanosecond)
 		begin(t, m, request("a", "long", 1), InFlight) // it still runs
+		look(t, m, request("a", "done", 1), Free)
 		begin(t, m, request("a", "done", 2), Begun)
 		finish(t, m, long, "x")
 		time.Sleep(2 * time.Hour)

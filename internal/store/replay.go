@@ -12,6 +12,15 @@ import (
 	"weir/api/replay"
 )
 
+// Look says where a key stands. It does not write, so that repetitions, however many,
+// and requests that are refused leave the writer to others.
+func (s *Store) Look(ctx context.Context, r replay.Request) (replay.Outcome, error) {
+	if err := checkText("tenant", r.Tenant); err != nil {
+		return replay.Outcome{}, err
+	}
+	return s.lookUp(ctx, sha256.Sum256([]byte(r.Key)), &r)
+}
+
 // Begin asks for the execution of a request.
 func (s *Store) Begin(ctx context.Context, r replay.Request) (replay.Outcome, error) {
 	if err := checkText("tenant", r.Tenant); err != nil {
@@ -19,24 +28,22 @@ func (s *Store) Begin(ctx context.Context, r replay.Request) (replay.Outcome, er
 	}
 	claim := replay.Claim{Tenant: r.Tenant, Key: sha256.Sum256([]byte(r.Key)), ID: rand.Text()}
 	for {
-		outcome, free, err := s.lookUp(ctx, claim, &r)
-		if err != nil {
-			return replay.Outcome{}, fmt.Errorf("the store of idempotency keys: %w", err)
-		}
-		if !free {
-			return outcome, nil
-		}
 		won, err := s.take(ctx, claim, &r)
 		if err != nil {
 			s.doubts.add(claim) // its commit may have come through
-			return replay.Outcome{}, fmt.Errorf("the store of idempotency keys: %w", err)
+			return replay.Outcome{}, keysFailed(err)
 		}
 		if won {
 			return replay.Outcome{State: replay.Begun, Claim: claim}, nil
 		}
-		// Another one was faster: its state is what counts.
+		// Another one was faster: its state is what counts, unless it is gone by now.
+		if found, err := s.lookUp(ctx, claim.Key, &r); err != nil || found.State != replay.Free {
+			return found, err
+		}
 	}
 }
+
+func keysFailed(err error) error { return fmt.Errorf("the store of idempotency keys: %w", err) }
 
 // takeable is the condition under which a key may be executed again, for the
 // fingerprint $3: its answer's time is over, or its execution was cut off by the death of
@@ -46,25 +53,26 @@ const takeable = `(weir_replay.expires <= NOW AND weir_replay.answer IS NOT NULL
 	weir_replay.answer IS NULL AND (weir_replay.expires <= NOW OR weir_replay.fingerprint = $3) AND
 	NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND o.expires > NOW))`
 
-// lookUp says where a key stands. It does not write, so that repetitions, however many,
-// leave the writer to others.
-func (s *Store) lookUp(ctx context.Context, claim replay.Claim, r *replay.Request) (outcome replay.Outcome, free bool, err error) {
+// lookUp says where the key with this hash stands.
+func (s *Store) lookUp(ctx context.Context, key [sha256.Size]byte, r *replay.Request) (replay.Outcome, error) {
 	var fingerprint, answer []byte
-	var inFlight bool // an empty answer may be read as nil
-	err = s.read.QueryRowContext(ctx, s.dialect.query(`SELECT fingerprint, answer, answer IS NULL, `+takeable+`
+	var inFlight, free bool // an empty answer may be read as nil
+	err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT fingerprint, answer, answer IS NULL, `+takeable+`
 		FROM weir_replay WHERE tenant = $1 AND key = $2`),
-		claim.Tenant, claim.Key[:], r.Fingerprint[:]).Scan(&fingerprint, &answer, &inFlight, &free)
+		r.Tenant, key[:], r.Fingerprint[:]).Scan(&fingerprint, &answer, &inFlight, &free)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return outcome, true, nil
-	case err != nil || free:
-		return outcome, free, err
+		return replay.Outcome{State: replay.Free}, nil
+	case err != nil:
+		return replay.Outcome{}, keysFailed(err)
+	case free:
+		return replay.Outcome{State: replay.Free}, nil
 	case string(fingerprint) != string(r.Fingerprint[:]):
-		return replay.Outcome{State: replay.Differs}, false, nil
+		return replay.Outcome{State: replay.Differs}, nil
 	case inFlight:
-		return replay.Outcome{State: replay.InFlight}, false, nil
+		return replay.Outcome{State: replay.InFlight}, nil
 	}
-	return replay.Outcome{State: replay.Answered, Answer: answer}, false, nil
+	return replay.Outcome{State: replay.Answered, Answer: answer}, nil
 }
 
 // take takes a key that is new or takeable. One statement decides, so of several at once

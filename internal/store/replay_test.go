@@ -30,6 +30,16 @@ func begin(t *testing.T, s *Store, r replay.Request, want replay.State) replay.O
 	return got
 }
 
+// look asks where a key stands and checks what is answered.
+func look(t *testing.T, s *Store, r replay.Request, want replay.State) replay.Outcome {
+	t.Helper()
+	got, err := s.Look(t.Context(), r)
+	if err != nil || got.State != want {
+		t.Fatalf("%s: state %v, want %v; %v", r.Key, got.State, want, err)
+	}
+	return got
+}
+
 func finish(t *testing.T, s *Store, c replay.Claim, answer []byte) {
 	t.Helper()
 	if err := s.Finish(t.Context(), c, answer); err != nil {
@@ -40,9 +50,13 @@ func finish(t *testing.T, s *Store, c replay.Claim, answer []byte) {
 func TestIdempotencyKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		s, other := openStore(t, url, Options{}), openStore(t, url, Options{})
+		look(t, other, request("k", 1), replay.Free)
+		look(t, s, request("k", 2), replay.Free) // looking takes nothing
 		claim := begin(t, s, request("k", 1), replay.Begun).Claim
 		begin(t, other, request("k", 1), replay.InFlight)
+		look(t, other, request("k", 1), replay.InFlight)
 		begin(t, other, request("k", 2), replay.Differs)
+		look(t, other, request("k", 2), replay.Differs)
 		elsewhere := request("k", 2)
 		elsewhere.Tenant = "zeta"
 		begin(t, other, elsewhere, replay.Begun)
@@ -52,6 +66,9 @@ func TestIdempotencyKeys(t *testing.T) {
 		finish(t, s, claim, answer) // after an answer of the database that was lost
 		if got := begin(t, other, request("k", 1), replay.Answered); !bytes.Equal(got.Answer, answer) {
 			t.Errorf("the answer came back with %d bytes", len(got.Answer))
+		}
+		if got := look(t, s, request("k", 1), replay.Answered); !bytes.Equal(got.Answer, answer) {
+			t.Errorf("the answer was found with %d bytes", len(got.Answer))
 		}
 		begin(t, other, request("k", 2), replay.Differs)
 		if err := s.Abandon(t.Context(), claim); err != nil { // too late
@@ -63,6 +80,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		if err := s.Abandon(t.Context(), given); err != nil {
 			t.Fatal(err)
 		}
+		look(t, other, request("g", 2), replay.Free)
 		begin(t, other, request("g", 2), replay.Begun)
 		if err := s.Finish(t.Context(), given, nil); !errors.Is(err, replay.ErrClaimLost) {
 			t.Errorf("a claim that was abandoned: %v", err)
@@ -77,7 +95,9 @@ func TestIdempotencyKeys(t *testing.T) {
 		if err := s.Finish(t.Context(), claim, make([]byte, replay.MaxAnswerBytes+1)); err == nil {
 			t.Error("an answer that is too large is taken")
 		}
-		if _, err := s.Begin(t.Context(), replay.Request{Tenant: strings.Repeat("x", 2000)}); err == nil {
+		long := replay.Request{Tenant: strings.Repeat("x", 2000)}
+		_, lookErr := s.Look(t.Context(), long)
+		if _, err := s.Begin(t.Context(), long); err == nil || lookErr == nil {
 			t.Error("a tenant's name of 2000 bytes is taken")
 		}
 	})
@@ -203,9 +223,9 @@ func TestRepetitionsDoNotWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin(t, s, request("done", 1), replay.Answered)
-	begin(t, s, request("done", 2), replay.Differs)
-	begin(t, s, request("running", 1), replay.InFlight)
+	look(t, s, request("done", 1), replay.Answered)
+	look(t, s, request("done", 2), replay.Differs)
+	look(t, s, request("running", 1), replay.InFlight)
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
