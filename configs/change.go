@@ -57,6 +57,9 @@ func Changes(before, after Config) []Change {
 	if !reflect.DeepEqual(before.Classic, after.Classic) {
 		add("classic")
 	}
+	if !reflect.DeepEqual(before.Models, after.Models) {
+		add("models")
+	}
 	return changes
 }
 
@@ -68,7 +71,7 @@ func (c Config) Digest() string {
 	for i := range list {
 		fmt.Fprintf(h, "%s\x00%s\x00", list[i].Key, list[i].Value())
 	}
-	for _, list := range []any{c.Tenants, c.Issuers, c.Prices, c.Classic} {
+	for _, list := range []any{c.Tenants, c.Issuers, c.Prices, c.Classic, c.Models} {
 		fmt.Fprintf(h, "%#v\x00", list)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -135,9 +135,16 @@ func (c Config) ClassicModels() []Classic {
 	return append(list, c.Classic...)
 }
 
-// ServesLanguage reports whether a language model is served: the one that is named, or the
+// ServesLanguage reports whether language models are served: those that are named, or the
 // embedded one where nothing is.
-func (c Config) ServesLanguage() bool { return c.Model.Path != "" || len(c.ClassicModels()) == 0 }
+func (c Config) ServesLanguage() bool {
+	return c.Model.Path != "" || len(c.Models) > 0 || len(c.ClassicModels()) == 0
+}
+
+// NamesNone reports whether no model is named at all, so that the built-in ones are served.
+func (c Config) NamesNone() bool {
+	return c.Model.Path == "" && len(c.Models) == 0 && len(c.ClassicModels()) == 0
+}
 
 func (s *Sources) decodeClassic(d *fileDecoder, n *yaml.Node) error {
 	models := []Classic{}

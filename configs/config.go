@@ -49,7 +49,8 @@ type Config struct {
 	Quota Quota
 
 	Predict Predict
-	Classic []Classic // classical models, beside those of Predict.Models
+	Classic []Classic     // classical models, beside those of Predict.Models
+	Models  []ServedModel // language models and encoders, beside that of Model
 
 	Prices  map[string]quota.Price // of models' tokens, by id; what is not listed costs nothing
 	Tenants []tenant.Tenant        // empty: every caller's name is a tenant without limits
@@ -388,13 +389,23 @@ func (c Config) Validate() error {
 	if err := c.validateClassic(); err != nil {
 		return err
 	}
-	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
-		return fmt.Errorf("scheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; "+
-			"every running sequence needs a row per step",
-			s.MaxBatchTokens, s.MaxSeqs)
+	if err := c.validateBatch(""); err != nil {
+		return err
+	}
+	if err := c.validateModels(); err != nil {
+		return err
 	}
 	if s := c.Scheduler; s.LookupMin > s.LookupMax {
 		return fmt.Errorf("scheduler.prompt_lookup_min: %d is more than prompt_lookup_max %d", s.LookupMin, s.LookupMax)
+	}
+	return nil
+}
+
+// validateBatch checks the sizes of batches; where says of what.
+func (c Config) validateBatch(where string) error {
+	if s := c.Scheduler; s.MaxSeqs > s.MaxBatchTokens {
+		return fmt.Errorf("%sscheduler.max_num_batched_tokens: %d is less than max_num_seqs %d; "+
+			"every running sequence needs a row per step", where, s.MaxBatchTokens, s.MaxSeqs)
 	}
 	return nil
 }

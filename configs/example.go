@@ -24,6 +24,7 @@ func Example() string {
 	b.WriteString(sample)
 	b.WriteString(brownoutSample)
 	b.WriteString(classicSample)
+	b.WriteString(modelsSample)
 	return b.String()
 }
 

@@ -84,11 +84,11 @@ func benchEmbed(cmd *cobra.Command, c configs.Config, o bench.TextOptions, outpu
 		return err
 	}
 	result.Threads, result.Seed = i.Threads, o.Seed
-	result.Model = bench.ModelRef{Name: modelName(c.Model), Path: c.Model.Path, Digest: i.Digest, Fingerprint: i.Fingerprint()}
+	result.Model = bench.ModelRef{Name: c.Model.Name(), Path: c.Model.Path, Digest: i.Digest, Fingerprint: i.Fingerprint()}
 	result.AddTexts(rows)
 	if output == "json" {
 		return result.Write(cmd.OutOrStdout())
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s, %s, %d threads\n\n", printable(modelName(c.Model)), options.Level, i.Threads)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s, %s, %d threads\n\n", printable(c.Model.Name()), options.Level, i.Threads)
 	return bench.WriteTextsMarkdown(cmd.OutOrStdout(), rows)
 }

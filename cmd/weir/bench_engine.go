@@ -79,7 +79,7 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 	if opts.KVBytes == 0 {
 		opts.KVBlocks = blocks
 	}
-	errs, name := s.cmd.ErrOrStderr(), printable(modelName(c.Model))
+	errs, name := s.cmd.ErrOrStderr(), printable(c.Model.Name())
 	if w := prepareThreads(c); w != "" {
 		warn(errs, []string{w})
 	}
@@ -106,7 +106,7 @@ func (s *subject) result(kind string, c configs.Config, r *bench.Rig) *bench.Res
 		}
 	}
 	result.Seed = s.seed
-	result.Model.Name, result.Model.Path = modelName(c.Model), c.Model.Path
+	result.Model.Name, result.Model.Path = c.Model.Name(), c.Model.Path
 	if r != nil {
 		r.Fill(result)
 	}
@@ -261,7 +261,7 @@ func benchEngine(s *subject, flags engineFlags, args []string) error {
 	if err := s.save(result); err != nil {
 		return err
 	}
-	w, of := s.cmd.OutOrStdout(), bench.EngineSubject{Model: printable(modelName(c.Model)), Info: r.Info(), Backend: r.Level()}
+	w, of := s.cmd.OutOrStdout(), bench.EngineSubject{Model: printable(c.Model.Name()), Info: r.Info(), Backend: r.Level()}
 	switch s.output {
 	case "json":
 		return result.Write(w)
@@ -342,6 +342,6 @@ func benchBatched(s *subject, flags batchedFlags, args []string) error {
 	if s.output == "json" {
 		return result.Write(s.cmd.OutOrStdout())
 	}
-	fmt.Fprintf(s.cmd.OutOrStdout(), "%s, %s, %d threads\n\n", printable(modelName(c.Model)), r.Level(), r.Info().Threads)
+	fmt.Fprintf(s.cmd.OutOrStdout(), "%s, %s, %d threads\n\n", printable(c.Model.Name()), r.Level(), r.Info().Threads)
 	return bench.WriteBatchedMarkdown(s.cmd.OutOrStdout(), rows)
 }

@@ -109,7 +109,7 @@ func entries(c configs.Config) []classic.Entry {
 			Options: classic.Options{Version: m.Version, MaxBatch: m.MaxBatch, MaxRows: m.MaxRows, MaxDelay: m.MaxQueueDelay, Labels: m.Labels},
 		})
 	}
-	if len(list) == 0 && c.Model.Path == "" {
+	if c.NamesNone() {
 		model, golden := defaultmodel.Iris()
 		list = append(list, classic.Entry{
 			Name: embeddedTrees, Data: model, GoldenData: golden, Options: classic.Options{Version: "1", Labels: defaultmodel.IrisClasses()},

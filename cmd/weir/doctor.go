@@ -130,7 +130,7 @@ func diagnose(ctx context.Context, c configs.Config, quick bool, errs io.Writer)
 		return nil, err
 	}
 	defer f.Close()
-	d.Model = &modelHealth{Name: modelName(c.Model), Path: c.Model.Path}
+	d.Model = &modelHealth{Name: c.Model.Name(), Path: c.Model.Path}
 	d.checkModel(f, o, measured)
 	if d.Model.Runs {
 		d.checkText(f, c.Model.ChatTemplate)

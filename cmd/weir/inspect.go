@@ -175,7 +175,7 @@ func inspect(c configs.Config) (*report, error) {
 	}
 	defer f.Close()
 	r := &report{
-		Model: modelName(c.Model), Path: c.Model.Path, Version: f.Version,
+		Model: c.Model.Name(), Path: c.Model.Path, Version: f.Version,
 		FileBytes: f.FileBytes(), Params: f.ParamCount(),
 	}
 	for _, kv := range f.KV {

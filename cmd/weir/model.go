@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"weir/configs"
@@ -20,9 +19,6 @@ import (
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
-
-// embeddedName is the id of the model that is built in.
-const embeddedName = "weir-default"
 
 // choosePath lets the verb's argument name the model, instead of the
 // configuration.
@@ -84,22 +80,6 @@ func loadError(c configs.Model, err error) error {
 	return fmt.Errorf("load %s: %w", cmp.Or(c.Path, "the built-in model"), err)
 }
 
-// modelName is the id that a model is served under: the first configured one,
-// or the file's name without ending and split number.
-func modelName(c configs.Model) string {
-	if len(c.ServedNames) > 0 {
-		return c.ServedNames[0]
-	}
-	if c.Path == "" {
-		return embeddedName
-	}
-	name := strings.TrimSuffix(filepath.Base(c.Path), ".gguf")
-	if i := strings.LastIndex(name, "-00001-of-"); i > 0 {
-		name = name[:i]
-	}
-	return name
-}
-
 // model is a loaded model: the engine, or the encoder, and what turns text into ids
 // and back.
 type model struct {
@@ -128,7 +108,7 @@ type modelHooks struct {
 
 // loadModel reads a model into memory and starts its step loop.
 func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error) {
-	m := &model{name: modelName(c.Model)}
+	m := &model{name: c.Model.Name()}
 	var err error
 	if m.tokenizer, err = tokenizer.New(f.Value); err != nil {
 		return nil, loadError(c.Model, err)

@@ -63,7 +63,9 @@ func TestReloadedPricesCount(t *testing.T) {
 	if cost := spend(); cost != "0" {
 		t.Errorf("without a price the cost is %s", cost)
 	}
-	from.change(func(c *configs.Config) { c.Prices = map[string]quota.Price{embeddedName: {Input: 1e6, Output: 1e6}} }, nil)
+	from.change(func(c *configs.Config) {
+		c.Prices = map[string]quota.Price{configs.EmbeddedName: {Input: 1e6, Output: 1e6}}
+	}, nil)
 	if status, body := reload(t, s); status != http.StatusOK || !strings.Contains(body, `"prices"`) || strings.Contains(body, `needs_restart": ["prices`) {
 		t.Fatalf("%d %s", status, body)
 	}

@@ -101,7 +101,7 @@ func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) erro
 	if w := prepareThreads(c); w != "" {
 		warn(errs, []string{w})
 	}
-	shown := newLoadProgress(errs, isTerminal(errs), printable(modelName(c.Model)))
+	shown := newLoadProgress(errs, isTerminal(errs), printable(c.Model.Name()))
 	m, err := loadModel(c, f, modelHooks{progress: shown.update})
 	shown.end()
 	if err != nil {

@@ -133,6 +133,9 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if len(c.Models) > 0 {
+		return configError(errors.New("models: this version serves one language model; name it with --model and leave the list out"))
+	}
 	var f *gguf.File
 	if c.ServesLanguage() {
 		if f, err = openRunnable(c); err != nil { // what cannot run should fail before a port is bound
@@ -399,7 +402,7 @@ func (s *server) load(f *gguf.File) error {
 }
 
 func (s *server) loadLanguage(f *gguf.File) error {
-	name := modelName(s.config.Model)
+	name := s.config.Model.Name()
 	shown := newLoadProgress(s.errs, isTerminal(s.errs), printable(name))
 	progress := func(done, total int64) {
 		shown.update(done, total)

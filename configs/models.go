@@ -1,0 +1,299 @@
+package configs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// ServedModel is a version of a language model, or of a text encoder, that is served under
+// a name. Several records may have one name: they are versions of it, and requests get
+// the first that does not say load: never.
+type ServedModel struct {
+	Name    string
+	Aliases []string // further names
+	Version string   // label that tells versions of one name apart; empty: a piece of the weights' digest
+	Path    string   // a GGUF file, or BuiltinPath
+
+	Load       string        // of LoadTimes
+	IdleUnload time.Duration // without a request, after which it leaves memory; 0: it stays
+	Pinned     bool          // it is never evicted for another model
+
+	ComputeWeight int // share of the compute threads' time among models that want them
+	Check         ModelCheck
+	Settings      []ModelSetting // of the sections model, engine and scheduler, where they differ from those
+
+	Policy    string   // of Policies: how a replica is picked
+	Fallback  []string // names of models that answer when this one cannot, in order
+	Tokenizer string   // GGUF file with the tokenizer of a model that is computed elsewhere
+}
+
+// ModelCheck is a question that a version must answer before requests get it: with
+// greedy decoding the answer begins with Answer. Without a prompt there is none.
+type ModelCheck struct{ Prompt, Answer string }
+
+// ModelSetting is a setting of one model, by its key in the file's sections.
+type ModelSetting struct{ Key, Value string }
+
+// BuiltinPath stands for the model in the binary.
+const BuiltinPath = "builtin"
+
+// EmbeddedName is the name of the model in the binary.
+const EmbeddedName = "weir-default"
+
+// Values of ServedModel.Load.
+const (
+	LoadAtStartup = "startup"
+	LoadLazily    = "lazy"  // at the first request
+	LoadNever     = "never" // only as the candidate of a rollout, or by an operator
+)
+
+// LoadTimes are the values of ServedModel.Load.
+var LoadTimes = []string{LoadAtStartup, LoadLazily, LoadNever}
+
+// Policies are the values of ServedModel.Policy.
+var Policies = []string{"prefix", "least_load", "power_of_two", "round_robin", "consistent_hash"}
+
+// modelKeys are the settings that a record may have for itself, under the last part of
+// their keys.
+var modelKeys = []string{
+	"model.chat_template", "model.embedding_prompts",
+	"engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram",
+	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
+	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
+	"scheduler.queue_timeout_ms", "scheduler.num_speculative_tokens",
+}
+
+// NewServedModel is a record with the defaults.
+func NewServedModel(name, path string) ServedModel {
+	return ServedModel{Name: cmp.Or(name, fileModelName(path)), Path: path, Load: LoadAtStartup, ComputeWeight: 1, Policy: Policies[0]}
+}
+
+// Name is the id that the model is served under: the first configured one, or the
+// file's name without ending and split number.
+func (m Model) Name() string {
+	if len(m.ServedNames) > 0 {
+		return m.ServedNames[0]
+	}
+	return cmp.Or(fileModelName(m.Path), EmbeddedName)
+}
+
+// fileModelName is the name of a model whose file has this path.
+func fileModelName(path string) string {
+	switch path {
+	case "":
+		return ""
+	case BuiltinPath:
+		return EmbeddedName
+	}
+	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+	if i := strings.LastIndex(name, "-00001-of-"); i > 0 {
+		name = name[:i]
+	}
+	return name
+}
+
+// ServedModels are the records of the language models and encoders that are served: that
+// of the section model, if it names one, and those of the list; without any model in the
+// configuration, the built-in one.
+func (c Config) ServedModels() []ServedModel {
+	if !c.ServesLanguage() {
+		return nil
+	}
+	var list []ServedModel
+	if c.Model.Path != "" || len(c.Models) == 0 {
+		m := NewServedModel(c.Model.Name(), cmp.Or(c.Model.Path, BuiltinPath))
+		if len(c.Model.ServedNames) > 1 {
+			m.Aliases = c.Model.ServedNames[1:]
+		}
+		if c.Model.ChatTemplate != "" {
+			m.Settings = append(m.Settings, ModelSetting{"model.chat_template", c.Model.ChatTemplate})
+		}
+		for _, p := range c.Model.Prompts {
+			m.Settings = append(m.Settings, ModelSetting{"model.embedding_prompts", p})
+		}
+		list = append(list, m)
+	}
+	return append(list, c.Models...)
+}
+
+// ForModel is the configuration of one model alone: the section model describes it, and
+// its own settings stand in place of the general ones.
+func (c Config) ForModel(m ServedModel) Config {
+	c.Model = Model{Path: m.Path, ServedNames: append([]string{m.Name}, m.Aliases...)}
+	if m.Path == BuiltinPath {
+		c.Model.Path = ""
+	}
+	c.Models = nil
+	table := settings(&c)
+	for _, s := range m.Settings {
+		i := slices.IndexFunc(table, func(x Setting) bool { return x.Key == s.Key })
+		_ = table[i].set(s.Value) // the decoder has set the same value before
+	}
+	return c
+}
+
+func (s *Sources) decodeModels(d *fileDecoder, n *yaml.Node) error {
+	models := []ServedModel{}
+	err := d.records(n, "models", func(n *yaml.Node, path string) error {
+		m := NewServedModel("", "")
+		if err := d.record(n, path, modelFields(&m)); err != nil {
+			return err
+		}
+		if m.Path == "" {
+			return d.errorf(n, "%s has no path; give the model's GGUF file, or %s for the built-in model", path, BuiltinPath)
+		}
+		m.Name = cmp.Or(m.Name, fileModelName(m.Path))
+		models = append(models, m)
+		return nil
+	})
+	if err == nil {
+		s.config.Models = models
+	}
+	return err
+}
+
+// modelFields binds the keys of an entry of models.
+func modelFields(m *ServedModel) []field {
+	fields := []field{
+		{key: "name", binding: bindText(&m.Name, servedNameForm, isServedName)},
+		{key: "aliases", binding: bindNames(&m.Aliases, servedNameForm, isServedName)},
+		{key: "version", binding: bindText(&m.Version, servedNameForm, isServedName)},
+		{key: "path", binding: bindText(&m.Path, "a path", anyText)},
+		{key: "load", binding: bindChoice(&m.Load, LoadTimes)},
+		{key: "idle_unload", binding: bindDuration(&m.IdleUnload, 0, 30*24*time.Hour)},
+		{key: "pinned", binding: bindBool(&m.Pinned)},
+		{key: "compute_weight", binding: bindInt(&m.ComputeWeight, 1, 1024, "")},
+		{key: "check", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+			return d.record(n, path, checkFields(&m.Check))
+		}},
+		{key: "policy", binding: bindChoice(&m.Policy, Policies)},
+		{key: "fallback", binding: bindNames(&m.Fallback, "the name of a model", isServedName)},
+		{key: "tokenizer", binding: bindText(&m.Tokenizer, "a path", anyText)},
+		// The nested list replicas belongs here: its fields are in replicas.go.
+	}
+	return append(fields, m.settingFields()...)
+}
+
+func checkFields(c *ModelCheck) []field {
+	return []field{
+		{key: "prompt", binding: bindText(&c.Prompt, "a text", anyText)},
+		{key: "answer", binding: bindText(&c.Answer, "a text", anyText)},
+	}
+}
+
+// settingFields are the settings of the file's sections that a record may have for itself.
+func (m *ServedModel) settingFields() []field {
+	scratch := Default()
+	var fields []field
+	for _, s := range settings(&scratch) {
+		if !slices.Contains(modelKeys, s.Key) {
+			continue
+		}
+		set := s.set
+		s.set = func(text string) error {
+			err := set(text)
+			if err == nil {
+				m.Settings = append(m.Settings, ModelSetting{s.Key, text})
+			}
+			return err
+		}
+		_, key, _ := strings.Cut(s.Key, ".")
+		fields = append(fields, field{key: key, binding: s.binding})
+	}
+	return fields
+}
+
+const servedNameForm = "a name without @ and control characters"
+
+func isServedName(s string) bool {
+	return s != "" && !strings.Contains(s, "@") && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// validateModels checks what no single record can decide.
+func (c Config) validateModels() error {
+	var errs []error
+	list := c.ServedModels()
+	owner := make(map[string]string) // of names and aliases: the name
+	answers := make(map[string]bool) // names with a version for requests
+	seen := make(map[[2]string]bool)
+	for _, m := range list {
+		key := [2]string{m.Name, m.Version}
+		if seen[key] {
+			errs = append(errs, fmt.Errorf("check models: two records have the name %q and the version %q; give one of them another name or version",
+				m.Name, m.Version))
+		}
+		seen[key] = true
+		answers[m.Name] = answers[m.Name] || m.Load != LoadNever
+		for _, name := range append([]string{m.Name}, m.Aliases...) {
+			if other, taken := owner[name]; taken && other != m.Name {
+				errs = append(errs, fmt.Errorf("check models: %q stands for %q and for %q; a name stands for one model", name, other, m.Name))
+			}
+			owner[name] = m.Name
+		}
+		errs = append(errs, c.ForModel(m).validateBatch(fmt.Sprintf("check models: %q: ", m.Name)))
+		switch {
+		case m.Pinned && m.IdleUnload > 0:
+			errs = append(errs, fmt.Errorf("check models: %q is pinned and has idle_unload; a pinned model stays in memory: remove one of them", m.Name))
+		case m.Check.Prompt == "" && m.Check.Answer != "":
+			errs = append(errs, fmt.Errorf("check models: the check of %q has an answer and no prompt; give the prompt", m.Name))
+		}
+	}
+	for _, m := range list {
+		if !answers[m.Name] {
+			errs = append(errs, fmt.Errorf("check models: all versions of %q say load: never, so none answers requests; let one say startup or lazy", m.Name))
+			answers[m.Name] = true // said once
+		}
+		for _, f := range m.Fallback {
+			if owner[f] == "" || owner[f] == m.Name {
+				errs = append(errs, fmt.Errorf("check models: the fallback %q of %q is no other model of the list", f, m.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// modelsSample shows the list in the example file, commented out.
+const modelsSample = `
+# Language models and text encoders, beside that of the section model. Everything but
+# the path may be left out. Records of one name are versions of it: requests get the
+# first one that does not say load: never, and NAME@VERSION names one. What a record
+# does not set of the sections engine and scheduler is as it is there.
+# models:
+#   - name: chat # default: the file's name
+#     aliases: [gpt-4o-mini]
+#     version: "2026-11" # default: a piece of the weights' digest
+#     path: /models/chat.gguf # builtin is the model in the binary
+#     load: startup # lazy: at the first request; never: only as the candidate of a rollout
+#     idle_unload: 0s # time without a request after which it leaves memory; 0 keeps it
+#     pinned: true # it is never evicted for another model
+#     compute_weight: 1 # share of the threads' time beside other models
+#     check: {prompt: "What is 2 + 2?", answer: "4"} # must come out, greedily, before requests get it
+#     policy: prefix # how a replica is picked: least_load, power_of_two, round_robin, consistent_hash
+#     fallback: [small] # models that answer when this one cannot, in order
+#     tokenizer: /models/chat.gguf # of a model that replicas compute
+#     chat_template: llama3
+#     embedding_prompts: ["query=search_query: "]
+#     max_model_len: 8192
+#     max_num_seqs: 32
+#     max_num_batched_tokens: 512
+#     max_num_queued_reqs: 256
+#     max_num_queued_tokens: 0
+#     queue_timeout_ms: 60000
+#     itl_target_ms: 200
+#     long_prefill_token_threshold: 512
+#     num_speculative_tokens: 8
+#     speculative_ngram: false
+#     kv_cache_memory_bytes: 2GiB # default: a share of what the weights leave
+#     kv_cache_dtype: auto
+#     block_size: 16
+#     check_tensors: false
+#   - {name: small, path: builtin, load: lazy, idle_unload: 10m}
+`
