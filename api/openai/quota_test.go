@@ -211,6 +211,31 @@ func TestQuotasOfRequestsWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// Who is refused because the tenant's streams all run is told when one of them ends.
+func TestWaitForAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, m := limited(quota.Limits{MaxStreams: 1})
+		c.Meter = meter.NewEnds(m)
+		r := newRig(t, c, &fakeBackend{script: say(strings.Repeat("Hello", 40), time.Second)})
+		defer r.closeInBubble()
+		const body = `{"prompt":"Hello","max_tokens":40,"stream":true}`
+		for range 10 {
+			if status, text := r.post(routeCompletions, body); status != 200 {
+				t.Fatal(status, text)
+			}
+			time.Sleep(time.Second)
+		}
+		var wait sync.WaitGroup
+		wait.Go(func() { r.post(routeCompletions, body) })
+		time.Sleep(15500 * time.Millisecond)
+		res, text := r.do("POST", routeCompletions, "", body)
+		if after := res.Header.Get("Retry-After"); res.StatusCode != 429 || after != "25" || res.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%d after %s: %s", res.StatusCode, after, text)
+		}
+		wait.Wait()
+	})
+}
+
 // A limit of output tokens is cut to the tenant's, and refused by a strict server.
 func TestTenantsLimitOfOutput(t *testing.T) {
 	for _, strict := range []bool{false, true} {

@@ -73,7 +73,7 @@ func (s *server) openMeter() (meter.Meter, error) {
 		}
 	}
 	if c.Redis == "" {
-		return local, nil
+		return meter.NewEnds(local), nil
 	}
 	o := store.MeterOptions{Lease: c.Lease, Timeout: c.Timeout, Changed: func(err error) {
 		if err == nil {
@@ -89,7 +89,7 @@ func (s *server) openMeter() (meter.Meter, error) {
 	if s.shared, err = store.OpenMeter(c.Redis, o); err != nil {
 		return nil, err
 	}
-	return s.shared, s.metrics.AddQuota(func() telemetry.Quota {
+	return meter.NewEnds(s.shared), s.metrics.AddQuota(func() telemetry.Quota {
 		st := s.shared.Stats()
 		return telemetry.Quota{Up: st.Up, Failures: uint64(st.Failures), Local: uint64(st.Local), Lost: uint64(st.Lost)}
 	})

@@ -30,7 +30,8 @@ var table = []folder{
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{
-		"internal/inference", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/quota", "tokenizer",
+		"internal/inference", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
+		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/predict", own: []string{"api", "internal/inference", "internal/tensor", "router", "scheduler/quota"},
 		third: []string{fasthttp, compress, grpc, protobuf}},

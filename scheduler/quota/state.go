@@ -197,7 +197,7 @@ func (s *State) refusal(l *Limits, n *need) *Refusal {
 }
 
 // streamWait is how soon to ask again for one of MaxStreams. Nothing here knows
-// when a running answer ends.
+// when a running answer ends; who calls the meter may.
 const streamWait = time.Second
 
 func (s *State) overBudget(b budget, amount int64) *Refusal {
