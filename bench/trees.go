@@ -99,27 +99,10 @@ func (o *TreeOptions) fill(m *gbdt.Model) error {
 
 // treeRows makes rows around the model's thresholds, so that they go everywhere in its trees.
 func treeRows(m *gbdt.Model, n int, seed uint64) []float32 {
-	e, random := m.Ensemble(), rand.New(rand.NewPCG(seed, 2))
-	byFeature := make([][]int32, e.Features)
-	for node, f := range e.Feature {
-		if len(byFeature[f]) < 4096 {
-			byFeature[f] = append(byFeature[f], int32(node))
-		}
-	}
-	rows := make([]float32, n*e.Features)
-	for i := range rows {
-		nodes := byFeature[i%e.Features]
-		if len(nodes) == 0 {
-			continue
-		}
-		node := nodes[random.IntN(len(nodes))]
-		x := e.Threshold[node]
-		if e.Rules[node]&gbdt.Member != 0 {
-			x = float64(random.IntN(32*len(e.Sets[int(x)]) + 1))
-		}
-		if !math.IsInf(x, 0) {
-			rows[i] = float32(x)
-		}
+	values := m.Ensemble().Sample(n, rand.New(rand.NewPCG(seed, 2)))
+	rows := make([]float32, len(values))
+	for i, x := range values {
+		rows[i] = float32(x)
 	}
 	return rows
 }

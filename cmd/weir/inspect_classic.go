@@ -49,22 +49,29 @@ func isClassic(path string) bool {
 	return n > 0 && string(head[:n]) != "GGUF" && !strings.HasSuffix(path, ".gguf")
 }
 
-// inspectClassic loads a classical model as serve would, but for its golden rows.
-func inspectClassic(path string) (*classicReport, error) {
+// loadClassic loads a classical model as serve would, but for its golden rows.
+func loadClassic(path string) (v *classic.Version, fileBytes int, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user's own file
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	c := configs.Default()
 	c.Predict.Models = []string{path}
-	name := c.ClassicModels()[0].Name
-	v, err := classic.Load(data, name, classic.Options{})
+	if v, err = classic.Load(data, c.ClassicModels()[0].Name, classic.Options{}); err != nil {
+		return nil, 0, fmt.Errorf("%s: it is no GGUF file and no classical model: %w", path, err)
+	}
+	return v, len(data), nil
+}
+
+// inspectClassic reports what a classical model is.
+func inspectClassic(path string) (*classicReport, error) {
+	v, fileBytes, err := loadClassic(path)
 	if err != nil {
-		return nil, fmt.Errorf("inspect %s: it is no GGUF file and no classical model: %w", path, err)
+		return nil, fmt.Errorf("inspect %w", err)
 	}
 	d := v.Describe()
 	r := &classicReport{
-		Model: name, Path: path, Bytes: len(data), Memory: v.Bytes(), Details: make(map[string]any), order: v.Details(),
+		Model: d.Name, Path: path, Bytes: fileBytes, Memory: v.Bytes(), Details: make(map[string]any), order: v.Details(),
 		Inputs: specReports(d.Inputs, nil), Outputs: specReports(d.Outputs, d.Labels), Kernel: v.Kernel(), Batches: v.Batches(),
 		Nanos: [2]int64{v.Estimate(1).Nanoseconds(), v.Estimate(64).Nanoseconds()},
 	}

@@ -52,6 +52,23 @@ type tensorJSON struct {
 
 // ReadGolden reads a file of golden rows.
 func ReadGolden(data []byte) (*Golden, error) {
+	g, err := readGolden(data)
+	if err == nil && len(g.Outputs) == 0 {
+		err = errors.New("golden rows: outputs are needed; weir golden MODEL --rows FILE writes them")
+	}
+	return g, err
+}
+
+// ReadRows reads the inputs of golden rows, or of a V2 request: outputs may be missing.
+func ReadRows(data []byte) ([]tensor.Tensor, error) {
+	g, err := readGolden(data)
+	if err != nil {
+		return nil, err
+	}
+	return g.Inputs, nil
+}
+
+func readGolden(data []byte) (*Golden, error) {
 	if len(data) > maxGoldenBytes {
 		return nil, fmt.Errorf("golden rows: the file has %d bytes, limit %d; a few hundred rows are enough", len(data), maxGoldenBytes)
 	}
@@ -72,8 +89,8 @@ func ReadGolden(data []byte) (*Golden, error) {
 		}
 		g.Tolerance = *t
 	}
-	if len(file.Inputs) == 0 || len(file.Outputs) == 0 {
-		return nil, errors.New("golden rows: inputs and outputs are needed")
+	if len(file.Inputs) == 0 {
+		return nil, errors.New("golden rows: inputs are needed")
 	}
 	for _, part := range []struct {
 		what string
@@ -123,10 +140,18 @@ func (j *tensorJSON) tensor() (tensor.Tensor, error) {
 		return integersOf[int16](t, flat, 16)
 	case tensor.Int8:
 		return integersOf[int8](t, flat, 8)
+	case tensor.Uint64:
+		return wholesOf[uint64](t, flat, 64)
+	case tensor.Uint32:
+		return wholesOf[uint32](t, flat, 32)
+	case tensor.Uint16:
+		return wholesOf[uint16](t, flat, 16)
+	case tensor.Uint8:
+		return wholesOf[uint8](t, flat, 8)
 	case tensor.Bool:
 		return boolsOf(t, flat)
 	default:
-		err = fmt.Errorf("the datatype %v has no golden rows; FP32, FP64, INT8 to INT64, BOOL and BYTES have", typ)
+		err = errNotGolden(typ)
 	}
 	return t, err
 }
@@ -180,6 +205,26 @@ func numbersOf[T float](t tensor.Tensor, flat []any, bits int, narrow func(float
 		default:
 			return t, fmt.Errorf("value %d is %v, want a number", i, v)
 		}
+	}
+	return tensor.Of(t.Name, t.Type, t.Shape, values), nil
+}
+
+func errNotGolden(t tensor.Type) error {
+	return fmt.Errorf("the datatype %v has no golden rows; FP32, FP64, integers, BOOL and BYTES have", t)
+}
+
+func wholesOf[T uint8 | uint16 | uint32 | uint64](t tensor.Tensor, flat []any, bits int) (tensor.Tensor, error) {
+	values := make([]T, len(flat))
+	for i, v := range flat {
+		x, ok := v.(json.Number)
+		if !ok {
+			return t, fmt.Errorf("value %d is %v, want a whole number", i, v)
+		}
+		n, err := strconv.ParseUint(x.String(), 10, bits)
+		if err != nil {
+			return t, fmt.Errorf("value %d: %w", i, err)
+		}
+		values[i] = T(n)
 	}
 	return tensor.Of(t.Name, t.Type, t.Shape, values), nil
 }
@@ -241,7 +286,10 @@ func (g *Golden) compare(got, want *tensor.Tensor) error {
 	if !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("its shape is %v instead of %v", got.Shape, want.Shape)
 	}
-	if want.Type == tensor.Bytes || got.Type == tensor.Bytes {
+	if (want.Type == tensor.Bytes) != (got.Type == tensor.Bytes) {
+		return fmt.Errorf("its type is %v instead of %v", got.Type, want.Type)
+	}
+	if want.Type == tensor.Bytes {
 		if i := differs(got.Strings, want.Strings); i >= 0 {
 			return fmt.Errorf("value %d is %q instead of %q", i, got.Strings[i], want.Strings[i])
 		}

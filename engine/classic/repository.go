@@ -190,15 +190,15 @@ const maxModelBytes = 8 << 30
 
 // readGolden reads the golden rows; the file beside the model need not exist.
 func (e *Entry) readGolden() ([]byte, error) {
-	if e.Golden != "" {
-		return readFile(e.Golden, maxGoldenBytes)
-	}
-	golden, err := readFile(e.Path+".golden.json", maxGoldenBytes)
-	if errors.Is(err, os.ErrNotExist) {
+	golden, err := readFile(cmp.Or(e.Golden, e.Path+".golden.json"), maxGoldenBytes)
+	if e.Golden == "" && errors.Is(err, os.ErrNotExist) {
 		golden, err = readFile(strings.TrimSuffix(e.Path, filepath.Ext(e.Path))+".golden.json", maxGoldenBytes)
 	}
-	if errors.Is(err, os.ErrNotExist) {
+	switch {
+	case e.Golden == "" && errors.Is(err, os.ErrNotExist):
 		return nil, nil
+	case err == nil && len(golden) == 0:
+		return nil, fmt.Errorf("the golden rows of %s are an empty file; write them with weir golden, or remove it", e.Path)
 	}
 	return golden, err
 }

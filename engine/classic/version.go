@@ -132,6 +132,15 @@ type Detail struct {
 	Value any    // a number, text or bool
 }
 
+// Columns are the names of the values in a row, for a model of one matrix whose file has
+// them; nil otherwise.
+func (v *Version) Columns() []string {
+	if m, is := v.model.(*trees); is {
+		return m.m.FeatureNames()
+	}
+	return nil
+}
+
 // Details are what is known of the model beside its inputs and outputs.
 func (v *Version) Details() []Detail { return v.model.details() }
 
