@@ -8,7 +8,7 @@ LDFLAGS    = -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross smoke check clean ort-lib
+        vectors golden size static-check cross manifests smoke check clean ort-lib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -77,10 +77,13 @@ cross: ## compile for arm64 and for other systems
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/weir
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/weir
 
+manifests: ## the Kubernetes manifests against Kubernetes's types and weir's settings
+	cd configs/kubernetes/check && $(GO) vet . && $(GO) test .
+
 smoke: build ## start the server, chat once, stop it with SIGTERM
 	@.ci/smoke ./weir
 
-CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross smoke
+CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests smoke
 
 check: ## all that CI runs, one after the other, with times
 	@started=$$(date +%s); for step in $(CHECKS); do \
