@@ -17,7 +17,7 @@ var table = []folder{
 	{path: "internal/store", own: []string{
 		"api/replay", "api/tenant", "api/usage", "router/feature", "scheduler/quota", "telemetry/audit", "telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},
-	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "scheduler"}, third: []string{grpc}},
+	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit"},
@@ -41,6 +41,8 @@ var table = []folder{
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
+	{path: "router/balance", own: []string{"router/prefix"}},
+	{path: "router/prefix", own: []string{"kvcache"}},
 	{path: "registry", own: []string{"internal/inference"}},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
@@ -138,6 +140,10 @@ var bans = []ban{
 	{"engine", "tokenizer", "the engine knows token ids only; text and HTTP belong to the edge"},
 	{"engine", "telemetry", "the engine exposes Stats and hooks; cmd joins them to metrics and logs"},
 	{"engine", "net", "nothing that computes talks to a network"},
+	{"router/prefix", "math/rand", "the same calls must give the same holdings"},
+	{"router/prefix", "net", "the index is told of events; router/fleet fetches them"},
+	{"router/balance", "math/rand", "the same calls must give the same picks; the seed is an argument"},
+	{"router/balance", "net", "picking is pure; router/fleet talks to replicas"},
 	{"scheduler", "engine", "the engine, the simulator and the fuzzer run the same scheduler"},
 	{"scheduler", "telemetry", "the scheduler exposes Stats; cmd joins them to metrics"},
 	{"scheduler", "math/rand", "the same calls must give the same plans; randomness enters as an argument"},
@@ -159,7 +165,7 @@ var bans = []ban{
 
 // deterministic folders take time and randomness as arguments, run on their
 // caller's goroutine and report what is wrong as errors.
-var deterministic = []string{"scheduler", "kvcache"}
+var deterministic = []string{"scheduler", "kvcache", "router/balance", "router/prefix"}
 
 // clockFuncs are the functions of package time that read or wait for a clock.
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
