@@ -48,6 +48,8 @@ type Config struct {
 	Store Store
 	Quota Quota
 
+	Registry Registry
+
 	Predict Predict
 	Classic []Classic     // classical models, beside those of Predict.Models
 	Models  []ServedModel // language models and encoders, beside that of Model
@@ -322,7 +324,7 @@ func settings(c *Config) []Setting {
 			binding: bindText(&c.Engine.PrefixCacheKey,
 				"a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 	}
-	return slices.Concat(list, predictSettings(c), schedulerSettings(c), storeSettings(c), quotaSettings(c), telemetrySettings(c))
+	return slices.Concat(list, registrySettings(c), predictSettings(c), schedulerSettings(c), storeSettings(c), quotaSettings(c), telemetrySettings(c))
 }
 
 func anyText(string) bool { return true }

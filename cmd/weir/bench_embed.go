@@ -43,7 +43,7 @@ func newBenchEmbed() *cobra.Command {
 			return err
 		}
 		warn(cmd.ErrOrStderr(), warnings)
-		if err := choosePath(&c, args); err != nil {
+		if err := chooseModel(cmd, &c, args); err != nil {
 			return err
 		}
 		return benchEmbed(cmd, c, o, *output)

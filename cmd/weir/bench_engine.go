@@ -53,7 +53,8 @@ func (s *subject) config(args []string) (configs.Config, error) {
 		return c, err
 	}
 	warn(s.cmd.ErrOrStderr(), warnings)
-	return c, choosePath(&c, args)
+	err = chooseModel(s.cmd, &c, args)
+	return c, err
 }
 
 // need sizes the engine for the tests, where nobody did.

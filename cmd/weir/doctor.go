@@ -40,7 +40,7 @@ func newDoctor() *cobra.Command {
 			return err
 		}
 		warn(cmd.ErrOrStderr(), warnings)
-		if err := choosePath(&c, args); err != nil {
+		if err := chooseModel(cmd, &c, args); err != nil {
 			return err
 		}
 		ctx, stop := interruptible(cmd)

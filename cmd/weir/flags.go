@@ -14,9 +14,10 @@ import (
 
 // sections of the configuration, as sets of flags.
 var (
-	everySection   []string                                   // nil is all of them
-	engineSections = []string{"model", "engine", "scheduler"} // of what runs a model without serving it
-	storeSections  = []string{"store"}                        // of what works on the store alone
+	everySection   []string                                               // nil is all of them
+	engineSections = []string{"model", "registry", "engine", "scheduler"} // of what runs a model without serving it
+	storeSections  = []string{"store"}                                    // of what works on the store alone
+	modelsSections = []string{"registry", "store"}                        // of what works on kept models
 	rulesSections  = []string{"slo"}
 )
 

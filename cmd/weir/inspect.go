@@ -46,6 +46,11 @@ func newInspect() *cobra.Command {
 		if err := choosePath(&c, args); err != nil {
 			return err
 		}
+		locator := newLocator(cmd)
+		locator.any = true
+		if err := locator.locate(cmd.Context(), &c); err != nil {
+			return err
+		}
 		if c.Model.Path != "" && isClassic(c.Model.Path) {
 			r, err := inspectClassic(c.Model.Path)
 			switch {

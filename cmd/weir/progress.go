@@ -9,11 +9,12 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// loadProgress shows how far a model has been read: as a bar on a terminal, as
-// a few lines elsewhere. What loads at once shows nothing.
+// loadProgress shows how many bytes of a model are read, copied or transferred: as a bar with rate and time left on a
+// terminal, as a few lines elsewhere. What is done at once shows nothing.
 type loadProgress struct {
 	w        io.Writer
 	terminal bool
+	verb     string // "loading"
 	name     string
 
 	began   time.Time
@@ -25,7 +26,11 @@ type loadProgress struct {
 const quietTime = 300 * time.Millisecond
 
 func newLoadProgress(w io.Writer, terminal bool, name string) *loadProgress {
-	return &loadProgress{w: w, terminal: terminal, name: name, began: time.Now()}
+	return newProgress(w, terminal, "loading", name)
+}
+
+func newProgress(w io.Writer, terminal bool, verb, name string) *loadProgress {
+	return &loadProgress{w: w, terminal: terminal, verb: verb, name: name, began: time.Now()}
 }
 
 // update is called with the bytes read so far, often.
@@ -39,14 +44,14 @@ func (p *loadProgress) update(done, total int64) {
 	}
 	if quarter := done * 4 / total; quarter > p.quarter {
 		p.quarter = quarter
-		fmt.Fprintf(p.w, "loading %s: %d %% of %s\n", p.name, quarter*25, showSize(total))
+		fmt.Fprintf(p.w, "%s %s: %d %% of %s\n", p.verb, p.name, quarter*25, showSize(total))
 	}
 }
 
 func (p *loadProgress) draw(done, total int64) {
 	if p.bar == nil {
 		p.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription("loading "+p.name),
+			progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(p.verb+" "+p.name),
 			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionClearOnFinish())
 	}

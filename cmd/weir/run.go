@@ -56,7 +56,7 @@ func newRun() *cobra.Command {
 			return err
 		}
 		warn(cmd.ErrOrStderr(), warnings)
-		if err := choosePath(&c, args); err != nil {
+		if err := chooseModel(cmd, &c, args); err != nil {
 			return err
 		}
 		return run(c, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -53,6 +53,7 @@ func newServe() *cobra.Command {
 	opts := addOptions(cmd, everySection)
 	takeLenient(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		locator := newLocator(cmd)
 		read := func() (configs.Config, []string, error) {
 			c, warnings, err := opts.config()
 			if err != nil {
@@ -64,7 +65,10 @@ func newServe() *cobra.Command {
 			if err := checkExposure(cmd.Context(), c); err != nil {
 				return c, nil, configError(err)
 			}
-			return c, warnings, choosePath(&c, args)
+			if err := choosePath(&c, args); err != nil {
+				return c, nil, err
+			}
+			return c, warnings, locator.locate(cmd.Context(), &c)
 		}
 		return serve(cmd.Context(), read, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}

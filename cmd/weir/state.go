@@ -46,6 +46,24 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "weir"), nil
 }
 
+// modelsDir is where models are kept: the setting, a folder in systemd's StateDirectory, or one among the user's data.
+func modelsDir(c configs.Registry) (string, error) {
+	if c.Dir != "" {
+		return c.Dir, nil
+	}
+	if dir, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); dir != "" {
+		return filepath.Join(dir, "models"), nil
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "weir", "models"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w; set --models-dir", errNoHome, err)
+	}
+	return filepath.Join(home, ".local", "share", "weir", "models"), nil
+}
+
 // storeURL is the store's URL, by default that of a file in the state directory.
 func storeURL(c configs.Store) (string, error) {
 	if c.URL != "" {

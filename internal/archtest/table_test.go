@@ -39,11 +39,12 @@ var table = []folder{
 	{path: "api/usage"},
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
-	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "registry", "scheduler/admission"}, third: []string{lru}},
+	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "router/balance", own: []string{"router/prefix"}},
 	{path: "router/prefix", own: []string{"kvcache"}},
-	{path: "registry", own: []string{"internal/inference"}},
+	{path: "router/registry", third: []string{oras, ociSpec, ociDigest}},
+	{path: "router/registry/hub"},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 
@@ -102,6 +103,9 @@ const (
 	fasthttp        = "github.com/valyala/fasthttp"
 	compress        = "github.com/klauspost/compress"
 	breaker         = "github.com/sony/gobreaker/v2"
+	oras            = "oras.land/oras-go/v2"
+	ociSpec         = "github.com/opencontainers/image-spec"
+	ociDigest       = "github.com/opencontainers/go-digest"
 	lru             = "github.com/hashicorp/golang-lru/v2"
 	protobuf        = "google.golang.org/protobuf"
 	parquet         = "github.com/parquet-go/parquet-go"

@@ -1,0 +1,29 @@
+package configs
+
+import "strings"
+
+// Registry says where versions of models are kept, and what may be pulled.
+type Registry struct {
+	Dir        string   // an OCI image layout; empty: models in the data directory
+	CacheBytes int64    // of all pulled models; 0: any
+	Preload    []string // models that weir models pull takes when it is given none, and that are never evicted
+	Pull       bool     // a model that is not here is pulled before the start
+}
+
+func registrySettings(c *Config) []Setting {
+	return []Setting{
+		{Key: "registry.dir", Flag: "models-dir",
+			Usage:   "folder of imported and pulled models, an OCI image layout; empty is weir/models in $XDG_DATA_HOME",
+			binding: bindText(&c.Registry.Dir, "a folder, or nothing", anyText)},
+		{Key: "registry.cache_bytes", Flag: "models-cache-bytes",
+			Usage: "disk for pulled models: a pull gives up those used least recently, never imported ones or those that a process " +
+				"uses; 0 is no limit",
+			binding: bindBytes(&c.Registry.CacheBytes, "")},
+		{Key: "registry.preload", Flag: "models-preload",
+			Usage:   "model that weir models pull brings in when it is given none, and that the cache never gives up; repeat for several",
+			binding: bindNames(&c.Registry.Preload, "a name such as weir models pull takes", func(s string) bool { return !strings.ContainsAny(s, " \t\r\n") })},
+		{Key: "registry.pull", Flag: "pull",
+			Usage:   "pull a model that is named and not here, before the start; without it weir asks on a terminal, and elsewhere refuses",
+			binding: bindBool(&c.Registry.Pull)},
+	}
+}

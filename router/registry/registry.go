@@ -1,0 +1,188 @@
+// Package registry keeps versions of models in a folder that is an OCI image layout: immutable, named by the digest
+// of a manifest over weights and everything that decides what a version answers, and found by aliases that move.
+//
+//	oci-layout, index.json   which versions there are, and which aliases point at them
+//	blobs/sha256/HEX         files by content: weights, manifests, configurations
+//	views/HEX/NAME           links to the blobs of a version under the names that their formats ask for
+//	ingest/                  files that are being written
+//	leases/                  what running processes use: a file each, locked as long as its process lives
+//	verified/HEX             size, time and inode at which a blob's digest was last found right
+//	used/HEX                 when a version was last loaded: the time of the file
+//	changes.jsonl            who moved which alias when
+//
+// Any number of processes work on a folder at once. A new index.json, renamed over the old one under a lock, is the
+// only step that makes anything visible or moves an alias; whatever a process that was killed leaves behind is garbage
+// that Collect finds. The lock is flock(2): the file system must have it between all machines that share the folder.
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Errors that callers tell apart.
+var (
+	ErrNotFound = errors.New("no such model")
+	ErrCorrupt  = errors.New("corrupt blob")
+	ErrInUse    = errors.New("in use")
+	ErrFormat   = errors.New("not a model that weir reads")
+)
+
+// Names of files and folders.
+const (
+	blobsFolder    = "blobs"
+	viewsFolder    = "views"
+	ingestFolder   = "ingest"
+	leasesFolder   = "leases"
+	verifiedFolder = "verified"
+	usedFolder     = "used"
+	lockFile       = "lock"
+	changesFile    = "changes.jsonl"
+	newPrefix      = ".new-" // of what is renamed once it is whole
+)
+
+// folders are those that create makes, some with one within.
+var (
+	folders      = []string{blobsFolder, viewsFolder, ingestFolder, leasesFolder, verifiedFolder, usedFolder}
+	folderWithin = map[string]string{blobsFolder: string(digest.SHA256)}
+)
+
+// Registry is a folder of versions. It holds no state of its own, so several processes and goroutines may use one.
+type Registry struct {
+	dir string
+
+	// Actor is who changes aliases, for their history.
+	Actor string
+	// Audit, if set, is told each change of an alias after it is committed. What it fails for is told again by the next
+	// change, and by Deliver: at least once, told apart by Sequence.
+	Audit func(Change) error
+	// now is the clock; tests set it.
+	now func() time.Time
+}
+
+// Open gives the registry in a folder. The folder is made by what first writes into it; a folder with other content is
+// refused.
+func Open(dir string) (*Registry, error) {
+	r := &Registry{dir: dir, now: time.Now}
+	data, err := readSmall(filepath.Join(dir, ocispec.ImageLayoutFile), 4<<10)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, r.checkEmpty()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the models folder: %w", err)
+	}
+	var layout ocispec.ImageLayout
+	if err := json.Unmarshal(data, &layout); err != nil || layout.Version != ocispec.ImageLayoutVersion {
+		return nil, fmt.Errorf("open the models folder %s: its %s is not that of an OCI image layout %s", dir,
+			ocispec.ImageLayoutFile, ocispec.ImageLayoutVersion)
+	}
+	return r, nil
+}
+
+// checkEmpty keeps a registry from being made among files of somebody else.
+func (r *Registry) checkEmpty() error {
+	entries, err := os.ReadDir(r.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open the models folder: %w", err)
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case slices.Contains(folders, name), strings.HasPrefix(name, newPrefix), name == ocispec.ImageLayoutFile: // somebody makes it just now
+		default:
+			return fmt.Errorf("open the models folder %s: it holds %s and no %s, so it is not a folder of models; choose another with --models-dir",
+				r.dir, name, ocispec.ImageLayoutFile)
+		}
+	}
+	return nil
+}
+
+// Dir is the folder.
+func (r *Registry) Dir() string { return r.dir }
+
+// create makes the folders, and the layout's file last.
+func (r *Registry) create() error {
+	if _, err := os.Stat(r.path(ocispec.ImageLayoutFile)); err == nil {
+		return nil
+	}
+	for _, folder := range folders {
+		if err := os.MkdirAll(r.path(folder, folderWithin[folder]), 0o755); err != nil {
+			return fmt.Errorf("make the models folder: %w", err)
+		}
+	}
+	data, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})
+	if err != nil {
+		return err
+	}
+	return writeWhole(r.path(ocispec.ImageLayoutFile), data)
+}
+
+func (r *Registry) path(parts ...string) string {
+	return filepath.Join(append([]string{r.dir}, parts...)...)
+}
+
+// blobPath is where a blob is, or would be.
+func (r *Registry) blobPath(d digest.Digest) string {
+	return r.path(blobsFolder, d.Algorithm().String(), d.Encoded())
+}
+
+// checkDigest refuses what is not a SHA-256 digest, of which file names are made.
+func checkDigest(d digest.Digest) error {
+	if err := d.Validate(); err != nil || d.Algorithm() != digest.SHA256 {
+		return fmt.Errorf("%w: %.100q is not a digest sha256:HEX", ErrFormat, string(d))
+	}
+	return nil
+}
+
+// readSmall reads a file of at most limit bytes.
+func readSmall(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, limit)
+	}
+	return data, err
+}
+
+// writeWhole puts a file in place that is whole whenever the machine stops: written beside, synced, renamed, and the
+// folder synced.
+func writeWhole(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), newPrefix+"*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // under its own name it stays
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
