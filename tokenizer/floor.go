@@ -42,6 +42,9 @@ func (t *Tokenizer) MinTokens(spans []Span) int {
 func newFloor(t *Tokenizer) floor {
 	f := floor{exact: true}
 	v := t.vocabulary
+	if v.kind == kindUnigram {
+		return f // its normaliser drops what it likes, and characters that are no entries share an id
+	}
 	if w, ok := t.model.(*wordPiece); ok {
 		f.words = true
 		if w.unknown == none {

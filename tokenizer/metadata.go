@@ -77,6 +77,25 @@ func (m metadata) texts(key string) ([]string, error) {
 	return s, nil
 }
 
+// bytes reads an array of bytes, signed or not.
+func (m metadata) bytes(key string) ([]byte, error) {
+	v, ok := m.value(key)
+	if !ok {
+		return nil, nil
+	}
+	switch s := v.(type) {
+	case []uint8:
+		return s, nil
+	case []int8:
+		b := make([]byte, len(s))
+		for i, c := range s {
+			b[i] = byte(c)
+		}
+		return b, nil
+	}
+	return nil, typeError(key, v, "an array of bytes")
+}
+
 // numbers reads an array of any integer or float type as float64, which holds
 // every int32 and float32 exactly.
 func (m metadata) numbers(key string) ([]float64, error) {

@@ -58,29 +58,27 @@ func (s *specialMatcher) grow(b byte) int32 {
 // find returns the first special token that lies within text[from:to].
 func (s *specialMatcher) find(text string, from, to int) (id int32, start, end int, ok bool) {
 	for i := from; i < to; i++ {
-		at := s.root[text[i]]
-		if at == 0 {
-			continue
-		}
-		id, end = none, 0
-		for j := i; ; {
-			j++
-			if s.nodes[at].id != none {
-				id, end = s.nodes[at].id, j
-			}
-			if j == to {
-				break
-			}
-			at = s.child(at, text[j])
-			if at == 0 {
-				break
-			}
-		}
-		if id != none {
-			return id, i, end, true
+		if id, n := s.longest(text[i:to]); n > 0 {
+			return id, i, i + n, true
 		}
 	}
 	return none, to, to, false
+}
+
+// longest is the longest special token at the start of text, which is not empty, and its length; 0 of none.
+func (s *specialMatcher) longest(text string) (id int32, n int) {
+	id = none
+	at := s.root[text[0]]
+	for i := 1; at != 0; i++ {
+		if s.nodes[at].id != none {
+			id, n = s.nodes[at].id, i
+		}
+		if i == len(text) {
+			break
+		}
+		at = s.child(at, text[i])
+	}
+	return id, n
 }
 
 func (s *specialMatcher) child(at int32, b byte) int32 {
@@ -110,8 +108,12 @@ func newSpecials(v *vocabulary, modelName string) (*specials, error) {
 		if len(text) > maxSpecialBytes {
 			return nil, fmt.Errorf("read vocabulary: special token %d has %d bytes, limit %d", i, len(text), maxSpecialBytes)
 		}
+		ordinary := kind == typeUserDefined && !looksLikeControl(text)
+		if ordinary && v.kind == kindUnigram {
+			continue // its model finds them itself, and does not begin a new text behind them
+		}
 		s.trusted.add(text, id)
-		if kind == typeUserDefined && !looksLikeControl(text) {
+		if ordinary {
 			s.client.add(text, id)
 		}
 	}

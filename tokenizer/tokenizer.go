@@ -1,6 +1,6 @@
 // Package tokenizer turns text into token ids and back, for the vocabularies
-// that GGUF files carry: byte-level BPE ("gpt2"), SentencePiece ("llama") and
-// WordPiece ("bert"). It needs no model: New reads metadata by key.
+// that GGUF files carry: byte-level BPE ("gpt2"), SentencePiece's BPE ("llama") and
+// unigram scheme ("t5"), and WordPiece ("bert"). It needs no model: New reads metadata by key.
 //
 // Text of a client never becomes a control token: special tokens are
 // recognised only where the caller says so, and no merge makes one.
@@ -18,6 +18,7 @@ const (
 	kindBytePair      = "gpt2"
 	kindSentencePiece = "llama"
 	kindWordPiece     = "bert"
+	kindUnigram       = "t5"
 )
 
 // Span is a stretch of prompt text. Text of a Control span (from a chat
@@ -65,6 +66,7 @@ type model interface {
 type scratch struct {
 	merger merger
 	word   []byte
+	nodes  []cutNode
 	pace
 	most int // length of dst beyond which the call ends; 0 is none
 }
@@ -108,9 +110,11 @@ func New(value func(key string) (any, bool)) (*Tokenizer, error) {
 		err = t.buildSentencePiece(m)
 	case kindWordPiece:
 		err = t.buildWordPiece(m)
+	case kindUnigram:
+		err = t.buildUnigram(m)
 	default:
-		err = fmt.Errorf("read tokenizer.ggml.model: tokenizer %q is not supported; known are %s, %s and %s",
-			kind, kindBytePair, kindSentencePiece, kindWordPiece)
+		err = fmt.Errorf("read tokenizer.ggml.model: tokenizer %q is not supported; known are %s, %s, %s and %s",
+			kind, kindBytePair, kindSentencePiece, kindWordPiece, kindUnigram)
 	}
 	if err != nil {
 		return nil, err
@@ -177,6 +181,19 @@ func (t *Tokenizer) buildWordPiece(m metadata) (err error) {
 	return err
 }
 
+func (t *Tokenizer) buildUnigram(m metadata) error {
+	d := specialDefaults{bos: none, eos: 1, unknown: 2, separator: none, addEOS: true}
+	if err := t.readKind(m, kindUnigram, "", d); err != nil {
+		return err
+	}
+	u, err := newUnigram(t.vocabulary, m)
+	if err != nil {
+		return err
+	}
+	t.model, t.leadingSpace = u, u.prefix
+	return nil
+}
+
 // AppendEncode appends the ids of text to dst.
 func (t *Tokenizer) AppendEncode(dst []int32, text string, o EncodeOptions) []int32 {
 	run := [1]trustRun{{end: len(text), control: o.ParseSpecial}}
@@ -237,6 +254,9 @@ func (t *Tokenizer) appendRuns(dst []int32, text string, runs []trustRun, o Enco
 	}
 	if cap(s.word) > maxScratchSymbols {
 		s.word = nil
+	}
+	if cap(s.nodes) > maxScratchSymbols {
+		s.nodes = nil
 	}
 	s.pace = pace{}
 	t.scratches.Put(s)
@@ -343,5 +363,5 @@ func (t *Tokenizer) ID(text string) (int32, bool) {
 	return id, ok
 }
 
-// Kind is the value of tokenizer.ggml.model: "gpt2", "llama" or "bert".
+// Kind is the value of tokenizer.ggml.model: "gpt2", "llama", "bert" or "t5".
 func (t *Tokenizer) Kind() string { return t.vocabulary.kind }

@@ -243,7 +243,7 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		{"no model", fields{}, "carries no tokenizer"},
-		{"t5", fields{"model": "t5"}, `tokenizer "t5" is not supported`},
+		{"rwkv", fields{"model": "rwkv"}, `tokenizer "rwkv" is not supported`},
 		{"rwkv", fields{"model": "rwkv"}, `"rwkv"`},
 		{"plamo2", fields{"model": "plamo2"}, `"plamo2"`},
 		{"none", fields{"model": "none"}, `"none"`},

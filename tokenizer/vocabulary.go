@@ -144,7 +144,7 @@ func (v *vocabulary) readScores(m metadata) error {
 // the file does not say.
 type specialDefaults struct {
 	bos, eos, unknown, separator int32
-	addBOS, addSeparator         bool
+	addBOS, addEOS, addSeparator bool
 }
 
 // readSpecials finds the special tokens. A key whose id is out of range (files
@@ -205,7 +205,7 @@ func (v *vocabulary) readAdds(m metadata, d specialDefaults) error {
 		fallback bool
 	}{
 		{"tokenizer.ggml.add_bos_token", v.bos, &v.addBOS, d.addBOS},
-		{"tokenizer.ggml.add_eos_token", v.eos, &v.addEOS, false},
+		{"tokenizer.ggml.add_eos_token", v.eos, &v.addEOS, d.addEOS},
 		{"tokenizer.ggml.add_sep_token", v.separator, &v.addSeparator, d.addSeparator},
 	} {
 		on, set, err := m.flag(a.key, a.fallback)
