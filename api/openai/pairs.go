@@ -155,6 +155,9 @@ func (r *textReader) pair(path string, query, document innerText) (pairIDs, *api
 	}
 	end := r.around[r.before:]
 	one := pairIDs{ids: append(append(r.around[:r.before:r.before], query.ids...), end...)}
+	if r.model.doublesSeparator() {
+		one.ids = append(one.ids, end...)
+	}
 	one.second = len(one.ids)
 	text := document.ids
 	if room := r.keep - one.second - len(end); r.keep > 0 && len(text) > room {
@@ -165,6 +168,13 @@ func (r *textReader) pair(path string, query, document innerText) (pairIDs, *api
 	}
 	one.ids = append(append(one.ids, text...), end...)
 	return one, nil
+}
+
+// doublesSeparator reports whether two separators stand between the texts of a pair, as in RoBERTa's vocabularies and
+// those made after them.
+func (m *Model) doublesSeparator() bool {
+	bos, eos := m.Tokenizer.BoundaryTexts()
+	return bos == "<s>" && eos == "</s>"
 }
 
 // part keeps n tokens of a document.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/router"
+	"weir/tokenizer"
 )
 
 // long is a document that has no room beside the query a: of the 16 tokens of a pair
@@ -190,5 +191,33 @@ func TestRankingWithATemplate(t *testing.T) {
 		if got := m.Tokenizer.Decode(ids, true); got != tc.want || control != 2 || len(ids) > 24 {
 			t.Errorf("%s reads %q of %d tokens, %d of them control tokens, want %q", tc.fields, got, len(ids), control, tc.want)
 		}
+	}
+}
+
+// A pair in RoBERTa's vocabularies has two separators between its texts: <s> a </s> </s> b </s>.
+func TestPairsOfRoBERTa(t *testing.T) {
+	fields := map[string]any{
+		"tokenizer.ggml.model": "t5", "tokenizer.ggml.tokens": []string{"<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b"},
+		"tokenizer.ggml.token_type": []int32{3, 3, 3, 2, 1, 1, 1}, "tokenizer.ggml.scores": []float32{0, 0, 0, 0, -1, -2, -3},
+		"tokenizer.ggml.bos_token_id": uint32(0), "tokenizer.ggml.eos_token_id": uint32(2), "tokenizer.ggml.unknown_token_id": uint32(3),
+		"tokenizer.ggml.add_bos_token": true, "tokenizer.ggml.add_eos_token": true, "tokenizer.ggml.add_space_prefix": true,
+	}
+	tok, err := tokenizer.New(func(key string) (any, bool) { v, ok := fields[key]; return v, ok })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, ranks := poolingRig(t, DefaultConfig())
+	defer r.close()
+	m := testPooler(t, ranks, true)
+	m.Tokenizer, m.Pooler.PairTypes = tok, false
+	if err := r.openai.SetModels(m); err != nil {
+		t.Fatal(err)
+	}
+	ranks.vector = func(*router.Embedding, int) []float32 { return []float32{1} }
+	if status, body := r.post(routeRerank, ranksWith(`"top_n":1`)); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if got := ranks.last().Texts; fmt.Sprint(got[0][:5]) != "[0 4 5 2 2]" || got[0][len(got[0])-1] != 2 {
+		t.Errorf("read %v", got)
 	}
 }

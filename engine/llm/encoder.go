@@ -109,7 +109,17 @@ func (o *outline) checkEncoder() error {
 		return fmt.Errorf("%w: %s.pooling_type is 0 or missing, so that nothing says what a text's vector is; "+
 			"convert the file anew with 1 (mean), 2 (cls), 3 (last) or 4 (rank)", ErrModel, o.arch.name)
 	}
-	return nil
+	return o.checkLabels()
+}
+
+// checkLabels refuses heads of classifiers that are no rerankers. A reranker has one
+// label, or those that converters of language models write, yes and no.
+func (o *outline) checkLabels() error {
+	if n := o.plan.head.labels; n < 2 || n == 2 && o.labels[0] == "yes" && o.labels[1] == "no" {
+		return nil
+	}
+	return fmt.Errorf("%w: its head has %d labels (%.200q), which is a classifier; a reranker has one, or two named yes and no",
+		ErrModel, o.plan.head.labels, o.labels)
 }
 
 // Info describes the model and how it runs.
@@ -134,7 +144,7 @@ func (e *Encoder) Load() inference.Load {
 
 // Embed fills the vectors of a call, or refuses it with one of inference's sentinels.
 // It returns when ctx ends, with ctx's error; texts that still wait are then never
-// computed. Texts and Types must not be changed after the call, even then.
+// computed, and Computed has the passes that had ended. Texts and Types must not be changed after the call, even then.
 func (e *Encoder) Embed(ctx context.Context, a *inference.Embedding) error {
 	if err := e.check(a); err != nil {
 		return err
@@ -151,9 +161,10 @@ func (e *Encoder) Embed(ctx context.Context, a *inference.Embedding) error {
 	case <-c.done:
 	case <-ctx.Done():
 		e.cancel(c)
+		c.report(a)
 		return ctx.Err()
 	}
-	a.Waited, a.Computed = c.taken.Sub(c.queued), c.computed
+	c.report(a)
 	if c.err == nil {
 		a.Vectors = c.vectors
 	}

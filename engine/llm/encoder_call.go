@@ -2,6 +2,7 @@ package llm
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/inference"
@@ -26,10 +27,20 @@ type embedCall struct {
 	done    chan struct{}
 	ended   bool
 
-	group    string
-	queued   time.Time
-	taken    time.Time // the last text so far
-	computed time.Duration
+	group  string
+	queued time.Time
+
+	// Read by Embed, too, when its caller does not wait for the end.
+	taken    atomic.Int64 // when a pass took the last text so far, as time since queued; 0 before
+	computed atomic.Int64 // share in passes that ended, in nanoseconds
+}
+
+// report tells the caller how long the call has waited and was computed.
+func (c *embedCall) report(a *inference.Embedding) {
+	a.Waited, a.Computed = time.Duration(c.taken.Load()), time.Duration(c.computed.Load())
+	if a.Waited == 0 {
+		a.Waited = time.Since(c.queued)
+	}
 }
 
 // embedText is one text of a call.

@@ -234,7 +234,7 @@ func (l *encoderLoop) plan(now time.Time) bool {
 			t.waiting, t.charge = false, uint64(prices.Of(textLoad(len(t.tokens))))
 			t.flow = q.Take(t.charge)
 			l.e.leave(t, true)
-			t.call.taken = now
+			t.call.taken.Store(int64(max(now.Sub(t.call.queued), 1)))
 			l.pass.add(t)
 		}
 		q.EndScan()
@@ -280,7 +280,7 @@ func (l *encoderLoop) deliver() {
 		}
 		l.queue.Done(t.flow)
 		c := t.call
-		c.computed += time.Duration(share)
+		c.computed.Add(int64(share))
 		if c.left--; c.left == 0 {
 			calls++
 		}
@@ -314,7 +314,8 @@ func (l *encoderLoop) settle(t *embedText) {
 		return
 	}
 	if f := l.e.opts.OnFinish; f != nil {
-		l.hook(func() { f(Phases{Queue: c.taken.Sub(c.queued), Prefill: -1, Inference: time.Since(c.taken)}) })
+		queue := time.Duration(c.taken.Load())
+		l.hook(func() { f(Phases{Queue: queue, Prefill: -1, Inference: time.Since(c.queued) - queue}) })
 	}
 	c.end(nil)
 }

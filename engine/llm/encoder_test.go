@@ -384,6 +384,40 @@ func TestACancelledCallIsNeverComputed(t *testing.T) {
 	}
 }
 
+// A cancelled call says how long it was computed until then.
+func TestACancelledCallIsCharged(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f := tinyText{arch: "bert", typ: gguf.TypeF32, pooling: inference.PoolingMean}.file(t)
+	e := openEncoder(t, f, Options{OnStep: func(StepStats) { cancel() }})
+	r, call := rand.New(rand.NewPCG(2, 2)), inference.Embedding{}
+	for range 500 {
+		call.Texts = append(call.Texts, randomText(r, textContext))
+	}
+	if err := e.Embed(ctx, &call); !errors.Is(err, context.Canceled) {
+		t.Fatalf("it ends with %v", err)
+	}
+	if call.Computed <= 0 || call.Waited <= 0 || call.Vectors != nil {
+		t.Errorf("computed for %v, waited for %v, %d vectors", call.Computed, call.Waited, len(call.Vectors))
+	}
+}
+
+// A classifier is refused before its weights are read.
+func TestClassifiersAreNoRerankers(t *testing.T) {
+	for labels, want := range map[int]string{
+		3: `its head has 3 labels (["yes" "no" "maybe"]), which is a classifier`,
+		2: `its head has 2 labels (["no" "yes"]), which is a classifier`,
+	} {
+		f := tinyText{arch: "bert", typ: gguf.TypeF32, pooling: inference.PoolingRank, labels: labels}
+		if labels == 2 {
+			f.edit = func(b *gguf.Builder) { b.Set("bert.classifier.output_labels", []string{"no", "yes"}) }
+		}
+		if _, err := OpenEncoder(f.file(t), Options{}, nil); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d labels: %v, want %q", labels, err, want)
+		}
+	}
+}
+
 func TestAFullEncoderRefuses(t *testing.T) {
 	o := Options{}
 	o.Scheduler.MaxWaiting = 4
