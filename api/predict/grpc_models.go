@@ -86,6 +86,11 @@ func (g *service) ModelStatistics(ctx context.Context, q *oip.ModelStatisticsReq
 	answer := new(oip.ModelStatisticsResponse)
 	for i := range list {
 		m, d := &list[i], durationPB
+		batches := make([]*oip.InferBatchStatistics, len(m.Batches))
+		for k := range m.Batches {
+			b := &m.Batches[k]
+			batches[k] = &oip.InferBatchStatistics{BatchSize: b.Size, ComputeInput: d(b.Input), ComputeInfer: d(b.Infer), ComputeOutput: d(b.Output)}
+		}
 		answer.ModelStats = append(answer.ModelStats, &oip.ModelStatistics{
 			Name: m.Name, Version: m.Version, LastInference: uint64(max(m.LastInference, 0)), //nolint:gosec // not negative
 			InferenceCount: m.InferenceCount, ExecutionCount: m.ExecutionCount,
@@ -94,6 +99,7 @@ func (g *service) ModelStatistics(ctx context.Context, q *oip.ModelStatisticsReq
 				ComputeInput: d(m.Inference.Input), ComputeInfer: d(m.Inference.Infer), ComputeOutput: d(m.Inference.Output),
 				CacheHit: d(m.Inference.Hit), CacheMiss: d(m.Inference.Miss),
 			},
+			BatchStats: batches,
 		})
 	}
 	return answer, nil

@@ -281,7 +281,8 @@ func TestModelsOverGRPC(t *testing.T) {
 	if _, err := client.ModelInfer(ctx, sumRequest(1, 2, 3, 4)); err != nil {
 		t.Error(err)
 	}
-	if got, err := client.ModelStatistics(ctx, &oip.ModelStatisticsRequest{Name: "sums"}); err != nil || got.GetModelStats()[0].GetInferenceStats().GetSuccess().GetCount() != 1 {
+	if got, err := client.ModelStatistics(ctx, &oip.ModelStatisticsRequest{Name: "sums"}); err != nil || got.GetModelStats()[0].GetInferenceStats().GetSuccess().GetCount() != 1 ||
+		len(got.GetModelStats()[0].GetBatchStats()) != 1 || got.GetModelStats()[0].GetBatchStats()[0].GetBatchSize() != 1 || got.GetModelStats()[0].GetBatchStats()[0].GetComputeInfer().GetCount() != 1 {
 		t.Error(got, err)
 	}
 	if got, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {

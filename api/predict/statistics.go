@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,12 +19,20 @@ type versionKey struct{ name, version string }
 // counters of one version. A request's time is split in Triton's way: queue, then
 // reading the input, inference, writing the output.
 type counters struct {
-	last       atomic.Int64 // Unix milliseconds
-	rows       atomic.Uint64
-	executions atomic.Uint64 // batches, in millionths: each request counts for its share
+	last              atomic.Int64 // Unix milliseconds
+	succeeded, failed duration
+	queue             atomic.Uint64 // nanoseconds of requests that succeeded
+	batches           [batchSizes]batchCounters
+}
 
-	succeeded, failed          duration
-	queue, input, infer, write duration
+// batchSizes is the number of sizes of batches that are told apart, by powers of two.
+const batchSizes = 16
+
+// batchCounters are those of the requests that ran in batches of 2^i to 2^(i+1)-1 rows.
+type batchCounters struct {
+	executions          atomic.Uint64 // batches, in millionths: each request counts for its share
+	rows                atomic.Uint64
+	input, infer, write atomic.Uint64 // nanoseconds
 }
 
 // duration counts events and their nanoseconds.
@@ -31,8 +40,10 @@ type duration struct{ count, ns atomic.Uint64 }
 
 func (d *duration) add(t time.Duration) {
 	d.count.Add(1)
-	d.ns.Add(uint64(max(t, 0))) //nolint:gosec // not negative
+	addTime(&d.ns, t)
 }
+
+func addTime(to *atomic.Uint64, t time.Duration) { to.Add(uint64(max(t, 0))) } //nolint:gosec // not negative
 
 const wholeBatch = 1_000_000
 
@@ -53,17 +64,16 @@ func (s *statistics) count(j *job, rows int64, ok bool) {
 		return
 	}
 	c.last.Store(j.computed.UnixMilli())
-	c.rows.Add(uint64(max(rows, 0))) //nolint:gosec // not negative
-	share := uint64(wholeBatch)
-	if j.p.Batch > 0 && rows > 0 {
-		share = wholeBatch * uint64(rows) / uint64(max(int64(j.p.Batch), rows)) //nolint:gosec // above 0
-	}
-	c.executions.Add(share)
 	c.succeeded.add(j.computed.Sub(j.arrived))
-	c.queue.add(j.p.Waited)
-	c.input.add(j.parsed.Sub(j.arrived))
-	c.infer.add(j.p.Computed)
-	c.write.add(j.computed.Sub(j.parsed) - j.p.Waited - j.p.Computed)
+	addTime(&c.queue, j.p.Waited)
+	rows = max(rows, 1)
+	batch := max(int64(j.p.Batch), rows)
+	b := &c.batches[min(bits.Len64(uint64(batch)), batchSizes)-1] //nolint:gosec // above 0
+	b.executions.Add(uint64(max(wholeBatch*rows/batch, 1)))       //nolint:gosec // above 0
+	b.rows.Add(uint64(rows))
+	addTime(&b.input, j.parsed.Sub(j.arrived))
+	addTime(&b.infer, j.p.Computed)
+	addTime(&b.write, j.computed.Sub(j.parsed)-j.p.Waited-j.p.Computed)
 }
 
 // durationJSON and below are Triton's statistics.
@@ -81,7 +91,15 @@ type modelStats struct {
 	InferenceCount uint64         `json:"inference_count"`
 	ExecutionCount uint64         `json:"execution_count"`
 	Inference      inferenceStats `json:"inference_stats"`
-	Batches        []struct{}     `json:"batch_stats"` // by size; not counted
+	Batches        []batchStats   `json:"batch_stats"`
+}
+
+// batchStats are of batches with Size rows or more, but fewer than twice as many.
+type batchStats struct {
+	Size   uint64       `json:"batch_size"`
+	Input  durationJSON `json:"compute_input"`
+	Infer  durationJSON `json:"compute_infer"`
+	Output durationJSON `json:"compute_output"`
 }
 
 type inferenceStats struct {
@@ -98,15 +116,29 @@ type inferenceStats struct {
 // ofModel is what was counted of one version.
 func (s *statistics) ofModel(name, version string) modelStats {
 	c := s.of(name, version)
-	return modelStats{
-		Name: name, Version: version, LastInference: c.last.Load(), InferenceCount: c.rows.Load(),
-		ExecutionCount: (c.executions.Load() + wholeBatch/2) / wholeBatch,
-		Inference: inferenceStats{
-			Success: c.succeeded.json(), Fail: c.failed.json(), Queue: c.queue.json(),
-			Input: c.input.json(), Infer: c.infer.json(), Output: c.write.json(),
-		},
-		Batches: []struct{}{},
+	ok := c.succeeded.json()
+	m := modelStats{
+		Name: name, Version: version, LastInference: c.last.Load(), Batches: []batchStats{},
+		Inference: inferenceStats{Success: ok, Fail: c.failed.json(), Queue: durationJSON{ok.Count, c.queue.Load()}},
 	}
+	all := &m.Inference
+	all.Input.Count, all.Infer.Count, all.Output.Count = ok.Count, ok.Count, ok.Count
+	executions := uint64(0)
+	for i := range c.batches {
+		b := &c.batches[i]
+		n := b.executions.Load()
+		if n == 0 {
+			continue
+		}
+		executions += n
+		n = max((n+wholeBatch/2)/wholeBatch, 1)
+		one := batchStats{1 << i, durationJSON{n, b.input.Load()}, durationJSON{n, b.infer.Load()}, durationJSON{n, b.write.Load()}}
+		m.Batches = append(m.Batches, one)
+		m.InferenceCount += b.rows.Load()
+		all.Input.Ns, all.Infer.Ns, all.Output.Ns = all.Input.Ns+one.Input.Ns, all.Infer.Ns+one.Infer.Ns, all.Output.Ns+one.Output.Ns
+	}
+	m.ExecutionCount = (executions + wholeBatch/2) / wholeBatch
+	return m
 }
 
 // modelStatistics answers for one model, for one version of it, or for all.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,6 +183,37 @@ func TestClassification(t *testing.T) {
 		"POST", "/v2/models/echo/infer", `{"inputs":[{"name":"i","shape":[3],"datatype":"INT64","data":[7,-1,9]}],"outputs":[{"name":"i","parameters":{"classification":5}}]}`)
 }
 
+// Requests that shared a batch count as one of its size, and their times add up.
+func TestBatchStatistics(t *testing.T) {
+	var s statistics
+	m := sums()
+	arrived := time.Now()
+	count := func(rows int64, batch int, computed time.Duration) {
+		j := &job{about: &m.about, arrived: arrived, parsed: arrived.Add(2), computed: arrived.Add(2 + computed + 3)}
+		j.p.Batch, j.p.Computed = batch, computed
+		s.count(j, rows, true)
+	}
+	for range 3 { // three batches of 7 rows, of three requests each
+		count(1, 7, 10)
+		count(2, 7, 20)
+		count(4, 7, 40)
+	}
+	count(1, 1, 5)
+	count(1<<20, 1<<20, 5)
+	got := s.ofModel(m.about.Name, m.about.Version)
+	want := []batchStats{
+		{1, durationJSON{1, 2}, durationJSON{1, 5}, durationJSON{1, 3}},
+		{4, durationJSON{3, 18}, durationJSON{3, 210}, durationJSON{3, 27}},
+		{1 << 15, durationJSON{1, 2}, durationJSON{1, 5}, durationJSON{1, 3}},
+	}
+	if !slices.Equal(got.Batches, want) {
+		t.Errorf("%+v, want %+v", got.Batches, want)
+	}
+	if got.ExecutionCount != 5 || got.InferenceCount != 22+1<<20 || got.Inference.Infer != (durationJSON{11, 220}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestStatistics(t *testing.T) {
 	r := standard(t)
 	for range 3 {
@@ -193,6 +225,9 @@ func TestStatistics(t *testing.T) {
 		if !strings.Contains(got, part) {
 			t.Errorf("%s lacks %s", got, part)
 		}
+	}
+	if !strings.Contains(got, `"batch_stats":[{"batch_size":2,"compute_input":{"count":3,`) {
+		t.Errorf("%s has not three batches of two rows", got)
 	}
 	if _, got := r.do("GET", "/v2/models/stats", ""); !strings.Contains(got, `"name":"echo"`) || !strings.Contains(got, `"name":"sums"`) {
 		t.Error(got)

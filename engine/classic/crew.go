@@ -3,7 +3,6 @@ package classic
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"time"
 
 	"weir/internal/inference"
@@ -82,8 +81,6 @@ func (v *Version) count(crew ...*task) {
 	s, now := &v.stats, time.Now()
 	s.Batches++
 	s.Last = now
-	b := &s.Batch[sizeOf(crew[0].batch)]
-	b.Batches++
 	for _, t := range crew {
 		if t.err != nil {
 			s.Failed++
@@ -93,8 +90,6 @@ func (v *Version) count(crew ...*task) {
 		s.Rows += uint64(t.rows)
 		s.Waited += t.waited
 		s.Computed += t.computed
-		b.Rows += uint64(t.rows)
-		b.Computed += t.computed
 	}
 }
 
@@ -112,6 +107,3 @@ func notServed(why error) error {
 	}
 	return fmt.Errorf("%w: while the prediction waited", why)
 }
-
-// sizeOf is the index in Stats.Batch of a batch of so many rows.
-func sizeOf(rows int) int { return min(bits.Len(uint(rows)), batchSizes) - 1 }

@@ -79,18 +79,7 @@ type Stats struct {
 	Panics   uint64
 	Waited   time.Duration // of those answered, summed up
 	Computed time.Duration
-	Batch    [batchSizes]BatchStats // by powers of two of the batch's rows
 	Last     time.Time
-}
-
-// batchSizes is the number of sizes of batches that are told apart.
-const batchSizes = 16
-
-// BatchStats count the batches of a size.
-type BatchStats struct {
-	Batches  uint64
-	Rows     uint64
-	Computed time.Duration
 }
 
 func newVersion(name string, m model, o Options) *Version {

@@ -194,6 +194,31 @@ func TestDashboardReadsRegisteredSeries(t *testing.T) {
 	}
 }
 
+// What is measured of classical models is on the dashboard.
+func TestDashboardShowsClassicalModels(t *testing.T) {
+	var shown strings.Builder
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			shown.WriteString(target.Expr + "\n")
+		}
+	}
+	classical := regexp.MustCompile(`^weir_(predict|feature|drift|prediction_log)_`)
+	part := regexp.MustCompile(`_(bucket|sum|count|created)$`)
+	found := 0
+	for name := range registered(t) {
+		if !classical.MatchString(name) {
+			continue
+		}
+		found++
+		if base := part.ReplaceAllString(name, ""); !strings.Contains(shown.String(), base) {
+			t.Errorf("no panel shows %s", base)
+		}
+	}
+	if found < 25 {
+		t.Errorf("only %d names", found)
+	}
+}
+
 // The dashboard's expressions, as rules, must be PromQL.
 func TestPrometheusTakesTheDashboardsExpressions(t *testing.T) {
 	var b strings.Builder
