@@ -83,6 +83,7 @@ var Refusals = map[string]Refusal{
 	"server_is_overloaded":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"server_shutting_down":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"too_many_connections":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"no_replica":              {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"upstream_unavailable":    {http.StatusBadGateway, TypeUnavailable, time.Second},
 	"usage_unavailable":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 }

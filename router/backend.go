@@ -1,6 +1,6 @@
 // Package router holds the two lanes that can serve a model: Backend, what the
-// edge needs from an engine in this process, and Relay, which passes requests and
-// answers as bytes to an OpenAI-compatible server.
+// edge needs from an engine in this process, and Upstream, which passes requests and
+// answers as bytes to OpenAI-compatible servers.
 package router
 
 import "weir/internal/inference"

@@ -42,7 +42,7 @@ func (d lowering) model(m *Model, n *notes) *Model {
 			return m
 		}
 		smaller, served := set.find(instead)
-		if !served || smaller == m || smaller.kind() != m.kind() && smaller.Relay == nil && m.Relay == nil {
+		if !served || smaller == m || smaller.kind() != m.kind() && smaller.Upstream == nil && m.Upstream == nil {
 			return m
 		}
 		d.mark()

@@ -55,7 +55,7 @@ func (c *call) ready() *api.Error {
 
 func (s *modelSet) ready() bool {
 	for _, m := range s.list {
-		if m.Relay == nil && !m.load().Ready {
+		if m.Upstream == nil && !m.load().Ready {
 			return false
 		}
 	}

@@ -28,7 +28,7 @@ type Model struct {
 
 	Price quota.Price // of its tokens, for budgets in money
 
-	Relay *router.Relay // the upstream; nil: what follows is the engine here
+	Upstream router.Upstream // the servers that have it; nil: what follows is the engine here
 
 	Tokenizer   *tokenizer.Tokenizer
 	MaxModelLen int     // prompt and output together, in tokens
@@ -74,7 +74,7 @@ func checkModel(m *Model) error {
 		return errors.New("a model has no id")
 	case m.lanes() > 1:
 		return fmt.Errorf("model %q has more than one of an upstream, a pooler and a backend", m.ID)
-	case m.Relay != nil:
+	case m.Upstream != nil:
 		return nil
 	case m.Tokenizer == nil || m.lanes() == 0:
 		return fmt.Errorf("model %q lacks a tokenizer, or both a pooler and a backend", m.ID)
@@ -87,7 +87,7 @@ func checkModel(m *Model) error {
 }
 
 func (m *Model) lanes() (n int) {
-	for _, has := range []bool{m.Relay != nil, m.Pooler != nil, m.Backend != nil} {
+	for _, has := range []bool{m.Upstream != nil, m.Pooler != nil, m.Backend != nil} {
 		if has {
 			n++
 		}

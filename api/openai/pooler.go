@@ -106,7 +106,7 @@ const (
 
 func (m *Model) kind() kind {
 	switch {
-	case m.Relay != nil:
+	case m.Upstream != nil:
 		return kindUnknown
 	case m.Pooler == nil:
 		return kindGenerate

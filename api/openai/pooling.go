@@ -73,9 +73,9 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 		m = c.brownout().model(m, o.notes)
 	}
 	switch {
-	case m.Relay != nil && e.upstream == "":
+	case m.Upstream != nil && e.upstream == "":
 		return m.tokenizesHere()
-	case m.Relay != nil:
+	case m.Upstream != nil:
 		return c.relay(&e.service, m, o)
 	case !e.takes(m.kind()):
 		return m.wrongKind()

@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"runtime/debug"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"weir/api"
@@ -24,9 +22,6 @@ import (
 // elsewhere. Its bytes pass as they are but for the model's name; of the
 // answer this server reads what limits and metrics need.
 
-// maxAnswerBytes bounds an upstream's answer that is no stream.
-const maxAnswerBytes = 64 << 20
-
 // passage is a relayed request: the counterpart of a generation.
 type passage struct {
 	server *Server
@@ -37,7 +32,7 @@ type passage struct {
 	cause  func() error            // why it was cancelled: errHungUp, errStopped, a deadline; nil if it was not
 	timers []*time.Timer           // to the deadlines: of the first token, where it is dated, and of the end
 	dated  bool
-	answer *http.Response // nil until its header came
+	answer *router.Answer // nil until it has begun
 	ended  bool
 }
 
@@ -83,35 +78,55 @@ func (c *call) relay(e *service, m *Model, o *object) *api.Error {
 			p.end()
 		}
 	}()
-	body := o.renamed(m.Relay.Model())
-	name := c.name("")
-	head := router.Head{RequestID: name, FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy, Traceparent: c.trace.Header, Tracestate: c.trace.State}
+	sent := &router.Call{
+		Path: e.upstream, Body: o.withoutModel(), Stream: start.Stream, Output: start.MaxTokens,
+		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
+			Traceparent: c.trace.Header, Tracestate: c.trace.State},
+		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(o), Resume: c.header("X-Weir-Resume") == "1",
+	}
 	api.ReleaseBody(c.ctx)
 	var err error
-	if p.answer, err = m.Relay.Send(ctx, e.upstream, head, body); err != nil {
+	if p.answer, err = m.Upstream.Send(ctx, sent); err != nil {
 		return p.broken(err)
 	}
-	kind := p.answer.Header.Get("Content-Type")
+	c.tellRoute(p.answer)
 	switch {
-	case p.answer.StatusCode != statusOK:
+	case p.answer.Status != statusOK:
 		return p.refused(c)
-	case strings.HasPrefix(kind, "text/event-stream"):
+	case p.answer.Events != nil:
 		handedOver = true
 		c.stream(&relayStream{p: p})
 		return nil
 	}
-	whole, err := readAnswer(p.answer.Body)
-	if err != nil {
-		return p.broken(err)
-	}
 	p.inTime()
-	p.read(whole)
+	p.read(p.answer.Whole)
 	if !e.writes {
 		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
 	}
-	c.ctx.SetContentType(kind)
-	c.ctx.SetBody(whole)
+	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
+	c.ctx.SetBody(p.answer.Whole)
 	return nil
+}
+
+// tellRoute says in the answer's header which server it is from, and why.
+func (c *call) tellRoute(a *router.Answer) {
+	h := &c.ctx.Response.Header
+	h.Set("X-Weir-Replica", a.Replica)
+	h.Set("X-Weir-Route-Reason", a.Reason)
+	if a.Attempts > 1 {
+		h.Set("X-Weir-Attempts", strconv.Itoa(a.Attempts))
+	}
+}
+
+// session is what requests of one conversation have in common, by the header x-session-id or
+// the fields that OpenAI's clients have for it; "" is not known.
+func (c *call) session(o *object) string {
+	if id := c.ctx.Request.Header.Peek("X-Session-Id"); edge.IsPlain(id) {
+		return string(id)
+	}
+	var ignored *api.Error
+	id, _ := o.text("prompt_cache_key", &ignored)
+	return id
 }
 
 // relayStart reads what hooks are told of a request whose fields are the
@@ -127,26 +142,21 @@ func (c *call) relayStart(e *service, m *Model, o *object) edge.RequestStart {
 	}
 }
 
-// renamed is the object with another model, and without this server's own fields. The
+// withoutModel is the object without its model, and without this server's own fields. The
 // other values are byte for byte what they were.
-func (o *object) renamed(model string) []byte {
+func (o *object) withoutModel() []byte {
 	dst := []byte{'{'}
-	dst = appendField(dst, "model", api.AppendString(nil, model))
 	for _, f := range o.fields {
-		if f.name != "model" && !slices.Contains(ownFields, f.name) {
-			dst = append(api.AppendString(append(dst, ','), f.name), ':')
-			dst = append(dst, f.raw...)
+		if f.name == "model" || slices.Contains(ownFields, f.name) {
+			continue
 		}
+		if len(dst) > 1 {
+			dst = append(dst, ',')
+		}
+		dst = append(api.AppendString(dst, f.name), ':')
+		dst = append(dst, f.raw...)
 	}
 	return append(dst, '}')
-}
-
-func readAnswer(r io.Reader) ([]byte, error) {
-	whole, err := io.ReadAll(io.LimitReader(r, maxAnswerBytes+1))
-	if err == nil && len(whole) > maxAnswerBytes {
-		err = fmt.Errorf("the answer is above %d bytes", maxAnswerBytes)
-	}
-	return whole, err
 }
 
 // watch cancels a request when nobody waits for it any more, until it is over.
@@ -183,6 +193,9 @@ func (p *passage) broken(err error) *api.Error {
 	case fault != nil:
 	case errors.Is(cause, inference.ErrDeadline):
 		fault = edge.Fault(cause)
+	case errors.Is(err, router.ErrNoReplica):
+		fault = api.Refuse("no_replica", "none of the servers behind this model takes requests now; retry")
+		p.result.Cause = err
 	default:
 		fault = api.Refuse("upstream_unavailable", "the server behind this model did not answer, or not to the end; retry")
 		p.result.Cause = err
@@ -241,8 +254,8 @@ func (p *passage) end() {
 	for _, t := range p.timers {
 		t.Stop()
 	}
-	if p.answer != nil {
-		_ = p.answer.Body.Close() // all that was wanted of it was read
+	if p.answer != nil && p.answer.Events != nil {
+		_ = p.answer.Events.Close() // all that was wanted of it was read
 	}
 	p.result.Finished = time.Now()
 	p.result.Cost = p.price.Cost(int64(p.result.PromptTokens), int64(p.result.CachedTokens), int64(p.result.OutputTokens))
@@ -286,7 +299,7 @@ func (r *relayStream) Read(buf []byte) (n int, err error) {
 		}
 	}()
 	if !r.over {
-		n, err = r.p.answer.Body.Read(buf)
+		n, err = r.p.answer.Events.Read(buf)
 		r.look(buf[:n])
 		if err != nil {
 			err = r.stop(err)

@@ -15,11 +15,8 @@ import (
 // refused passes an upstream's refusal on. What says that this server is not
 // welcome there, or asks wrongly, is no fault of the client's.
 func (p *passage) refused(c *call) *api.Error {
-	status := p.answer.StatusCode
-	whole, err := readAnswer(p.answer.Body)
+	status, whole := p.answer.Status, p.answer.Whole
 	switch {
-	case err != nil:
-		return p.broken(err)
 	case status < 400, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
 		return p.broken(fmt.Errorf("status %d: %.200q", status, whole))
 	}

@@ -18,18 +18,18 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/internal/inference"
-	"weir/router"
+	"weir/router/fleet"
 )
 
 // relayRig is an edge whose model "front" is served by an upstream.
 func relayRig(t *testing.T, c Config, baseURL string) *rig {
 	t.Helper()
-	relay, err := router.NewRelay(router.RelayConfig{BaseURL: baseURL, APIKey: "sk-upstream", Model: "test-model"})
+	upstream, err := fleet.New(fleet.Config{Model: "front", Sources: []fleet.Source{{URL: baseURL, APIKey: "sk-upstream", Model: "test-model"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, c, &fakeBackend{})
-	if err := r.openai.SetModels(&Model{ID: "front", Aliases: []string{"gpt-4o"}, Created: 1, Version: "v1", Relay: relay}); err != nil {
+	if err := r.openai.SetModels(&Model{ID: "front", Aliases: []string{"gpt-4o"}, Created: 1, Version: "v1", Upstream: upstream}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -210,7 +210,7 @@ func TestRelayFaults(t *testing.T) {
 		}, 502, "upstream_unavailable", "EOF"},
 		{"stream cut off", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\ndata: {\"cho")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"cho")
 			w.(http.Flusher).Flush() //nolint:forcetypeassert // it always is one
 			panic(http.ErrAbortHandler)
 		}, 200, "data: {\"cho\n\ndata: {\"error\":", "EOF"},

@@ -83,6 +83,9 @@ const (
 	frameBytes    = 64 // around a vector
 )
 
+// maxAnswerBytes bounds an answer of vectors.
+const maxAnswerBytes = 64 << 20
+
 // bytes bounds the answer of n vectors.
 func (f *vectorForm) bytes(n int) int {
 	if f.base64 {

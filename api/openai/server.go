@@ -134,7 +134,7 @@ func (s *Server) busy() bool {
 		return false
 	}
 	for _, m := range set.list {
-		if m.Relay == nil && m.load().Running > 0 {
+		if m.Upstream == nil && m.load().Running > 0 {
 			return true
 		}
 	}
@@ -230,7 +230,7 @@ func (c *call) model(o *object) (*Model, *api.Error) {
 }
 
 func (m *Model) tokenizesHere() *api.Error {
-	if m.Relay == nil {
+	if m.Upstream == nil {
 		return nil
 	}
 	return badRequest("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
@@ -302,7 +302,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	}
 	lowered := c.brownout()
 	m = lowered.model(m, o.notes)
-	if m.Relay != nil {
+	if m.Upstream != nil {
 		return c.relay(&e.service, m, o)
 	}
 	if m.Pooler != nil {

@@ -274,7 +274,7 @@ func TestDeadlinesOfRelayedRequests(t *testing.T) {
 		body <- string(text)
 		if strings.Contains(string(text), `"stream":true`) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\n")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
 			w.(http.Flusher).Flush() //nolint:forcetypeassert // it always is one
 		}
 		<-q.Context().Done()

@@ -134,7 +134,7 @@ func (c *call) foreignEncoding(o *object) (*tokenizer.Encoding, bool) {
 		return nil, false
 	}
 	if set := c.server.models.Load(); set != nil {
-		if m, served := set.byName[name]; served && m.Relay == nil {
+		if m, served := set.byName[name]; served && m.Upstream == nil {
 			return nil, false
 		}
 	}

@@ -1,0 +1,46 @@
+package configs
+
+import (
+	"go.yaml.in/yaml/v4"
+
+	"weir/router/fleet"
+)
+
+// replicas reads the list replicas of a model: where the servers are that compute it.
+func (d *fileDecoder) replicas(n *yaml.Node, path string, into *[]fleet.Source) error {
+	list := []fleet.Source{}
+	err := d.records(n, path, func(n *yaml.Node, path string) error {
+		s := fleet.Source{Kind: fleet.Weir}
+		err := d.record(n, path, replicaFields(&s))
+		if err == nil {
+			if wrong := s.Check(); wrong != nil {
+				err = d.errorf(n, "%s: %v", path, wrong)
+			}
+		}
+		list = append(list, s)
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = d.errorf(n, "%s is empty; list a url, a dns name or a file of each replica, or leave it out", path)
+	}
+	if err == nil {
+		*into = list
+	}
+	return err
+}
+
+// replicaFields binds the keys of an entry of replicas.
+func replicaFields(s *fleet.Source) []field {
+	key := bindText(&s.APIKey, "the replica's key", anyText)
+	key.show = func() string { return "(hidden)" }
+	return []field{
+		{key: "url", binding: bindText(&s.URL, "a URL like http://10.0.0.7:8000/v1", anyText)},
+		{key: "dns", binding: bindText(&s.DNS, "a URL like http://weir-headless:8000/v1, of whose name each address is a replica", anyText)},
+		{key: "file", binding: bindText(&s.File, "a path", anyText)},
+		{key: "kind", binding: bindChoice(&s.Kind, fleet.Kinds())},
+		{key: "model", binding: bindText(&s.Model, "the replica's name of the model", anyText)},
+		{key: "api_key", binding: key},
+		{key: "admin_url", binding: bindText(&s.AdminURL, "a URL like http://10.0.0.7:9090", anyText)},
+		{key: "zone", binding: bindText(&s.Zone, "a word", anyText)},
+	}
+}

@@ -1,0 +1,193 @@
+package fleet
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	lookupTimeout = 5 * time.Second
+	maxFileBytes  = 1 << 20
+	maxReplicas   = 4096 // of one source
+)
+
+// look begins to follow the sources that change. The caller calls stop, and waits for all.
+func (f *Fleet) look(ctx context.Context, all *sync.WaitGroup) (stop context.CancelFunc) {
+	ctx, stop = context.WithCancel(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, s := range f.config.Sources {
+		if s.URL == "" {
+			all.Go(func() { f.follow(ctx, i, s) })
+		}
+	}
+	return stop
+}
+
+// follow looks at a source now and then. While looking fails, what was found last stays.
+func (f *Fleet) follow(ctx context.Context, i int, s Source) {
+	failing := ""
+	for {
+		targets, err := s.targets(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			failing = ""
+			f.replace(ctx, i, targets)
+		case err.Error() != failing:
+			failing = err.Error()
+			f.config.Changed(Change{s.DNS + s.File, "source failed", failing})
+		}
+		if !pause(ctx, f.config.LookEvery) {
+			return
+		}
+	}
+}
+
+// replace puts what a source gives now into the set, unless the sources have changed.
+func (f *Fleet) replace(ctx context.Context, i int, targets []Target) {
+	f.mu.Lock()
+	stale := ctx.Err() != nil || slices.EqualFunc(f.found[i], targets, func(a, b Target) bool {
+		return a.Address == b.Address && *a.Base == *b.Base
+	})
+	if !stale {
+		f.found[i] = targets
+	}
+	f.mu.Unlock()
+	if !stale {
+		f.regroup()
+	}
+}
+
+// targets are the replicas of a source.
+func (s Source) targets(ctx context.Context) ([]Target, error) {
+	if s.File != "" {
+		return s.ofFile()
+	}
+	return s.ofName(ctx)
+}
+
+// ofName looks up the addresses of a name. Requests keep the name, for certificates and
+// for servers that check it.
+func (s Source) ofName(ctx context.Context) ([]Target, error) {
+	base, err := parseBase(s.DNS)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", base.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	for i := range addresses {
+		addresses[i] = addresses[i].Unmap()
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	addresses = slices.Compact(addresses)
+	if len(addresses) > maxReplicas {
+		return nil, fmt.Errorf("%s has %d addresses; %d is the most", base.Hostname(), len(addresses), maxReplicas)
+	}
+	targets := make([]Target, len(addresses))
+	for i, a := range addresses {
+		targets[i] = Target{Base: base, Address: a.String(), Source: s}
+	}
+	return targets, nil
+}
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+// ofFile reads a file of URLs. What follows # is a comment.
+func (s Source) ofFile() ([]Target, error) {
+	file, err := os.Open(s.File)
+	if err != nil {
+		return nil, fmt.Errorf("read replicas: %w", err)
+	}
+	defer func() { _ = file.Close() }() // only read
+	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read replicas: %w", err)
+	case len(text) > maxFileBytes:
+		return nil, fmt.Errorf("read replicas: %s is larger than %d bytes", s.File, maxFileBytes)
+	}
+	return s.parseFile(text)
+}
+
+func (s Source) parseFile(text []byte) ([]Target, error) {
+	var targets []Target
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		base, err := parseBase(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", s.File, n, err)
+		}
+		if targets = append(targets, Target{Base: base, Source: s}); len(targets) > maxReplicas {
+			return nil, fmt.Errorf("%s has more than %d replicas", s.File, maxReplicas)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read replicas: %s: %w", s.File, err)
+	}
+	return targets, nil
+}
+
+// Reconfigure puts other sources into force: replicas come and go, and requests that run go on.
+// Other settings than the sources need a new fleet.
+func (f *Fleet) Reconfigure(sources []Source) error {
+	c := f.config
+	c.Sources = sources
+	if err := c.check(); err != nil {
+		return err
+	}
+	found := make([][]Target, len(sources))
+	f.mu.Lock()
+	for i, s := range sources {
+		if s.URL != "" {
+			base, err := parseBase(s.URL)
+			if err != nil {
+				f.mu.Unlock()
+				return err
+			}
+			found[i] = []Target{{Base: base, Source: s}}
+			continue
+		}
+		for j, old := range f.config.Sources { // until it has been looked at anew
+			if old == s {
+				found[i] = f.found[j]
+			}
+		}
+	}
+	f.config.Sources, f.found = sources, found
+	f.mu.Unlock()
+	f.regroup()
+	select {
+	case f.resourced <- struct{}{}:
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+// Package fleet is a model that other servers compute: replicas that are weirs, or other
+// engines with the same API. It finds them, watches how they are, picks one for each
+// request, asks another one where that does not answer, and relays the answer as bytes.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/router"
+)
+
+// Source says where replicas are: at a URL, at each address of a name, or at the URLs of a
+// file. Exactly one of the three is set.
+type Source struct {
+	URL  string // "http://10.0.0.7:8000/v1"
+	DNS  string // the same with a name of which each address is a replica
+	File string // with a URL on each line; read anew when it changes
+
+	Kind     Kind   // "" is Weir
+	Model    string // the replicas' name of the model; "" is the fleet's
+	APIKey   string // sent as a bearer token; "" is none
+	AdminURL string // of the second listener, for metrics and block events; "" is none
+	Zone     string // where the replicas are; "" is not known
+}
+
+// Config is what a Fleet is made of. Zero values take what stands beside each.
+type Config struct {
+	Model   string   // the name of the model here
+	Sources []Source // at least one
+
+	AnswerTimeout time.Duration // DefaultAnswerTimeout: until an answer begins; of no stream, until its end
+	StallTimeout  time.Duration // 2 min: without a byte of a stream that has begun
+	HoldTime      time.Duration // 5 s: from then on signs of life pass before content does
+
+	RetryShare float64 // 0.1: of the requests of 10 s may be retries
+
+	BreakerFailures int           // 5: in a row open a replica's breaker; half of 20 or more in a minute do too
+	BreakerPause    time.Duration // 10 s: from then on one request tries the replica
+
+	ProbeEvery time.Duration // 2 s: between the probes of a replica
+	LookEvery  time.Duration // 5 s: between the looks at names and files
+
+	// Changed hears of replicas that come, go, fail and recover. It must not block.
+	Changed func(Change)
+}
+
+// Change is something that happened to a replica.
+type Change struct {
+	Replica string
+	What    string // "added", "removed", "ready", "draining", "down", "breaker open", "breaker half-open", "breaker closed", "source failed"
+	Why     string
+}
+
+func (c Config) withDefaults() Config {
+	c.AnswerTimeout = cmp.Or(c.AnswerTimeout, DefaultAnswerTimeout)
+	c.StallTimeout = cmp.Or(c.StallTimeout, 2*time.Minute)
+	c.HoldTime = cmp.Or(c.HoldTime, 5*time.Second)
+	c.RetryShare = cmp.Or(c.RetryShare, 0.1)
+	c.BreakerFailures = cmp.Or(c.BreakerFailures, 5)
+	c.BreakerPause = cmp.Or(c.BreakerPause, 10*time.Second)
+	c.ProbeEvery = cmp.Or(c.ProbeEvery, 2*time.Second)
+	c.LookEvery = cmp.Or(c.LookEvery, 5*time.Second)
+	if c.Changed == nil {
+		c.Changed = func(Change) {}
+	}
+	return c
+}
+
+// check reports all that is wrong with the configuration.
+func (c *Config) check() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Model == "" {
+		wrong("a fleet has no name for its model")
+	}
+	if len(c.Sources) == 0 {
+		wrong("model %q has no replicas; give a url, a dns name or a file of each", c.Model)
+	}
+	if c.AnswerTimeout < 0 || c.StallTimeout < 0 || c.RetryShare < 0 || c.RetryShare > 1 || c.BreakerFailures < 0 {
+		wrong("model %q: timeouts, the share of retries (0 to 1) and the failures of the breaker must not be negative", c.Model)
+	}
+	for i := range c.Sources {
+		if err := c.Sources[i].Check(); err != nil {
+			wrong("model %q: %w", c.Model, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check reports what is wrong with the source; it does not look there.
+func (s *Source) Check() error {
+	named := 0
+	for _, text := range []string{s.URL, s.DNS, s.File} {
+		if text != "" {
+			named++
+		}
+	}
+	if named != 1 {
+		return fmt.Errorf("a replica has %d of url, dns and file; give one", named)
+	}
+	if s.Kind != "" && !IsKind(string(s.Kind)) {
+		return fmt.Errorf("a replica is of kind %q; there are %q", s.Kind, Kinds())
+	}
+	if s.File != "" {
+		return nil
+	}
+	_, err := parseBase(s.URL + s.DNS)
+	return err
+}
+
+// Fleet is a router.Upstream. All methods may be called at the same time.
+type Fleet struct {
+	config Config
+	budget *budget
+
+	mu        sync.Mutex // held while the set changes
+	found     [][]Target // by source
+	members   atomic.Pointer[[]*replica]
+	moved     chan struct{} // holds a value after the set has changed
+	resourced chan struct{} // likewise after the sources have
+	turn      atomic.Uint64
+	retries   atomic.Int64
+}
+
+// New checks c and knows the replicas that have URLs. Run finds the others and watches all.
+func New(c Config) (*Fleet, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	f := &Fleet{config: c, budget: newBudget(c.RetryShare, 10*time.Second), moved: make(chan struct{}, 1), resourced: make(chan struct{}, 1)}
+	f.members.Store(&[]*replica{})
+	f.found = make([][]Target, len(c.Sources))
+	for i, s := range c.Sources {
+		if s.URL != "" {
+			base, err := parseBase(s.URL)
+			if err != nil {
+				return nil, err
+			}
+			f.found[i] = []Target{{Base: base, Source: s}}
+		}
+	}
+	f.regroup()
+	return f, nil
+}
+
+// Send implements router.Upstream.
+func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error) {
+	now := time.Now()
+	f.budget.request(now)
+	fl := &flight{fleet: f, call: c, ctx: ctx, began: now}
+	if c.Resume && c.Stream {
+		fl.resume = newResume(c.Path, c.Body)
+	}
+	return fl.begin()
+}
+
+// Load implements router.Upstream.
+func (f *Fleet) Load() router.Load {
+	var l router.Load
+	for _, r := range *f.members.Load() {
+		l.Running += int(r.running.Load())
+		l.Ready = l.Ready || r.takes()
+	}
+	return l
+}
+
+// pick is the next replica in turn that takes requests and was not asked yet.
+func (f *Fleet) pick(fl *flight) (r *replica, reason string, err error) {
+	members := *f.members.Load()
+	first := int(f.turn.Add(1)) //nolint:gosec // wraps around after 2^63 requests
+	for i := range members {
+		r := members[(first+i)%len(members)]
+		if r.takes() && !slices.Contains(fl.tried, r) && fl.suits(r) {
+			return r, "round_robin", nil
+		}
+	}
+	return nil, "", fmt.Errorf("model %s: %w: of %d replicas none is ready", f.config.Model, router.ErrNoReplica, len(members))
+}
+
+// has reports whether a replica is left that takes requests and was not asked.
+func (f *Fleet) has(tried []*replica) bool {
+	return slices.ContainsFunc(*f.members.Load(), func(r *replica) bool { return r.takes() && !slices.Contains(tried, r) })
+}
+
+// regroup makes the set of replicas that the sources give. Replicas that stay keep what is
+// known of them; requests that run go on, whatever becomes of their replica.
+func (f *Fleet) regroup() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := *f.members.Load()
+	var next []*replica
+	have := make(map[string]bool)
+	for _, targets := range f.found {
+		for _, t := range targets {
+			if have[t.id()] {
+				continue
+			}
+			have[t.id()] = true
+			i := slices.IndexFunc(old, func(r *replica) bool { return r.same(&t) })
+			if i >= 0 {
+				next = append(next, old[i])
+				continue
+			}
+			next = append(next, f.newReplica(t))
+			f.config.Changed(Change{t.id(), "added", ""})
+		}
+	}
+	slices.SortFunc(next, func(a, b *replica) int { return cmp.Compare(a.id, b.id) })
+	f.members.Store(&next)
+	for _, r := range old {
+		if !slices.Contains(next, r) {
+			r.leave()
+			f.config.Changed(Change{r.id, "removed", ""})
+		}
+	}
+	select {
+	case f.moved <- struct{}{}:
+	default:
+	}
+}
+
+func (f *Fleet) newReplica(t Target) *replica {
+	t.Kind = cmp.Or(t.Kind, Weir)
+	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: time.Now(),
+		waiting: make(map[*attempt]struct{})}
+	r.wire = newWire(t.Base, t.Address, t.APIKey, f.config.AnswerTimeout)
+	r.breaker = f.config.newBreaker(func(_, to string) { f.config.Changed(Change{r.id, "breaker " + to, ""}) })
+	return r
+}
+
+// same reports whether a target is this replica, asked in the same way.
+func (r *replica) same(t *Target) bool {
+	kind := cmp.Or(t.Kind, Weir)
+	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Model == t.Model &&
+		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone
+}
+
+// leave ends what the fleet keeps of a replica that was removed. Its requests go on.
+func (r *replica) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = true
+	r.wire.close()
+}
+
+var _ router.Upstream = (*Fleet)(nil)

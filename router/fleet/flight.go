@@ -1,0 +1,194 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"weir/router"
+)
+
+// maxAnswerBytes bounds an answer that is no stream.
+const maxAnswerBytes = 64 << 20
+
+// maxAttempts bounds the replicas that are asked and that may have worked for a request;
+// such as could not be reached do not count.
+const maxAttempts = 3
+
+// flight is one request on its way through the fleet.
+type flight struct {
+	fleet *Fleet
+	call  *router.Call
+	ctx   context.Context //nolint:containedctx // of the call, whose stream outlives Send
+	began time.Time
+
+	tried   []*replica // in order
+	worked  int        // of them, those that may have worked for it
+	spilled bool       // a refusal has sent the request on to another replica
+	content bool       // the client has some
+	resume  *resume    // nil: a stream that breaks after content has failed
+}
+
+// begin asks replicas until an answer has begun, or nobody else may be asked.
+func (fl *flight) begin() (answer *router.Answer, err error) {
+	for {
+		a, none := fl.pick()
+		switch {
+		case none == nil:
+			answer, err = fl.ask(a)
+		case answer == nil && err == nil:
+			return nil, none
+		default:
+			return answer, err // of those that were asked
+		}
+		if !fl.again(answer, err) {
+			return answer, err
+		}
+	}
+}
+
+// pick chooses a replica that was not asked yet, and begins an attempt there.
+func (fl *flight) pick() (*attempt, error) {
+	for {
+		r, reason, err := fl.fleet.pick(fl)
+		if err != nil {
+			return nil, err
+		}
+		fl.tried = append(fl.tried, r)
+		if judge, refused := r.breaker.Allow(); refused == nil {
+			return &attempt{replica: r, reason: reason, began: time.Now(), judge: judge}, nil
+		} // otherwise another request tries whether the replica is back
+	}
+}
+
+// ask sends the request to a replica and waits until its answer has begun.
+func (fl *flight) ask(a *attempt) (*router.Answer, error) {
+	r, f := a.replica, fl.fleet
+	ctx, cancel := context.WithCancelCause(fl.ctx)
+	a.cancel, a.cause = cancel, func() error { return context.Cause(ctx) }
+	a.timer = time.AfterFunc(f.config.AnswerTimeout, func() { cancel(errStalled) })
+	r.running.Add(1)
+	r.counts.requests.Add(1)
+	r.await(a)
+	body := fl.call.Body
+	if again := fl.resume; again != nil && again.again > 0 {
+		again.counted = again.count(ctx, r)
+		if body = again.body(again.counted); body == nil {
+			return nil, fl.fail(a, errNothingLeft)
+		}
+	}
+	res, err := r.wire.send(ctx, fl.call.Path, &fl.call.Head, nil, withModel(r.model, body))
+	if err != nil {
+		return nil, fl.fail(a, err)
+	}
+	f.note(r, res.Header)
+	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
+	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
+		s := &stream{flight: fl, attempt: a, body: res.Body}
+		err := s.open()
+		refused, ok := errors.AsType[*eventError](err)
+		switch {
+		case err == nil:
+			answer.Events = s
+			return answer, nil
+		case !ok:
+			_ = res.Body.Close() // it failed already
+			return nil, fl.fail(a, err)
+		}
+		_ = res.Body.Close() // nothing follows an error
+		answer.Status, answer.Whole = refused.answer()
+		a.end(r.blame(answer.Status))
+		return answer, nil
+	}
+	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
+	if answer.Whole, err = readAnswer(res.Body); err == nil && res.StatusCode == http.StatusOK && !json.Valid(answer.Whole) {
+		err = fmt.Errorf("the answer is no JSON: %.200q", answer.Whole)
+	}
+	if err != nil {
+		return nil, fl.fail(a, err)
+	}
+	a.end(r.blame(answer.Status))
+	return answer, nil
+}
+
+// fail ends an attempt that gave no answer. Who hung up, or asked for an answer by a
+// time that has passed, is no reason to doubt the replica.
+func (fl *flight) fail(a *attempt, err error) error {
+	if cause := a.cause(); cause != nil && fl.ctx.Err() == nil {
+		err = cause // the attempt was ended here: what was read then says less
+	}
+	if fl.ctx.Err() != nil {
+		a.end(errNotJudged)
+		return err
+	}
+	if !errors.Is(err, errNotJudged) {
+		a.replica.counts.failures.Add(1)
+	}
+	a.end(err)
+	return err
+}
+
+// blame is what a status says about its replica: a refusal nothing, a failure that it fails.
+func (r *replica) blame(status int) error {
+	switch {
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		r.counts.refusals.Add(1)
+		return errNotJudged
+	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
+		r.counts.failures.Add(1)
+		return fmt.Errorf("status %d", status)
+	}
+	return nil
+}
+
+// again reports whether another replica shall be asked, after an answer or an error that
+// nobody has seen yet.
+func (fl *flight) again(answer *router.Answer, err error) bool {
+	now := time.Now()
+	if fl.ctx.Err() != nil || fl.late(now) || !fl.fleet.has(fl.tried) {
+		return false
+	}
+	switch {
+	case errors.Is(err, errNothingLeft):
+		return false
+	case err != nil && notSent(err):
+		return true // nobody has worked for it
+	case err == nil && answer.Events != nil, err == nil && answer.Status < http.StatusTooManyRequests:
+		return false
+	case err == nil && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable):
+		again := !fl.spilled
+		fl.spilled = true
+		return again
+	case err == nil && (answer.Status < http.StatusInternalServerError || answer.Status == http.StatusNotImplemented):
+		return false
+	}
+	fl.worked++
+	return fl.worked < maxAttempts && fl.fleet.budget.take(now)
+}
+
+// late reports whether a deadline of the request has passed.
+func (fl *flight) late(now time.Time) bool {
+	past := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
+	return past(fl.call.Head.DoneBy) || !fl.content && past(fl.call.Head.FirstTokenBy)
+}
+
+func readAnswer(r io.Reader) ([]byte, error) {
+	whole, err := io.ReadAll(io.LimitReader(r, maxAnswerBytes+1))
+	if err == nil && len(whole) > maxAnswerBytes {
+		err = fmt.Errorf("the answer is above %d bytes", maxAnswerBytes)
+	}
+	return whole, err
+}
+
+// errNothingLeft: the stream broke when all tokens that were asked for had been said.
+var errNothingLeft = fmt.Errorf("the answer had all its tokens and no end: %w", errNotJudged)
+
+// suits reports whether a replica can do what the request needs now.
+func (fl *flight) suits(r *replica) bool {
+	goesOn := fl.resume != nil && fl.resume.again > 0
+	return !goesOn || !fl.resume.chat || kinds[r.target.Kind].continues
+}

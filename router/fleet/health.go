@@ -1,0 +1,128 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	probeTimeout  = 2 * time.Second
+	failedProbes  = 2       // in a row take a replica out; a probe that found it ready puts it back
+	maxProbeBytes = 1 << 16 // of an answer that says how a replica is
+	jitter        = 0.2     // of pauses, so that replicas and routers do not fall into step
+)
+
+// Run watches the replicas and looks for further ones until ctx ends.
+func (f *Fleet) Run(ctx context.Context) {
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watched := make(map[*replica]context.CancelFunc)
+	stopLooking := f.look(ctx, &watchers)
+	for {
+		current := make(map[*replica]bool)
+		for _, r := range *f.members.Load() {
+			current[r] = true
+			if watched[r] == nil {
+				inner, stop := context.WithCancel(ctx)
+				watched[r] = stop
+				watchers.Go(func() { f.watch(inner, r) })
+			}
+		}
+		for r, stop := range watched {
+			if !current[r] {
+				stop()
+				delete(watched, r)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.resourced:
+			stopLooking()
+			stopLooking = f.look(ctx, &watchers)
+		case <-f.moved:
+		}
+	}
+}
+
+// watch probes a replica until ctx ends.
+func (f *Fleet) watch(ctx context.Context, r *replica) {
+	failures := 0
+	for {
+		state, why := r.probe(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if state == Down {
+			failures++
+		} else {
+			failures = 0
+		}
+		if state != Down || failures >= failedProbes {
+			if r.set(state, why, time.Now()) {
+				f.config.Changed(Change{r.id, string(state), why})
+			}
+		}
+		if state == Ready {
+			f.scrape(ctx, r)
+		}
+		if !pause(ctx, f.config.ProbeEvery) {
+			return
+		}
+	}
+}
+
+// pause waits about so long; false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))) //nolint:gosec // spreads work, hides nothing
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// probe asks a replica whether it takes requests.
+func (r *replica) probe(ctx context.Context) (s State, why string) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	address := r.wire.base.JoinPath("models").String()
+	if path := kinds[r.target.Kind].health; path != "" {
+		address = r.wire.root(path)
+	}
+	res, err := r.wire.get(ctx, address)
+	if err != nil {
+		return Down, err.Error()
+	}
+	defer func() { _ = res.Body.Close() }() // only read
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxProbeBytes))
+	switch {
+	case err != nil:
+		return Down, err.Error()
+	case res.StatusCode == http.StatusOK:
+		return Ready, ""
+	case res.StatusCode == http.StatusServiceUnavailable && isDraining(body):
+		return Draining, status(body)
+	}
+	return Down, fmt.Sprintf("status %d of %s: %.100q", res.StatusCode, strings.TrimPrefix(address, "http://"), body)
+}
+
+// status is the word of a health answer: {"status":"draining"}.
+func status(body []byte) string {
+	var said struct{ Status string }
+	_ = json.Unmarshal(body, &said) // an answer of another form says nothing
+	return said.Status
+}
+
+func isDraining(body []byte) bool { return status(body) == "draining" }

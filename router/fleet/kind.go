@@ -1,0 +1,40 @@
+package fleet
+
+// Kind is what a replica is: which paths say how it is, and what it can do.
+type Kind string
+
+// The kinds.
+const (
+	Weir        Kind = "weir"
+	VLLM        Kind = "vllm"
+	SGLang      Kind = "sglang"
+	LlamaServer Kind = "llama-server"
+	OpenAI      Kind = "openai" // anything else with the same API
+)
+
+// Kinds lists them all.
+func Kinds() []string {
+	return []string{string(Weir), string(VLLM), string(SGLang), string(LlamaServer), string(OpenAI)}
+}
+
+// IsKind reports whether there is a kind of this name.
+func IsKind(name string) bool {
+	_, ok := kinds[Kind(name)]
+	return ok
+}
+
+// traits of a kind.
+type traits struct {
+	health    string // path outside of the API that says whether requests are taken; "": the list of models does
+	metrics   string // path of its Prometheus metrics; "": none
+	continues bool   // with continue_final_message a chat's last message is gone on with
+	counts    bool   // POST /tokenize, outside of the API, counts a text's tokens
+}
+
+var kinds = map[Kind]traits{
+	Weir:        {health: "/ready", metrics: "/metrics", continues: true, counts: true},
+	VLLM:        {health: "/health", metrics: "/metrics", continues: true, counts: true},
+	SGLang:      {health: "/health", metrics: "/metrics", continues: true},
+	LlamaServer: {health: "/health", metrics: "/metrics"},
+	OpenAI:      {},
+}

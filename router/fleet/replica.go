@@ -1,0 +1,171 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// Target is where a replica is and how it is asked.
+type Target struct {
+	Base    *url.URL // "http://10.0.0.7:8000/v1"
+	Address string   // IP that is connected to in place of Base's host; "" is Base's
+	Source
+}
+
+// id names the replica in headers and metrics. It is the same as long as the replica is
+// asked in the same way.
+func (t *Target) id() string {
+	if t.Address == "" {
+		return t.Base.Host
+	}
+	return net.JoinHostPort(t.Address, portOf(t.Base))
+}
+
+// replica is one server of a fleet.
+type replica struct {
+	id     string
+	target Target
+	model  string // its name of the model
+	wire   *wire
+
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	running atomic.Int64 // attempts, streams to their end
+	counts  replicaCounts
+
+	mu      sync.Mutex
+	state   State
+	why     string                // of a state that is not Ready
+	since   time.Time             // of the state
+	waiting map[*attempt]struct{} // those whose answer has not begun
+	gone    bool                  // taken out of the fleet
+	said    Report                // of its load
+	saidAt  time.Time             // zero: never
+}
+
+// replicaCounts are of the time since the replica was added.
+type replicaCounts struct {
+	requests, failures, refusals, broken atomic.Int64
+}
+
+// State is what the probes found out of a replica.
+type State string
+
+// The states. A replica that was not probed yet is taken for ready.
+const (
+	Ready    State = "ready"
+	Draining State = "draining" // alive, and takes no new requests
+	Down     State = "down"
+)
+
+// takes reports whether new requests may go to the replica.
+func (r *replica) takes() bool {
+	r.mu.Lock()
+	open := r.state == Ready && !r.gone
+	r.mu.Unlock()
+	return open && r.breaker.State() != gobreaker.StateOpen
+}
+
+// set notes what a probe found, and reports whether that is new. Of a replica that is down
+// the attempts whose answers have not begun end, so that other replicas get them.
+func (r *replica) set(s State, why string, now time.Time) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = r.state != s
+	if changed {
+		r.state, r.since = s, now
+	}
+	r.why = why
+	if s == Down {
+		r.release()
+	}
+	return changed
+}
+
+// release ends the attempts that wait for their answers. The caller holds mu.
+func (r *replica) release() {
+	for a := range r.waiting {
+		a.cancel(errReplicaDown)
+	}
+	clear(r.waiting)
+}
+
+func (r *replica) await(a *attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting[a] = struct{}{}
+}
+
+func (r *replica) awaited(a *attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, a)
+}
+
+var (
+	errReplicaDown = errors.New("the replica is down")
+	errStalled     = errors.New("the replica sent nothing for too long")
+	// errNotJudged: what became of the attempt says nothing about the replica.
+	errNotJudged = errors.New("not the replica's fault")
+)
+
+// newBreaker opens after failures in a row, or when half of many requests fail, and lets one
+// request try the replica again after a pause.
+func (c *Config) newBreaker(changed func(from, to string)) *gobreaker.TwoStepCircuitBreaker[struct{}] {
+	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Interval: breakerWindow, BucketPeriod: breakerWindow / 10, Timeout: c.BreakerPause,
+		ReadyToTrip: func(n gobreaker.Counts) bool {
+			return n.ConsecutiveFailures >= uint32(c.BreakerFailures) || n.Requests >= 20 && n.TotalFailures*2 >= n.Requests //nolint:gosec // checked
+		},
+		IsExcluded:    func(err error) bool { return errors.Is(err, errNotJudged) },
+		OnStateChange: func(_ string, from, to gobreaker.State) { changed(from.String(), to.String()) },
+	})
+}
+
+const breakerWindow = time.Minute
+
+// attempt is a request at one replica.
+type attempt struct {
+	replica *replica
+	reason  string
+	began   time.Time
+	cancel  context.CancelCauseFunc
+	judge   func(error) // of the breaker
+	cause   func() error
+	timer   *time.Timer // ends an attempt that stalls
+	once    sync.Once
+	judged  sync.Once
+}
+
+// begun notes that the answer has begun: the replica works.
+func (a *attempt) begun() {
+	a.replica.awaited(a)
+	a.judged.Do(func() { a.judge(nil) })
+}
+
+// end gives back what the attempt holds, whatever became of it. err is what the replica did
+// wrong; nil is nothing.
+func (a *attempt) end(err error) {
+	a.once.Do(func() {
+		a.timer.Stop()
+		a.replica.awaited(a)
+		a.replica.running.Add(-1)
+		late := true
+		a.judged.Do(func() {
+			late = false
+			a.judge(err)
+		})
+		if late && err != nil && !errors.Is(err, errNotJudged) { // it had begun well
+			if judge, refused := a.replica.breaker.Allow(); refused == nil {
+				judge(err)
+			}
+		}
+		a.cancel(nil)
+	})
+}

@@ -1,0 +1,182 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is what a replica says of its load. Values that it does not tell are negative.
+type Report struct {
+	Running       float64 // sequences
+	Waiting       float64 // requests
+	WaitingTokens float64 // prompt tokens
+	KVShare       float64 // of the KV blocks in use, 0 to 1
+	PrefillRate   float64 // tokens a second
+	DecodeRate    float64 // tokens a second, of all sequences together
+}
+
+func unknownReport() Report { return Report{-1, -1, -1, -1, -1, -1} }
+
+// LoadHeader is the field in which a weir tells a peer its load.
+const LoadHeader = "X-Weir-Load"
+
+// fields of a report by their names in the header.
+func (r *Report) fields() map[string]*float64 {
+	return map[string]*float64{
+		"running": &r.Running, "waiting": &r.Waiting, "waiting-tokens": &r.WaitingTokens,
+		"kv": &r.KVShare, "prefill": &r.PrefillRate, "decode": &r.DecodeRate,
+	}
+}
+
+// ParseReport reads the header field: names with numbers, as "running=3, waiting=0, kv=0.25".
+// Names that it does not know are left out.
+func ParseReport(text string) (Report, error) {
+	r := unknownReport()
+	fields := r.fields()
+	for item := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
+		n, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil || !(n >= 0 && n <= math.MaxInt32) {
+			return unknownReport(), fmt.Errorf("%s is %.200q; %.40q is no name=number of at least 0", LoadHeader, text, item)
+		}
+		if p := fields[name]; p != nil {
+			*p = n
+		}
+	}
+	return r, nil
+}
+
+// String is the header field; what is not known is left out.
+func (r Report) String() string {
+	var b strings.Builder
+	fields := r.fields()
+	for _, name := range []string{"running", "waiting", "waiting-tokens", "kv", "prefill", "decode"} {
+		if v := *fields[name]; v >= 0 {
+			if b.Len() > 0 {
+				b.WriteString(", ")
+			}
+			fmt.Fprintf(&b, "%s=%s", name, strconv.FormatFloat(v, 'f', -1, 64))
+		}
+	}
+	return b.String()
+}
+
+// gauges are the metrics that say how much a server has to do, of all kinds: weir has vLLM's
+// names.
+var gauges = map[string]func(*Report) *float64{
+	"vllm:num_requests_running":      func(r *Report) *float64 { return &r.Running },
+	"vllm:num_requests_waiting":      func(r *Report) *float64 { return &r.Waiting },
+	"vllm:kv_cache_usage_perc":       func(r *Report) *float64 { return &r.KVShare },
+	"vllm:gpu_cache_usage_perc":      func(r *Report) *float64 { return &r.KVShare },
+	"sglang:num_running_reqs":        func(r *Report) *float64 { return &r.Running },
+	"sglang:num_queue_reqs":          func(r *Report) *float64 { return &r.Waiting },
+	"sglang:token_usage":             func(r *Report) *float64 { return &r.KVShare },
+	"llamacpp:requests_processing":   func(r *Report) *float64 { return &r.Running },
+	"llamacpp:requests_deferred":     func(r *Report) *float64 { return &r.Waiting },
+	"llamacpp:kv_cache_usage_ratio":  func(r *Report) *float64 { return &r.KVShare },
+	"llamacpp:prompt_tokens_seconds": func(r *Report) *float64 { return &r.PrefillRate },
+}
+
+const maxMetricsBytes = 8 << 20
+
+// parseMetrics reads the gauges of a Prometheus text. A server with several models or engines
+// has several series, which are added; a share is the highest one.
+func parseMetrics(text io.Reader) (Report, error) {
+	r := unknownReport()
+	lines := bufio.NewScanner(io.LimitReader(text, maxMetricsBytes))
+	lines.Buffer(make([]byte, 0, 4<<10), 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		name := line[:max(strings.IndexAny(line, "{ "), 0)]
+		of := gauges[name]
+		if of == nil {
+			continue
+		}
+		rest := line[strings.LastIndexByte(line, '}')+1:]
+		if !strings.HasPrefix(line[len(name):], "{") {
+			rest = line[len(name):]
+		}
+		value, _, _ := strings.Cut(strings.TrimSpace(rest), " ") // a time may follow
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(n >= 0 && n <= math.MaxInt32) {
+			return unknownReport(), fmt.Errorf("the metric %s is %.40q; it must be a number of at least 0", name, value)
+		}
+		if p := of(&r); p == &r.KVShare {
+			*p = max(*p, n)
+		} else {
+			*p = max(*p, 0) + n
+		}
+	}
+	return r, lines.Err()
+}
+
+// scrape asks a replica for its metrics, where its kind has some, and takes its load from
+// them.
+func (f *Fleet) scrape(ctx context.Context, r *replica) {
+	address := r.metricsURL()
+	if address == "" {
+		return
+	}
+	if reported, at := r.reported(); at.After(time.Now().Add(-f.config.ProbeEvery)) && reported.Running >= 0 {
+		return // its answers tell, and later ones than a scrape would
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	res, err := r.wire.get(ctx, address)
+	if err != nil {
+		return // the probe says what is wrong with it
+	}
+	defer func() { _ = res.Body.Close() }() // only read
+	if res.StatusCode != http.StatusOK {
+		return // it shows no metrics to us; own counts decide
+	}
+	if report, err := parseMetrics(res.Body); err == nil {
+		f.report(r, report, time.Now())
+	}
+}
+
+// metricsURL is where a replica's metrics are; "" where it has none. A weir has them on its
+// second listener.
+func (r *replica) metricsURL() string {
+	path := kinds[r.target.Kind].metrics
+	switch {
+	case path == "":
+		return ""
+	case r.target.AdminURL != "":
+		return strings.TrimSuffix(r.target.AdminURL, "/") + path
+	case r.target.Kind == Weir:
+		return ""
+	}
+	return r.wire.root(path)
+}
+
+// note takes the load from the header of an answer.
+func (f *Fleet) note(r *replica, h http.Header) {
+	text := h.Get(LoadHeader)
+	if text == "" {
+		return
+	}
+	if report, err := ParseReport(text); err == nil {
+		f.report(r, report, time.Now())
+	}
+}
+
+func (f *Fleet) report(r *replica, report Report, now time.Time) {
+	r.mu.Lock()
+	r.said, r.saidAt = report, now
+	r.mu.Unlock()
+}
+
+// reported is the last report, and when it came.
+func (r *replica) reported() (Report, time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.said, r.saidAt
+}

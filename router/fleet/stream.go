@@ -1,0 +1,219 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// maxHeldBytes bounds what is held back of a stream that has no content yet; beyond it the
+// stream passes as it is.
+const maxHeldBytes = 256 << 10
+
+// stream is the answer of a replica as server-sent events. What comes before content is
+// held back, so that another replica can still answer instead. After it the bytes pass as
+// they come.
+type stream struct {
+	flight  *flight
+	attempt *attempt
+	body    io.ReadCloser // of the replica's answer
+
+	held    []byte // read, and not passed on
+	line    int    // where the line in held begins that is not complete
+	out     []byte // may be passed on
+	content bool   // the replica has sent some
+	over    bool   // the stream has ended, well or not
+	tail    tail
+}
+
+// open reads up to the first content, or to a sign of life that may be passed on.
+func (s *stream) open() error {
+	for !s.content && len(s.out) == 0 {
+		if err := s.fill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads a piece of a stream without content.
+func (s *stream) fill() error {
+	s.held = slices.Grow(s.held, 4<<10)
+	n, err := s.body.Read(s.held[len(s.held):cap(s.held)])
+	s.held = s.held[:len(s.held)+n]
+	for !s.content {
+		i := bytes.IndexByte(s.held[s.line:], '\n')
+		if i < 0 {
+			break
+		}
+		if err := s.look(s.line, s.line+i+1); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.content, len(s.held) > maxHeldBytes:
+		s.pass()
+		return nil
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("the stream ended before it had content: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// look judges the line held[from:to].
+func (s *stream) look(from, to int) error {
+	line := s.held[from:to]
+	what, err := judge(line)
+	switch {
+	case err != nil:
+		return err
+	case what == begun || what == ended:
+		s.content = true
+	case line[0] == ':' || what == beat: // says that the replica lives, and nothing else
+		if time.Since(s.flight.began) > s.flight.fleet.config.HoldTime {
+			s.out = append(append(s.out, line...), '\n')
+		}
+		s.held = slices.Delete(s.held, from, to)
+		return nil
+	}
+	s.line = to
+	return nil
+}
+
+// pass lets everything through that was held back.
+func (s *stream) pass() {
+	s.content, s.flight.content = true, true
+	s.attempt.begun()
+	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
+	s.tail.add(s.held)
+	if r := s.flight.resume; r != nil {
+		s.out, s.held = r.cut(s.out, s.held)
+		return
+	}
+	s.out = append(s.out, s.held...)
+	s.held = nil
+}
+
+// Read passes the stream on. Before content another replica may take over; after it only
+// where the client asked for that.
+func (s *stream) Read(buf []byte) (int, error) {
+	for {
+		if len(s.out) > 0 {
+			n := copy(buf, s.out)
+			if s.out = s.out[n:]; len(s.out) == 0 {
+				s.out = nil
+			}
+			return n, nil
+		}
+		if s.over {
+			return 0, io.EOF
+		}
+		var err error
+		switch {
+		case s.content && s.flight.resume == nil:
+			return s.relay(buf)
+		case s.content:
+			err = s.follow(buf)
+		default:
+			err = s.fill()
+		}
+		if err != nil {
+			if err := s.replace(err); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// follow reads the rest of a stream that may have to go on elsewhere: by whole events.
+func (s *stream) follow(buf []byte) error {
+	n, err := s.body.Read(buf)
+	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
+	s.tail.add(buf[:n])
+	s.held = append(s.held, buf[:n]...)
+	r := s.flight.resume
+	s.out, s.held = r.cut(s.out, s.held)
+	switch {
+	case err == nil && len(s.held) > maxHeldBytes:
+		return fmt.Errorf("an event is above %d bytes", maxHeldBytes)
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF) && s.tail.whole():
+		s.over = true
+		s.attempt.end(nil)
+		return nil
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// relay reads the rest of a stream that has content. It allocates nothing.
+func (s *stream) relay(buf []byte) (int, error) {
+	n, err := s.body.Read(buf)
+	if n > 0 {
+		s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
+		s.tail.add(buf[:n])
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF) && s.tail.whole():
+		s.over = true
+		s.attempt.end(nil)
+	default:
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // a connection that is closed in between looks like one that ended well
+		}
+		s.over = true
+		s.attempt.replica.counts.broken.Add(1)
+		err = s.flight.fail(s.attempt, err)
+	}
+	return n, err
+}
+
+// replace asks other replicas after the one of this stream has failed without content.
+func (s *stream) replace(err error) error {
+	_ = s.body.Close() // it failed already
+	if refused, ok := errors.AsType[*eventError](err); ok {
+		status, _ := refused.answer()
+		s.attempt.end(s.attempt.replica.blame(status))
+	} else {
+		err = s.flight.fail(s.attempt, err)
+	}
+	s.over = true
+	r := s.flight.resume
+	if s.content && (r == nil || !r.can()) || !s.flight.again(nil, err) {
+		return err
+	}
+	if s.content {
+		s.attempt.replica.counts.broken.Add(1)
+		r.again++
+	}
+	answer, err := s.flight.begin()
+	if errors.Is(err, errNothingLeft) {
+		s.out = append(s.out, r.ending()...)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	next, ok := answer.Events.(*stream)
+	if !ok {
+		return fmt.Errorf("status %d: %.200q", answer.Status, answer.Whole)
+	}
+	next.out = append(s.out, next.out...)
+	*s = *next
+	return nil
+}
+
+// Close ends the request at the replica where it has not ended.
+func (s *stream) Close() error {
+	if !s.over {
+		s.over = true
+		s.attempt.end(errNotJudged)
+	}
+	return s.body.Close()
+}

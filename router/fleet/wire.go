@@ -1,0 +1,166 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"weir/router"
+)
+
+const (
+	// DefaultAnswerTimeout is that of OpenAI's clients.
+	DefaultAnswerTimeout = 10 * time.Minute
+
+	idleConns   = 64 // idle connections to a replica that are kept for later requests
+	dialTimeout = 5 * time.Second
+)
+
+// wire is the way to one server: its address, the key, and the connections.
+type wire struct {
+	base   *url.URL // as OpenAI's clients have it: "http://10.0.0.7:8000/v1"
+	key    string   // sent as a bearer token; "" is none
+	client *http.Client
+}
+
+// parseBase reads the base URL of a server.
+func parseBase(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("base URL of a replica: %w", err)
+	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "":
+		return nil, fmt.Errorf("base URL %q of a replica: it must be like http://host:8000/v1", text)
+	case base.User != nil:
+		return nil, fmt.Errorf("base URL of the replica %s: keys do not belong into a URL; set api_key", base.Host)
+	}
+	return base, nil
+}
+
+// newWire connects to an IP address in place of the URL's host where it is not empty. A server
+// gets answerTimeout until its answer begins, which for an answer that is no stream is
+// all of it.
+func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *wire {
+	transport := &http.Transport{
+		ResponseHeaderTimeout: answerTimeout,
+		MaxIdleConns:          idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: time.Minute,
+		TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+		DisableCompression: true, // the client's own edge compresses
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	transport.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+		if host, port, err := net.SplitHostPort(to); address != "" && err == nil && host == base.Hostname() {
+			to = net.JoinHostPort(address, port)
+		}
+		return dialer.DialContext(ctx, network, to)
+	}
+	return &wire{base: base, key: key, client: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the key goes nowhere else
+	}}
+}
+
+// close ends the connections that nobody uses.
+func (w *wire) close() { w.client.CloseIdleConnections() }
+
+// send posts a JSON object to a path below the base URL and returns when the answer's
+// header is there. The caller closes its body. Ending ctx ends the request also at the
+// server.
+func (w *wire) send(ctx context.Context, path string, h *router.Head, header http.Header, body named) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base.JoinPath(path).String(), body.reader())
+	if err != nil {
+		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, err)
+	}
+	req.ContentLength = body.length()
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.reader()), nil }
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	h.Write(req.Header)
+	req.Header.Set("Content-Type", "application/json")
+	w.sign(req)
+	res, err := w.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, plain(err))
+	}
+	return res, nil
+}
+
+// get asks for a URL of the server that is not below its base: /health.
+func (w *wire) get(ctx context.Context, address string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	w.sign(req)
+	res, err := w.client.Do(req)
+	if err != nil {
+		return nil, plain(err)
+	}
+	return res, nil
+}
+
+func (w *wire) sign(req *http.Request) {
+	req.Header.Set("User-Agent", "weir")
+	if w.key != "" {
+		req.Header.Set("Authorization", "Bearer "+w.key)
+	}
+}
+
+// root is a URL of the server outside of its API: the base without its last /v1.
+func (w *wire) root(path string) string {
+	u := *w.base
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
+	return u.JoinPath(path).String()
+}
+
+// plain is an error without what net/http puts around it: the method and the URL.
+func plain(err error) error {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		return outer.Err
+	}
+	return err
+}
+
+// notSent tells errors of connections that never came about: the server has seen
+// nothing of the request.
+func notSent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	if ok && op.Op == "dial" {
+		return true
+	}
+	_, lookup := errors.AsType[*net.DNSError](err)
+	return lookup
+}
+
+// named is a JSON object with the name that a server has for the model.
+type named struct {
+	model string // quoted
+	body  []byte // the object without its model
+}
+
+func withModel(model string, body []byte) named {
+	quoted, err := json.Marshal(model)
+	if err != nil {
+		quoted = []byte(`""`) // a string always has a JSON form
+	}
+	head := `{"model":` + string(quoted)
+	if rest := bytes.TrimLeft(body[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
+		head += ","
+	}
+	return named{model: head, body: body[1:]}
+}
+
+func (n named) reader() io.Reader {
+	return io.MultiReader(strings.NewReader(n.model), bytes.NewReader(n.body))
+}
+
+func (n named) length() int64 { return int64(len(n.model) + len(n.body)) }

@@ -1,0 +1,81 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// ErrNoReplica says that an upstream has no server that could take a request now.
+var ErrNoReplica = errors.New("no replica takes requests")
+
+// Upstream passes requests on to servers that have their own tokenizer and template:
+// bytes go in and bytes come out. Implementations are safe for concurrent use.
+type Upstream interface {
+	// Send passes a request on and returns when its answer has begun: for a stream
+	// with the first event that carries content, for anything else with the whole
+	// answer. Until then it may have tried several servers. Ending ctx ends the request
+	// there, too. Errors wrap ErrNoReplica where no server was there to be asked.
+	Send(ctx context.Context, c *Call) (*Answer, error)
+	// Load is the state of the servers together, by what is known here.
+	Load() Load
+}
+
+// Call is a request to an upstream.
+type Call struct {
+	Path   string // below the base URL: "/chat/completions"
+	Head   Head
+	Body   []byte // the client's JSON object without its model, of which each server has a name of its own
+	Stream bool   // the client asked for events
+
+	Domain  string // tenants that share prefixes of prompts have the same
+	Output  int    // expected output tokens
+	Session string // a hint: requests of one session profit from one server; "" is none
+	Resume  bool   // a stream that breaks goes on at another server
+}
+
+// Head is what an upstream is told of a request beside its body: what its own logs and
+// traces need to name it, on whose behalf it is sent, and its deadlines.
+type Head struct {
+	RequestID   string
+	Traceparent string // W3C Trace Context; empty: not sent
+	Tracestate  string // likewise
+
+	// Caller makes the header field that tells another weir who calls, anew for each
+	// attempt; nil: nobody is told.
+	Caller func(now time.Time) string
+
+	FirstTokenBy, DoneBy time.Time // the time that is left is sent; zero is none
+}
+
+// Write adds the fields of the head to a request's header.
+func (h *Head) Write(to http.Header) {
+	to.Set("X-Request-Id", h.RequestID)
+	if h.Traceparent != "" {
+		to.Set("Traceparent", h.Traceparent)
+	}
+	if h.Tracestate != "" {
+		to.Set("Tracestate", h.Tracestate)
+	}
+	for name, at := range map[string]time.Time{"X-Weir-Ttft-Ms": h.FirstTokenBy, "X-Weir-Deadline-Ms": h.DoneBy} {
+		if !at.IsZero() {
+			to.Set(name, strconv.FormatInt(max(time.Until(at).Milliseconds(), 1), 10))
+		}
+	}
+}
+
+// Answer is an upstream's answer: a refusal, a whole one, or a stream.
+type Answer struct {
+	Status int
+	Header http.Header
+
+	Whole  []byte        // of an answer that is no stream
+	Events io.ReadCloser // of a stream; nil where Whole counts. The caller closes it exactly once
+
+	Replica  string // the server that it is from
+	Reason   string // why that server was picked
+	Attempts int    // servers that were asked
+}
