@@ -22,6 +22,8 @@ var liveKeys = map[string]bool{
 	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
 	"predict.models": true, "classic": true,
 	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
+	"brownout": true, "quota.failure": true, "quota.lease": true, "quota.timeout": true,
+	"slo.availability": true, "slo.ttft_ms": true, "slo.ttft": true, "slo.itl_ms": true, "slo.itl": true, "slo.streams": true,
 }
 
 // switchesTLS reports whether TLS would be switched on or off, which a listener that
@@ -71,7 +73,7 @@ func (c Config) Digest() string {
 	for i := range list {
 		fmt.Fprintf(h, "%s\x00%s\x00", list[i].Key, list[i].Value())
 	}
-	for _, list := range []any{c.Tenants, c.Issuers, c.Prices, c.Classic, c.Models} {
+	for _, list := range []any{c.Tenants, c.Issuers, c.Prices, c.Brownout, c.Classic, c.Models} {
 		fmt.Fprintf(h, "%#v\x00", list)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -86,4 +88,6 @@ func (c *Config) TakeLive(from Config) {
 	c.API.APIKeys = from.API.APIKeys
 	c.Tenants, c.Issuers, c.Prices = from.Tenants, from.Issuers, from.Prices
 	c.Predict.Models, c.Classic = from.Predict.Models, from.Classic
+	c.Brownout, c.SLO = from.Brownout, from.SLO
+	c.Quota.Failure, c.Quota.Lease, c.Quota.Timeout = from.Quota.Failure, from.Quota.Lease, from.Quota.Timeout
 }

@@ -2,8 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// AddBrownout registers the gauge of the steps that are in force, for servers whose
-// configuration has such steps, and returns what sets it.
+// AddBrownout registers the gauge of the steps that are in force, and returns what sets it.
 func (m *Metrics) AddBrownout() (set func(level int), err error) {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "weir_brownout_level",

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"weir/configs"
 	"weir/engine/llm"
 	"weir/scheduler/brownout"
 )
@@ -16,31 +17,60 @@ const lookEvery = 250 * time.Millisecond
 
 // brownoutControl puts steps of the brown-out into force, and out of it.
 type brownoutControl struct {
+	places int // of the waiting queue
+	log    *zap.Logger
+	metric func(level int)
+	audit  func(action, step string, more details) // waits for the store
+	over   chan struct{}                           // closed by stop
+	ended  sync.WaitGroup
+	effect atomic.Pointer[brownout.Step] // what is lowered now
+	on     atomic.Bool                   // there are steps
+
+	mu      sync.Mutex
 	steps   []brownout.Step
-	places  int // of the waiting queue
 	control *brownout.Controller
 	wait    brownout.Wait
-	log     *zap.Logger
-	metric  func(level int)
-	audit   func(action, step string, more details) // waits for the store
 	level   int
-	over    chan struct{} // closed by stop
-	ended   sync.WaitGroup
-	effect  atomic.Pointer[brownout.Step] // what is lowered now
 }
 
-// newBrownout returns nil where the configuration has no steps.
 func (s *server) newBrownout() (*brownoutControl, error) {
-	if len(s.config.Brownout) == 0 {
-		return nil, nil
-	}
-	d := &brownoutControl{steps: s.config.Brownout, places: s.config.Scheduler.MaxWaiting, log: s.log, audit: s.auditRule, over: make(chan struct{})}
+	d := &brownoutControl{places: s.config.Scheduler.MaxWaiting, log: s.log, audit: s.auditRule, over: make(chan struct{})}
 	var err error
-	if d.control, err = brownout.New(d.steps); err != nil {
+	if d.control, err = brownout.New(nil); err != nil {
 		return nil, err
 	}
-	d.metric, err = s.metrics.AddBrownout()
-	return d, err
+	if d.metric, err = s.metrics.AddBrownout(); err != nil {
+		return nil, err
+	}
+	return d, d.replace(s.config.Brownout)
+}
+
+// brownoutSteps is the live part of the brown-out.
+func (s *server) brownoutSteps(c configs.Config) (commit func(), err error) {
+	return func() { _ = s.brownout.replace(c.Brownout) }, brownout.Validate(c.Brownout) // which is all that replace looks at
+}
+
+// replace takes other steps. As many stay in force as are, so far as there are so many.
+func (d *brownoutControl) replace(steps []brownout.Step) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.over:
+		return nil // the server stops
+	default:
+	}
+	level, err := d.control.Replace(steps)
+	if err != nil {
+		return err
+	}
+	d.steps = steps
+	d.on.Store(len(steps) > 0)
+	if level == d.level {
+		d.effect.Store(brownout.Effect(steps, level))
+		return nil
+	}
+	d.enter(level, details{"level": level, "reload": true}, zap.Bool("reload", true))
+	return nil
 }
 
 // start looks at an engine's load until stop.
@@ -51,7 +81,9 @@ func (d *brownoutControl) start(e *llm.Engine) {
 		for {
 			select {
 			case now := <-ticker.C:
-				d.look(now, e.Stats())
+				if d.on.Load() {
+					d.look(now, e.Stats())
+				}
 			case <-d.over:
 				return
 			}
@@ -61,12 +93,16 @@ func (d *brownoutControl) start(e *llm.Engine) {
 
 // stop ends what start began, and returns when it has ended.
 func (d *brownoutControl) stop() {
+	d.mu.Lock()
 	close(d.over)
+	d.mu.Unlock()
 	d.ended.Wait()
 }
 
 // look takes in the load at one moment.
 func (d *brownoutControl) look(now time.Time, l llm.Stats) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	load := brownout.Load{
 		QueueWait: d.wait.Observe(now, l.Scheduler.Waiting, l.Scheduler.Admitted),
 		KVPercent: percentOf(l.Cache.Referenced, l.Cache.Blocks), QueuePercent: percentOf(l.Scheduler.WaitingChoices, d.places),
@@ -75,6 +111,13 @@ func (d *brownoutControl) look(now time.Time, l llm.Stats) {
 	if level == d.level {
 		return
 	}
+	more := details{"level": level, "queue_wait": load.QueueWait.String(), "kv_percent": load.KVPercent, "queue_percent": load.QueuePercent}
+	d.enter(level, more, zap.Duration("queue_wait", load.QueueWait), zap.Int("kv_percent", load.KVPercent),
+		zap.Int("queue_percent", load.QueuePercent))
+}
+
+// enter puts another level into force, and tells why. The caller holds mu.
+func (d *brownoutControl) enter(level int, more details, why ...zap.Field) {
 	effect := brownout.Effect(d.steps, level)
 	d.effect.Store(effect)
 	d.metric(level)
@@ -86,10 +129,8 @@ func (d *brownoutControl) look(now time.Time, l llm.Stats) {
 	if level < d.level {
 		write, text, action = d.log.Info, "brown-out: quality is raised", actionBrownoutRaise
 	}
-	more := details{"level": level, "queue_wait": load.QueueWait.String(), "kv_percent": load.KVPercent, "queue_percent": load.QueuePercent}
 	d.ended.Go(func() { d.audit(action, name, more) }) // a store that hangs must not delay the next look
-	write(text, zap.Int("level", level), zap.String("step", name), zap.Duration("queue_wait", load.QueueWait),
-		zap.Int("kv_percent", load.KVPercent), zap.Int("queue_percent", load.QueuePercent))
+	write(text, append(why, zap.Int("level", level), zap.String("step", name))...)
 	d.level = level
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"weir/configs"
 	"weir/engine/llm"
 	"weir/internal/inference"
+	"weir/kvcache"
 	"weir/scheduler/brownout"
 	"weir/telemetry"
 )
@@ -73,8 +75,81 @@ func TestDimmerFollowsTheEngine(t *testing.T) {
 	}
 }
 
-func TestNoDimmerWithoutSteps(t *testing.T) {
-	if d, err := (&server{}).newBrownout(); d != nil || err != nil {
-		t.Error(d, err)
+// A reload changes what is lowered at once, and how many steps are in force only where
+// there are fewer.
+func TestReloadedSteps(t *testing.T) {
+	metrics, err := telemetry.NewMetrics(telemetry.Build{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{metrics: metrics, log: zap.NewNop()}
+	if s.brownout, err = s.newBrownout(); err != nil {
+		t.Fatal(err)
+	}
+	d := s.brownout
+	audited := make(chan string, 8)
+	d.audit = func(action, step string, _ details) { audited <- action + " " + step }
+	step := func(name string, most int) brownout.Step {
+		return brownout.Step{Name: name, Enter: brownout.Load{KVPercent: 50}, EnterAfter: time.Second, MaxTokens: [inference.NumClasses]int{most, most, most}}
+	}
+	apply := func(steps ...brownout.Step) error {
+		commit, err := s.brownoutSteps(configs.Config{Brownout: steps})
+		if err == nil {
+			commit()
+		}
+		return err
+	}
+	at := time.Unix(1000, 0)
+	busy := func() {
+		for range 20 {
+			at = at.Add(lookEvery)
+			d.look(at, llm.Stats{Cache: kvcache.Stats{Blocks: 10, Referenced: 9}})
+		}
+	}
+	effect := func(name string, most int) {
+		t.Helper()
+		switch e := d.effect.Load(); {
+		case name == "" && e != nil, name != "" && (e == nil || e.Name != name || e.MaxTokens[0] != most):
+			t.Errorf("in force is %+v, want %s with %d tokens", e, name, most)
+		}
+	}
+	if busy(); d.on.Load() {
+		t.Error("without steps the load is looked at")
+	}
+	effect("", 0)
+	if err := apply(step("one", 100), step("two", 50)); err != nil || !d.on.Load() {
+		t.Fatal(err)
+	}
+	busy()
+	effect("two", 50)
+	if err := apply(step("one", 100), step("second", 40)); err != nil {
+		t.Error(err)
+	}
+	effect("second", 40)
+	if err := apply(brownout.Step{Name: "nothing"}); err == nil {
+		t.Error("a step without a threshold is taken")
+	}
+	effect("second", 40)
+	if err := apply(step("one", 80)); err != nil {
+		t.Error(err)
+	}
+	effect("one", 80)
+	if err := apply(); err != nil {
+		t.Error(err)
+	}
+	effect("", 0)
+	d.stop()
+	if err := apply(step("late", 1)); err != nil {
+		t.Error(err)
+	}
+	effect("", 0)
+	close(audited)
+	var got []string
+	for a := range audited {
+		got = append(got, a)
+	}
+	slices.Sort(got)
+	if want := []string{"brownout.lower one", "brownout.lower two", "brownout.raise ", "brownout.raise one"}; !slices.Equal(got, want) {
+		t.Errorf("the audit log has %q, want %q", got, want)
 	}
 }

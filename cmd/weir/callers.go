@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -51,9 +52,13 @@ func (s *server) newCallers() (*callers, error) {
 	return c, nil
 }
 
-// newTenants is the live part of who calls: tenants, keys of --api-key and issuers.
+// newTenants is the live part of who calls: tenants, keys of --api-key and issuers. What a
+// tenant has spent before counts against a budget that is new.
 func (s *server) newTenants(c configs.Config) (commit func(), err error) {
 	directory, err := tenant.NewDirectory(c.Tenants)
+	if err == nil && s.ledger != nil {
+		err = seedBudgets(context.Background(), s.local, s.ledger, directory, time.Now())
+	}
 	return func() { s.callers.replace(directory, c) }, err
 }
 

@@ -67,6 +67,7 @@ func spend(s quota.Spent, u usage.Sums) quota.Spent {
 // weirs share.
 func (s *server) openMeter() (meter.Meter, error) {
 	c, local := s.config.Quota, meter.NewLocal()
+	s.local = local
 	if s.ledger != nil {
 		if err := seedBudgets(context.Background(), local, s.ledger, s.callers.authenticator.Directory(), time.Now()); err != nil {
 			return nil, err
@@ -75,16 +76,14 @@ func (s *server) openMeter() (meter.Meter, error) {
 	if c.Redis == "" {
 		return meter.NewEnds(local), nil
 	}
-	o := store.MeterOptions{Lease: c.Lease, Timeout: c.Timeout, Changed: func(err error) {
+	o := store.MeterOptions{MeterTerms: meterTerms(c), Local: local, Changed: func(err error) {
 		if err == nil {
 			s.log.Info("quotas: Redis is back")
 			return
 		}
-		s.log.Error("quotas: Redis cannot be reached", zap.String("failure", c.Failure), zap.Error(err))
+		s.log.Error("quotas: Redis cannot be reached", zap.String("failure", *s.quotaFailure.Load()), zap.Error(err))
 	}}
-	if c.Failure == configs.QuotaOpen {
-		o.Local = local
-	}
+	s.quotaFailure.Store(&c.Failure)
 	var err error
 	if s.shared, err = store.OpenMeter(c.Redis, o); err != nil {
 		return nil, err
@@ -93,6 +92,20 @@ func (s *server) openMeter() (meter.Meter, error) {
 		st := s.shared.Stats()
 		return telemetry.Quota{Up: st.Up, Failures: uint64(st.Failures), Local: uint64(st.Local), Lost: uint64(st.Lost)}
 	})
+}
+
+func meterTerms(c configs.Quota) store.MeterTerms {
+	return store.MeterTerms{Lease: c.Lease, Timeout: c.Timeout, Closed: c.Failure == configs.QuotaClosed}
+}
+
+// quotaTerms is the live part of the quotas, which a process that counts by itself has none of.
+func (s *server) quotaTerms(c configs.Config) (commit func(), err error) {
+	return func() {
+		if s.shared != nil {
+			s.quotaFailure.Store(&c.Quota.Failure)
+			s.shared.SetTerms(meterTerms(c.Quota))
+		}
+	}, nil
 }
 
 // price is what a model's tokens cost now.

@@ -6,15 +6,25 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
 
 	"weir/api/admin"
+	"weir/api/edge"
+	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/inference"
+	"weir/scheduler/brownout"
 	"weir/scheduler/quota"
+	"weir/telemetry"
 )
 
 // source is a configuration that a test changes while the server runs.
@@ -109,6 +119,107 @@ func TestReload(t *testing.T) {
 	s.find(`configuration reloaded.*(SIGHUP)`, &s.errs)
 	if _, text := s.get(s.metrics + "/metrics"); !strings.Contains(text, "weir_config_last_reload_successful 1") {
 		t.Error("the reload by signal is not in the metrics")
+	}
+}
+
+// Steps of a brown-out, objectives and what quotas do without Redis are live; the address
+// of Redis is not, and is named.
+func TestReloadOfRules(t *testing.T) {
+	var from source
+	s := startFrom(t, &from, nil)
+	from.change(func(c *configs.Config) {
+		c.Brownout = []brownout.Step{{Name: "short", Enter: brownout.Load{KVPercent: 90}, MaxTokens: [inference.NumClasses]int{1, 1, 1}}}
+		c.SLO.FirstToken.Target = time.Second
+		c.Quota.Failure, c.Quota.Timeout = configs.QuotaClosed, time.Second
+		c.Quota.Redis = "redis://127.0.0.1:1"
+	}, nil)
+	status, body := reload(t, s)
+	var report admin.Reloaded
+	if err := json.Unmarshal([]byte(body), &report); err != nil || status != http.StatusOK {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	slices.Sort(report.Applied)
+	if got := strings.Join(report.Applied, " "); got != "brownout quota.failure quota.timeout slo.ttft_ms" || strings.Join(report.NeedsRestart, " ") != "quota.redis" {
+		t.Errorf("the report is %+v", report)
+	}
+	from.change(func(c *configs.Config) { c.Brownout = []brownout.Step{{Name: "Never"}} }, nil)
+	if status, body := reload(t, s); status != http.StatusUnprocessableEntity || !strings.Contains(body, "Never") {
+		t.Errorf("a step that is none: %d %s", status, body)
+	}
+}
+
+// Objectives that a reload brings decide which requests missed them.
+func TestReloadedObjectives(t *testing.T) {
+	tr, err := newTraces(configs.Default(), telemetry.Build{}, "", zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{traces: tr}
+	at := time.Unix(1000, 0)
+	f := edge.RequestFinish{RequestStart: edge.RequestStart{Arrived: at, Prompts: 1, N: 1}, Status: http.StatusOK, FirstToken: at.Add(time.Second),
+		LastToken: at.Add(time.Second), OutputTokens: 1, Reasons: []inference.FinishReason{inference.FinishStop}}
+	for _, target := range []time.Duration{2 * time.Second, time.Second / 2, 2 * time.Second} {
+		c := configs.Default()
+		c.SLO.FirstToken.Target = target
+		commit, err := s.objectives(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if commit(); tr.missed(&f) != (target < time.Second) {
+			t.Errorf("a first token after a second with a target of %v: missed is %v", target, tr.missed(&f))
+		}
+	}
+}
+
+// A budget that a reload brings counts what the tenant has used of the day before.
+func TestReloadedBudgets(t *testing.T) {
+	var from source
+	const key = "sk-a-key-of-a-tenant"
+	s := startFrom(t, &from, func(c *configs.Config) {
+		c.Store.URL = "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
+		c.API.APIKeys = []string{key}
+	})
+	complete := func() (int, string) {
+		req, err := http.NewRequest(http.MethodPost, s.api+"/v1/completions", strings.NewReader(`{"prompt":"a b c","max_tokens":8,"ignore_eos":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
+	for range 3 {
+		if status, text := complete(); status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+	}
+	time.Sleep(1500 * time.Millisecond) // usage is written twice a second
+	limit := func(tokens int64) {
+		from.change(func(c *configs.Config) {
+			all := tenant.New(tenant.Rest)
+			all.Limits.DailyTokens = tokens
+			c.Tenants = []tenant.Tenant{all}
+		}, nil)
+		if status, body := reload(t, s); status != http.StatusOK || !strings.Contains(body, `"tenants"`) {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	limit(24) // what the three answers had without their prompts
+	if status, text := complete(); status != http.StatusTooManyRequests || !strings.Contains(text, "daily_tokens") {
+		t.Errorf("beyond the new budget: %d %s", status, text)
+	}
+	limit(1000)
+	if status, text := complete(); status != http.StatusOK {
+		t.Errorf("within a larger budget: %d %s", status, text)
 	}
 }
 

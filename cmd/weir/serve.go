@@ -21,6 +21,7 @@ import (
 
 	"weir/api"
 	"weir/api/admin"
+	"weir/api/meter"
 	"weir/api/openai"
 	"weir/api/predict"
 	"weir/api/usage"
@@ -100,26 +101,29 @@ type server struct {
 	level   zap.AtomicLevel // of the log
 	metrics *telemetry.Metrics
 
-	store    *store.Store // nil: none
-	callers  *callers
-	tls      *api.TLS     // nil: plain HTTP
-	shared   *store.Meter // of quotas, in Redis; nil: each process counts by itself
-	ledger   usage.Ledger // nil: usage is not kept
-	edge     *openai.Server
-	http     *api.Server
-	listener net.Listener
-	admin    *http.Server
-	second   net.Listener      // nil: off
-	compute  *pool.Pool        // of the process, shared by its engines
-	service  admission.Service // likewise: what tenants use over all of them
-	refusals *refusals
-	prices   atomic.Pointer[map[string]quota.Price]
-	brownout *brownoutControl // nil: no brown-out is configured
-	journal  *admin.Journal
-	traces   *traces
-	reloader *reloader
-	engine   atomic.Pointer[llm.Engine]  // nil: none has loaded
-	encoder  atomic.Pointer[llm.Encoder] // likewise
+	store   *store.Store // nil: none
+	callers *callers
+	tls     *api.TLS     // nil: plain HTTP
+	shared  *store.Meter // of quotas, in Redis; nil: each process counts by itself
+	local   *meter.Local // of quotas, of this process
+
+	quotaFailure atomic.Pointer[string] // configs.Quota.Failure, as it is in force
+	ledger       usage.Ledger           // nil: usage is not kept
+	edge         *openai.Server
+	http         *api.Server
+	listener     net.Listener
+	admin        *http.Server
+	second       net.Listener      // nil: off
+	compute      *pool.Pool        // of the process, shared by its engines
+	service      admission.Service // likewise: what tenants use over all of them
+	refusals     *refusals
+	prices       atomic.Pointer[map[string]quota.Price]
+	brownout     *brownoutControl
+	journal      *admin.Journal
+	traces       *traces
+	reloader     *reloader
+	engine       atomic.Pointer[llm.Engine]  // nil: none has loaded
+	encoder      atomic.Pointer[llm.Encoder] // likewise
 
 	predictors *predictors     // classical models
 	predict    *predict.Server // their protocols, in front of edge
@@ -192,7 +196,7 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 		return nil, err
 	}
 	s.prices.Store(&c.Prices)
-	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic)
+	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic, s.brownoutSteps, s.objectives, s.quotaTerms)
 	if err := s.newTLS(); err != nil {
 		return nil, configError(err)
 	}
@@ -247,9 +251,7 @@ func (s *server) build(b telemetry.Build) error {
 	if s.brownout, err = s.newBrownout(); err != nil {
 		return err
 	}
-	if s.brownout != nil {
-		edge.Brownout = s.brownout.effect.Load
-	}
+	edge.Brownout = s.brownout.effect.Load
 	if err := s.openTranscripts(); err != nil {
 		return err
 	}
@@ -498,9 +500,7 @@ func (s *server) adopt(m *model, served *openai.Model) error {
 		served.Backend = m.engine
 		s.engine.Store(m.engine)
 		figures = func() telemetry.Snapshot { return snapshot(m.engine) }
-		if s.brownout != nil {
-			s.brownout.start(m.engine)
-		}
+		s.brownout.start(m.engine)
 	}
 	_, err := s.metrics.AddModel(modelInfo(m.name, m.info()), figures)
 	return err
@@ -570,9 +570,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	if s.rpc != nil {
 		s.rpc.Shutdown(ctx)
 	}
-	if s.brownout != nil {
-		s.brownout.stop()
-	}
+	s.brownout.stop()
 	closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	errs = append(errs, s.predictors.lane.Close(closing), s.predictors.enriched.close(closing))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,14 +22,15 @@ import (
 type traces struct {
 	exporter *trace.Exporter // nil: off
 	ratio    float64
-	slo      slo.Objectives
+	slo      atomic.Pointer[slo.Objectives]
 }
 
 // tracesEvery is how often the log tells of a collector that takes no traces.
 const tracesEvery = time.Minute
 
 func newTraces(c configs.Config, b telemetry.Build, instance string, log *zap.Logger) (*traces, error) {
-	t := &traces{ratio: c.Trace.SampleRatio, slo: c.SLO}
+	t := &traces{ratio: c.Trace.SampleRatio}
+	t.slo.Store(&c.SLO)
 	if c.Trace.Endpoint == "" {
 		t.ratio = 0
 		return t, nil
@@ -41,6 +43,11 @@ func newTraces(c configs.Config, b telemetry.Build, instance string, log *zap.Lo
 		})
 	})
 	return t, err
+}
+
+// objectives is the live part of the objectives: whose misses are traced.
+func (s *server) objectives(c configs.Config) (commit func(), err error) {
+	return func() { s.traces.slo.Store(&c.SLO) }, nil
 }
 
 // start is the edge's hook. Without an exporter, a caller's trace is still
@@ -128,7 +135,7 @@ func (t *traces) missed(f *edge.RequestFinish) bool {
 	if perChoice := f.OutputTokens / max(f.Prompts*f.N, 1); perChoice > 1 {
 		gap = f.LastToken.Sub(f.FirstToken) / time.Duration(perChoice-1)
 	}
-	return t.slo.Missed(first.Sub(f.Arrived), gap)
+	return t.slo.Load().Missed(first.Sub(f.Arrived), gap)
 }
 
 // lastTraces is what the traces of the last requests get to be sent at the end.

@@ -202,7 +202,9 @@ func TestWithoutACollectorTheCallersTraceIsAnsweredAndLogged(t *testing.T) {
 }
 
 func TestTracesCostNothingWhenOff(t *testing.T) {
-	off := &traces{slo: slo.Default()}
+	objectives := slo.Default()
+	off := &traces{}
+	off.slo.Store(&objectives)
 	f := edge.RequestFinish{Status: 503, Code: "server_is_overloaded"}
 	if n := testing.AllocsPerRun(100, func() {
 		f.Trace = off.start("", "")
@@ -220,7 +222,9 @@ func TestRefusalsAreTraced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := &traces{exporter: exporter, slo: slo.Default()}
+	own := &traces{exporter: exporter}
+	targets := slo.Default()
+	own.slo.Store(&targets)
 	for status, code := range map[int]string{503: "model_loading", 400: "invalid_json", 401: "invalid_api_key"} {
 		own.refused(&edge.Refusal{
 			Status: status, Code: code, Route: "/v1/chat/completions", Arrived: time.Now(), Trace: own.start("", ""),

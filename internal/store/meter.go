@@ -30,17 +30,35 @@ type LocalMeter interface {
 
 // MeterOptions are those of OpenMeter. Zero values take what stands beside each.
 type MeterOptions struct {
-	Prefix  string        // "weir:quota:"; begins the names of all keys
-	Lease   time.Duration // 30 s: after the death of a process its reservations are given back
-	Timeout time.Duration // 250 ms: for one decision
-	Retry   time.Duration // 1 s: how soon Redis is asked again after it could not be reached
+	MeterTerms
 
-	// Local decides while Redis cannot be reached: each weir by itself. nil refuses
-	// requests with ErrMeterUnreachable.
+	Prefix string        // "weir:quota:"; begins the names of all keys
+	Retry  time.Duration // 1 s: how soon Redis is asked again after it could not be reached
+
+	// Local decides while Redis cannot be reached and the terms are not Closed: each weir
+	// by itself. Without it they are.
 	Local LocalMeter
 	// Changed hears that Redis cannot be reached (err says why) or is back (nil). It
 	// must not block.
 	Changed func(err error)
+}
+
+// MeterTerms are the options that can be changed while a meter is open.
+type MeterTerms struct {
+	Lease   time.Duration // 30 s: after the death of a process its reservations are given back
+	Timeout time.Duration // 250 ms: for one decision
+	Closed  bool          // while Redis cannot be reached, requests are refused with ErrMeterUnreachable
+}
+
+// completed fills in what stands beside each.
+func (t MeterTerms) completed() *MeterTerms {
+	if t.Lease <= 0 {
+		t.Lease = 30 * time.Second
+	}
+	if t.Timeout <= 0 {
+		t.Timeout = 250 * time.Millisecond
+	}
+	return &t
 }
 
 // ErrMeterUnreachable refuses requests while Redis cannot be reached.
@@ -50,11 +68,14 @@ var ErrMeterUnreachable = errors.New("the shared meter of quotas cannot be reach
 // decision is one script, atomic and by the server's time; settling happens in the
 // background, several requests at once.
 type Meter struct {
-	o      MeterOptions
-	client *redis.Client
-	script *redis.Script
-	down   atomic.Int64 // Unix nanoseconds from which on Redis is asked again; 0: it can be reached
-	stats  meterCounts
+	o       MeterOptions // but for its terms
+	terms   atomic.Pointer[MeterTerms]
+	changed chan struct{} // capacity 1: the terms are others
+	client  atomic.Pointer[redis.Client]
+	options *redis.Options // of the client, but for the times
+	script  *redis.Script
+	down    atomic.Int64 // Unix nanoseconds from which on Redis is asked again; 0: it can be reached
+	stats   meterCounts
 
 	mu    sync.Mutex
 	open  map[uint64]string // grants that run, and their tenants
@@ -93,13 +114,8 @@ func OpenMeter(url string, o MeterOptions) (*Meter, error) {
 	if o.Prefix == "" {
 		o.Prefix = "weir:quota:"
 	}
-	for _, d := range []struct {
-		value     *time.Duration
-		otherwise time.Duration
-	}{{&o.Lease, 30 * time.Second}, {&o.Timeout, 250 * time.Millisecond}, {&o.Retry, time.Second}} {
-		if *d.value <= 0 {
-			*d.value = d.otherwise
-		}
+	if o.Retry <= 0 {
+		o.Retry = time.Second
 	}
 	if o.Changed == nil {
 		o.Changed = func(error) {}
@@ -108,18 +124,56 @@ func OpenMeter(url string, o MeterOptions) (*Meter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the URL of Redis: %w", err)
 	}
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = o.Timeout, o.Timeout, o.Timeout, o.Timeout
 	options.MaxRetries = -1 // a decision that may have been made must not be made twice
 	options.ContextTimeoutEnabled = true
 	options.DialerRetries = 1
 	silenceRedis()
 	m := &Meter{
-		o: o, client: redis.NewClient(options), script: redis.NewScript(quotaScript),
+		o: o, options: options, changed: make(chan struct{}, 1), script: redis.NewScript(quotaScript),
 		open: map[uint64]string{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
 	}
+	terms := o.MeterTerms.completed()
+	m.terms.Store(terms)
+	m.client.Store(m.connect(terms.Timeout))
 	m.wg.Go(m.settleAll)
 	m.wg.Go(m.renewAll)
 	return m, nil
+}
+
+// connect makes a client whose calls take no longer than timeout.
+func (m *Meter) connect(timeout time.Duration) *redis.Client {
+	o := *m.options
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
+	return redis.NewClient(&o)
+}
+
+// SetTerms changes the terms of an open meter. Grants that run get the new lease with their
+// next renewal, which is at once. It must not be called at the same time as Close or itself.
+func (m *Meter) SetTerms(t MeterTerms) {
+	next := t.completed()
+	before := m.terms.Swap(next)
+	if before.Timeout != next.Timeout {
+		old := m.client.Swap(m.connect(next.Timeout))
+		m.wg.Go(func() { // when the calls that are under way have ended
+			select {
+			case <-time.After(2 * before.Timeout):
+			case <-m.stop:
+			}
+			_ = old.Close()
+		})
+	}
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+// local is what decides while Redis cannot be reached; nil: nothing does.
+func (m *Meter) local() LocalMeter {
+	if m.terms.Load().Closed {
+		return nil
+	}
+	return m.o.Local
 }
 
 // silenceRedis keeps the library from writing to standard error: what it would say
@@ -135,7 +189,7 @@ func (silence) Printf(context.Context, string, ...any) {}
 func (m *Meter) Close() error {
 	close(m.stop)
 	m.wg.Wait()
-	return m.client.Close()
+	return m.client.Load().Close()
 }
 
 // Stats may be called at any time.
@@ -186,11 +240,12 @@ func (m *Meter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 }
 
 func (m *Meter) reserveLocally(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
-	if m.o.Local == nil {
+	local := m.local()
+	if local == nil {
 		return quota.Grant{}, ErrMeterUnreachable
 	}
 	m.stats.local.Add(1)
-	g, err := m.o.Local.Reserve(who, ask)
+	g, err := local.Reserve(who, ask)
 	g.Degraded = true
 	return g, err
 }
@@ -257,21 +312,22 @@ func (m *Meter) Remaining(who quota.Holder) (quota.Remaining, error) {
 			return quota.RemainingOf(parts, states), err
 		}
 	}
-	if m.o.Local == nil {
+	local := m.local()
+	if local == nil {
 		return quota.Remaining{}, ErrMeterUnreachable
 	}
-	return m.o.Local.Remaining(who)
+	return local.Remaining(who)
 }
 
 func (m *Meter) settleLater(g quota.Grant, use quota.Use) {
 	select {
-	case m.ended <- ended{g, use, time.Now().Add(m.o.Lease)}:
+	case m.ended <- ended{g, use, time.Now().Add(m.terms.Load().Lease)}:
 	default:
 		m.stats.lost.Add(1)
 	}
 }
 
-func (m *Meter) lease() int64 { return m.o.Lease.Milliseconds() }
+func (m *Meter) lease() int64 { return m.terms.Load().Lease.Milliseconds() }
 
 func newGrantID() uint64 {
 	var b [8]byte
@@ -339,9 +395,9 @@ func readReply(cmd *redis.Cmd) (reply, error) {
 
 // run makes one decision.
 func (m *Meter) run(tenant string, args []any) (reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.o.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), m.terms.Load().Timeout)
 	defer cancel()
-	r, err := readReply(m.script.Run(ctx, m.client, m.keys(tenant), args...))
+	r, err := readReply(m.script.Run(ctx, m.client.Load(), m.keys(tenant), args...))
 	m.saw(err)
 	return r, err
 }

@@ -64,9 +64,10 @@ func (m *Meter) settleRest() {
 // settle sends a batch and returns what is to be sent again. What is older than the
 // lease was given back already.
 func (m *Meter) settle(batch []ended) (again []ended) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.o.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), m.terms.Load().Timeout)
 	defer cancel()
-	pipe := m.client.Pipeline()
+	client := m.client.Load()
+	pipe := client.Pipeline()
 	cmds := make([]*redis.Cmd, len(batch))
 	for i, e := range batch {
 		cmds[i] = m.script.EvalSha(ctx, pipe, m.keys(e.grant.Holder.Tenant), m.settleArgs(e)...)
@@ -79,7 +80,7 @@ func (m *Meter) settle(batch []ended) (again []ended) {
 			continue
 		}
 		if isUnknownScript(err) { // Redis began anew
-			_ = m.script.Load(ctx, m.client).Err() // if not, the next round tells
+			_ = m.script.Load(ctx, client).Err() // if not, the next round tells
 		} else {
 			m.saw(err)
 		}
@@ -104,15 +105,14 @@ func isUnknownScript(err error) bool { return strings.HasPrefix(err.Error(), "NO
 
 // renewAll keeps the leases of what runs, until the meter closes.
 func (m *Meter) renewAll() {
-	tick := time.NewTicker(max(m.o.Lease/3, time.Millisecond))
-	defer tick.Stop()
 	for {
 		select {
 		case <-m.stop:
 			return
-		case <-tick.C:
-			m.renew()
+		case <-m.changed:
+		case <-time.After(max(m.terms.Load().Lease/3, time.Millisecond)):
 		}
+		m.renew()
 	}
 }
 

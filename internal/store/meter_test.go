@@ -151,7 +151,7 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := mathrand.New(mathrand.NewPCG(seed, 26))
 		lease := 100 * time.Millisecond
-		w := &twins{t: t, rng: rng, counts: seen, shared: testMeter(t, url, testPrefix(), MeterOptions{Lease: lease}),
+		w := &twins{t: t, rng: rng, counts: seen, shared: testMeter(t, url, testPrefix(), MeterOptions{MeterTerms: MeterTerms{Lease: lease}}),
 			pure: quota.NewMeter(quota.Config{Lease: lease})}
 		limits := func() *quota.Limits {
 			pick := func(most int64) int64 { return rng.Int64N(2) * (1 + rng.Int64N(most)) }
@@ -193,7 +193,7 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 func TestMonthsInRedis(t *testing.T) {
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), MeterOptions{})
 	begin, end := strings.Index(quotaScript, "local function floordiv"), strings.Index(quotaScript, "-- A state:")
-	months, err := m.client.Eval(t.Context(), quotaScript[begin:end]+`
+	months, err := m.client.Load().Eval(t.Context(), quotaScript[begin:end]+`
 		local list = {}
 		for day = 0, 47481 do list[day + 1] = month(day) end
 		return list`, nil).Int64Slice()
@@ -264,7 +264,7 @@ func TestTwoWeirsShareOneBucket(t *testing.T) {
 // not, however long it runs.
 func TestLeasesOfDeadWeirsEnd(t *testing.T) {
 	url, prefix := reference.Redis.Get(t), testPrefix()
-	o := MeterOptions{Lease: 300 * time.Millisecond}
+	o := MeterOptions{MeterTerms: MeterTerms{Lease: 300 * time.Millisecond}}
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 2, DailyTokens: 100}}
 	living, dead := testMeter(t, url, prefix, o), testMeter(t, url, prefix, o)
 	for _, m := range []*Meter{living, dead} {
@@ -369,6 +369,71 @@ func (l *localMeter) Remaining(who quota.Holder) (quota.Remaining, error) {
 	return l.meter.Remaining(time.Now(), who), nil
 }
 
+// What happens without Redis, and how long a call may take, changes while the meter is
+// open. Grants of before are settled where they were given.
+func TestTermsOfAnOpenMeter(t *testing.T) {
+	dead, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Close()
+	local := &localMeter{meter: quota.NewMeter(quota.Config{})}
+	m := testMeter(t, "redis://"+dead.Addr().String(), testPrefix(), MeterOptions{
+		MeterTerms: MeterTerms{Timeout: 400 * time.Millisecond}, Retry: time.Millisecond, Local: local,
+	})
+	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 9}}
+	reserve := func(closed bool, least, most time.Duration) quota.Grant {
+		t.Helper()
+		time.Sleep(2 * time.Millisecond) // so that it is tried again
+		began := time.Now()
+		g, err := m.Reserve(who, quota.Ask{Input: 1})
+		if took := time.Since(began); took < least || took > most {
+			t.Errorf("a decision took %v, want %v to %v", took, least, most)
+		}
+		if closed != errors.Is(err, ErrMeterUnreachable) || closed == (err == nil) || closed == g.Degraded {
+			t.Errorf("closed %v: %v, degraded %v", closed, err, g.Degraded)
+		}
+		return g
+	}
+	g := reserve(false, 300*time.Millisecond, 3*time.Second)
+	m.SetTerms(MeterTerms{Timeout: 20 * time.Millisecond, Closed: true})
+	reserve(true, 0, 300*time.Millisecond)
+	if _, err := m.Remaining(who); !errors.Is(err, ErrMeterUnreachable) {
+		t.Errorf("what is left: %v", err)
+	}
+	if m.Settle(&g, quota.Use{Ran: true, Input: 1}); local.meter.Stats().Grants != 0 {
+		t.Error("a grant of this process is still open")
+	}
+	m.SetTerms(MeterTerms{Timeout: 20 * time.Millisecond})
+	g = reserve(false, 0, 300*time.Millisecond)
+	m.Settle(&g, quota.Use{})
+}
+
+// A lease that becomes shorter is renewed in time from then on, and what another process
+// left behind is given back after the new one.
+func TestLeaseOfAnOpenMeter(t *testing.T) {
+	url, prefix := reference.Redis.Get(t), testPrefix()
+	m, dying := testMeter(t, url, prefix, MeterOptions{}), testMeter(t, url, prefix, MeterOptions{})
+	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 2}}
+	short := MeterTerms{Lease: 400 * time.Millisecond, Timeout: 5 * time.Second}
+	for _, w := range []*Meter{m, dying} {
+		w.SetTerms(short)
+		if _, err := w.Reserve(who, quota.Ask{Input: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dying.mu.Lock()
+	clear(dying.open) // it renews nothing any more
+	dying.mu.Unlock()
+	time.Sleep(1500 * time.Millisecond)
+	if _, err := m.Reserve(who, quota.Ask{Input: 1}); err != nil {
+		t.Errorf("the grant of the dead process is not given back: %v", err)
+	}
+	if _, err := m.Reserve(who, quota.Ask{Input: 1}); asRefusal(err) == nil {
+		t.Errorf("the grant that is renewed was given back: %v", err)
+	}
+}
+
 // Redis is killed under load and comes back empty: requests go on or are refused, as
 // configured, each within its timeout, and afterwards nothing is stuck.
 func TestRedisIsKilledAndComesBack(t *testing.T) {
@@ -376,11 +441,12 @@ func TestRedisIsKilledAndComesBack(t *testing.T) {
 		t.Run(fmt.Sprintf("open=%v", open), func(t *testing.T) {
 			server := startRedis(t)
 			var heard atomic.Int64
-			o := MeterOptions{Lease: time.Second, Timeout: 500 * time.Millisecond, Retry: 100 * time.Millisecond, Changed: func(error) { heard.Add(1) }}
-			local := &localMeter{meter: quota.NewMeter(quota.Config{})}
-			if open {
-				o.Local = local
+			o := MeterOptions{
+				MeterTerms: MeterTerms{Lease: time.Second, Timeout: 500 * time.Millisecond},
+				Retry:      100 * time.Millisecond, Changed: func(error) { heard.Add(1) },
 			}
+			local := &localMeter{meter: quota.NewMeter(quota.Config{})}
+			o.Local, o.Closed = local, !open
 			m := testMeter(t, "redis://127.0.0.1:"+server.port, testPrefix(), o)
 			who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 1}}
 			first, err := m.Reserve(who, quota.Ask{Input: 1})

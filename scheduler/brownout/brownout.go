@@ -157,14 +157,26 @@ type Controller struct {
 
 // New returns a controller without a step in force. The steps must pass Validate.
 func New(steps []Step) (*Controller, error) {
+	c := &Controller{}
+	_, err := c.Replace(steps)
+	return c, err
+}
+
+// Replace takes other steps, which must pass Validate, and returns how many of them are in
+// force: as many as before, as far as there are so many, so that the quality does not jump
+// while the load lasts. From there they are left and entered by their own thresholds, each
+// of which waits for its whole time.
+func (c *Controller) Replace(steps []Step) (level int, err error) {
 	if err := Validate(steps); err != nil {
-		return nil, err
+		return c.level, err
 	}
-	c := &Controller{steps: make([]Step, len(steps))}
+	c.steps = make([]Step, len(steps))
 	for i, s := range steps {
 		c.steps[i] = s.complete()
 	}
-	return c, nil
+	c.level = min(c.level, len(steps))
+	c.hot, c.cool = time.Time{}, time.Time{}
+	return c.level, nil
 }
 
 // Observe takes in the load and returns how many of the steps are in force from now on.

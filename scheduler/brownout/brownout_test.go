@@ -205,3 +205,55 @@ func BenchmarkObserve(b *testing.B) {
 		c.Observe(at, Load{QueueWait: 3 * time.Second})
 	}
 }
+
+// Other steps: as many stay in force as were, so far as there are so many, and the next
+// change is by the new thresholds, after the whole of their time.
+func TestReplacedSteps(t *testing.T) {
+	step := func(name string, wait time.Duration) Step {
+		return Step{Name: name, Enter: Load{QueueWait: wait}, EnterAfter: 2 * time.Second, LeaveAfter: 4 * time.Second, MaxTokens: [3]int{9, 9, 9}}
+	}
+	c, err := New([]Step{step("a", time.Second), step("b", 5*time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1000, 0)
+	run := func(seconds int, wait time.Duration) (level int) {
+		for range seconds {
+			at = at.Add(time.Second)
+			level = c.Observe(at, Load{QueueWait: wait})
+		}
+		return level
+	}
+	replace := func(want int, steps ...Step) {
+		t.Helper()
+		if level, err := c.Replace(steps); err != nil || level != want {
+			t.Errorf("%d steps are in force, %v; want %d", level, err, want)
+		}
+	}
+	if level := run(6, 6*time.Second); level != 2 {
+		t.Fatalf("level %d", level)
+	}
+	if level, err := c.Replace([]Step{{Name: "b"}}); err == nil || level != 2 {
+		t.Errorf("invalid steps: level %d, %v", level, err)
+	}
+	run(3, 0) // a second more, and b would be left
+	replace(2, step("c", 10*time.Second), step("d", 20*time.Second), step("e", time.Minute))
+	if level := run(4, 0); level != 2 {
+		t.Errorf("a new step was left before its time: level %d", level)
+	}
+	if level := run(1, 0); level != 1 {
+		t.Errorf("level %d", level)
+	}
+	replace(1, step("c", time.Second))
+	if level := run(10, time.Second); level != 1 {
+		t.Errorf("level %d of 1 step", level)
+	}
+	replace(0)
+	if level := run(100, time.Hour); level != 0 {
+		t.Errorf("level %d without steps", level)
+	}
+	replace(0, step("f", time.Second))
+	if level := run(3, time.Minute); level != 1 {
+		t.Errorf("level %d", level)
+	}
+}
