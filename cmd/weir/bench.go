@@ -23,7 +23,7 @@ func newBench() *cobra.Command {
 	cmd.AddCommand(
 		newBenchServe(), newBenchPredict(),
 		newBenchCompare(),
-		newBenchEngine(), newBenchBatched(), newBenchMicro(), newBenchGBDT(), newBenchEmbed(),
+		newBenchEngine(), newBenchBatched(), newBenchMicro(), newBenchGBDT(), newBenchEmbed(), newBenchQuality(),
 		newBenchSoak(),
 		newBenchSim(),
 	)

@@ -31,7 +31,7 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outline{hparams: h, plan: h.arch.plan(&h), loader: &loader{f: f, claimed: make(map[string]bool, len(f.Tensors))}}
+	o := &outline{hparams: h, plan: h.arch.plan(&h), loader: &loader{f: f, exact: opts.exact, claimed: make(map[string]bool, len(f.Tensors))}}
 	if h.embeds() {
 		o.plan.asEncoder(&h)
 	}

@@ -62,8 +62,9 @@ type Options struct {
 	// the time since the cancel was asked for.
 	OnCancel func(time.Duration)
 
-	logitRows int         // logitTile, or less in tests
-	atPhase   func(phase) // tests break the loop here
+	exact     func(tensor string) bool // matrices that are held as float32; nil: none
+	logitRows int                      // logitTile, or less in tests
+	atPhase   func(phase)              // tests break the loop here
 }
 
 // StepStats describes one step.

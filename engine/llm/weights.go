@@ -91,6 +91,7 @@ func (w *weights) release() error {
 // first error sticks.
 type loader struct {
 	f       *gguf.File
+	exact   func(tensor string) bool // whether a matrix is held as float32, whatever its type; nil: none is
 	wants   []want
 	claimed map[string]bool
 	err     error
@@ -101,6 +102,7 @@ type want struct {
 	tensor     *gguf.Tensor
 	first      int // row of the tensor
 	rows, cols int
+	held       gguf.Type       // of the matrix in memory: the tensor's, or F32
 	matrix     **weight.Matrix // or
 	vector     *[]float32
 	memory     []byte // in the arena
@@ -143,8 +145,16 @@ func (l *loader) find(name string, p presence, dims ...int) *gguf.Tensor {
 // matrix wants a [rows][cols] weight.
 func (l *loader) matrix(dst **weight.Matrix, name string, p presence, rows, cols int) {
 	if t := l.find(name, p, cols, rows); t != nil {
-		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, matrix: dst})
+		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, held: l.held(t), matrix: dst})
 	}
+}
+
+// held is the type that a matrix has in memory.
+func (l *loader) held(t *gguf.Tensor) gguf.Type {
+	if l.exact != nil && l.exact(t.Name) {
+		return gguf.TypeF32
+	}
+	return t.Type
 }
 
 // vector wants n values as floats, whatever their stored type.
@@ -182,7 +192,7 @@ func (l *loader) fused(name string, bias presence, cols int, parts ...fusedPart)
 	}
 	first := 0
 	for _, p := range parts {
-		l.wants = append(l.wants, want{tensor: w, first: first, rows: p.rows, cols: cols, matrix: &p.to.w})
+		l.wants = append(l.wants, want{tensor: w, first: first, rows: p.rows, cols: cols, held: l.held(w), matrix: &p.to.w})
 		if b != nil {
 			l.wants = append(l.wants, want{tensor: b, first: first, rows: p.rows, cols: 1, vector: &p.to.bias})
 		}
@@ -348,7 +358,7 @@ func (w *want) bytes() (int, error) {
 	if w.vector != nil {
 		return 4 * w.rows * w.cols, nil
 	}
-	n, err := weight.MatrixBytes(w.tensor.Type, w.rows, w.cols)
+	n, err := weight.MatrixBytes(w.held, w.rows, w.cols)
 	if err != nil {
 		return 0, fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
@@ -440,24 +450,35 @@ func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
 		defer advance(len(w.memory))
 		return l.readVector(w, vector.Floats(w.memory))
 	}
-	p, err := weight.NewPacker(w.tensor.Type, w.rows, w.cols, w.memory)
+	p, err := weight.NewPacker(w.held, w.rows, w.cols, w.memory)
 	if err != nil {
 		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
+	rowBytes := int(w.tensor.RowBytes())
 	rows := max(readChunk/p.RowBytes()/weight.PackRows, 1) * weight.PackRows
-	*chunk = slices.Grow((*chunk)[:0], rows*p.RowBytes())
+	*chunk = slices.Grow((*chunk)[:0], rows*rowBytes)
 	for r := 0; r < w.rows; r += rows {
-		part := (*chunk)[:min(rows, w.rows-r)*p.RowBytes()]
-		if err := l.f.ReadTensorAt(w.tensor, part, int64((w.first+r)*p.RowBytes())); err != nil {
+		part := (*chunk)[:min(rows, w.rows-r)*rowBytes]
+		if err := l.f.ReadTensorAt(w.tensor, part, int64((w.first+r)*rowBytes)); err != nil {
 			return err
 		}
-		if err := p.Add(part); err != nil {
+		if err := p.Add(w.converted(part)); err != nil {
 			return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 		}
-		advance(len(part))
+		advance(min(rows, w.rows-r) * p.RowBytes())
 	}
 	*w.matrix, err = p.Matrix()
 	return err
+}
+
+// converted are rows of the file in the type that the matrix has in memory.
+func (w *want) converted(rows []byte) []byte {
+	if w.held == w.tensor.Type {
+		return rows
+	}
+	floats := make([]byte, 4*w.cols*(len(rows)/int(w.tensor.RowBytes())))
+	weight.Decode(w.tensor.Type, vector.Floats(floats), rows)
+	return floats
 }
 
 func (l *loader) readVector(w *want, dst []float32) error {

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/bench"
+	"weir/configs"
+	"weir/engine/kernel/attend"
+	"weir/engine/llm"
+	"weir/tokenizer"
+)
+
+// qualityFlags are the verb's own.
+type qualityFlags struct {
+	text, against, output, plot string
+	context, from, windows      int
+	byTensor                    bool
+}
+
+func newBenchQuality() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "quality [MODEL.gguf]",
+		Short: "Measure how far answers are from the exact weights' answers",
+		Long: "Compute a text twice, position by position: as the model is served (instruction level, cache\n" +
+			"type), and from the file's own weights in float32, with a float32 cache and without rounding\n" +
+			"anything. The figures are those of llama-perplexity --kl-divergence: divergence of the\n" +
+			"predicted distributions, share of equal first choices, perplexity. --against takes another\n" +
+			"file's exact weights as the reference, such as the F16 file that MODEL.gguf was made from.\n\n" +
+			"The text is cut into windows of --context tokens, of which the second half counts, as\n" +
+			"llama-perplexity does. Memory: the weights a second time, in float32.",
+		Example: "  weir bench quality model.gguf\n" +
+			"  weir bench quality model.gguf --kv-cache-dtype q8_0 --text article.txt --windows 4 --plot kl.svg\n" +
+			"  weir bench quality model-Q4_K_M.gguf --against model-F16.gguf -o json > now.json\n" +
+			"  weir bench quality model.gguf --by-tensor",
+		Args: atMost(1),
+	}
+	opts := addOptions(cmd, engineSections)
+	var q qualityFlags
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&q.text, "text", "", "file with the text; empty is an English one of weir's")
+	f.StringVar(&q.against, "against", "", "GGUF file whose exact weights are the reference; empty is the model's own")
+	f.IntVar(&q.context, "context", 512, "tokens of a window")
+	f.IntVar(&q.from, "from", -1, "first position of a window that counts; -1 is the middle")
+	f.IntVar(&q.windows, "windows", 2, "windows of the text; 0 is all")
+	f.BoolVar(&q.byTensor, "by-tensor", false, "also which tensors the divergence comes from: each kind alone as it is served, all else exact")
+	f.StringVar(&q.plot, "plot", "", "draw the divergence by position into this SVG file")
+	f.StringVarP(&q.output, "output", "o", "md", "format: md, json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains([]string{"md", "json"}, q.output) {
+			return &usageError{fmt.Errorf("--output %q: it takes md or json", q.output), ""}
+		}
+		if q.context < 4 || q.windows < 0 || q.from < -1 || q.from > q.context-2 {
+			return &usageError{errors.New("--context takes 4 or more, --windows 0 or more, --from a position before the window's last two"), ""}
+		}
+		if q.from < 0 {
+			q.from = q.context / 2
+		}
+		c, warnings, err := opts.config()
+		if err != nil {
+			return err
+		}
+		warn(cmd.ErrOrStderr(), warnings)
+		if err := chooseModel(cmd, &c, args); err != nil {
+			return err
+		}
+		return benchQuality(cmd, c, q)
+	}
+	return cmd
+}
+
+// part is one comparison: which matrices are exact, and which cache.
+type part struct {
+	name  string
+	exact func(tensor string) bool
+	kv    attend.KVType
+}
+
+func everyTensor(string) bool { return true }
+
+// tensorKinds are the products of a layer and of the output, by what they multiply.
+var tensorKinds = []struct {
+	name   string
+	pieces []string
+}{
+	{"attn_qkv", []string{".attn_q.", ".attn_k.", ".attn_v.", ".attn_qkv."}},
+	{"attn_output", []string{".attn_output."}},
+	{"ffn_gate_up", []string{".ffn_gate.", ".ffn_up."}},
+	{"ffn_down", []string{".ffn_down."}},
+	{"output", []string{"output.weight", "token_embd.weight"}},
+}
+
+// parts are the comparisons of a run, the served configuration first.
+func (q *qualityFlags) parts(kv attend.KVType) []part {
+	list := []part{{"served", nil, kv}}
+	if !q.byTensor {
+		return list
+	}
+	for _, k := range tensorKinds {
+		list = append(list, part{k.name, func(tensor string) bool {
+			return !slices.ContainsFunc(k.pieces, func(p string) bool {
+				return strings.Contains(tensor, p) && (p[0] == '.' || tensor == p)
+			})
+		}, attend.KVF32})
+	}
+	return append(list, part{"kv_cache", everyTensor, kv})
+}
+
+func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
+	result := newResult(cmd, "quality")
+	options, err := engineOptions(c)
+	if err != nil {
+		return err
+	}
+	tokens, bos, err := q.tokens(c)
+	if err != nil {
+		return err
+	}
+	shown := newSteps(cmd.ErrOrStderr())
+	defer shown.end()
+	path := c.Model.Path
+	if q.against != "" {
+		path = q.against
+	}
+	exact := options
+	exact.KVType = attend.KVF32
+	reference, _, err := q.open(path, exact, everyTensor)
+	if err != nil {
+		return err
+	}
+	defer reference.Close()
+	var served *bench.Quality
+	for _, p := range q.parts(options.KVType) {
+		own := options
+		own.KVType = p.kv
+		model, info, err := q.open(c.Model.Path, own, p.exact)
+		if err != nil {
+			return err
+		}
+		o := bench.QualityOptions{Tokens: tokens, BOS: bos, Context: q.context, From: q.from, Windows: q.windows,
+			Progress: func(done, total int) { shown.update(p.name, done, total) }}
+		got, err := bench.CompareQuality(reference, model, o)
+		err = errors.Join(err, model.Close())
+		if err != nil {
+			return err
+		}
+		if served != nil {
+			result.AddValue("kl_"+p.name, "nats", got.KL.Value)
+			continue
+		}
+		served = got
+		result.AddQuality(got)
+		result.Threads = info.Threads
+		result.Model = bench.ModelRef{Name: c.Model.Name(), Path: c.Model.Path, Digest: info.Digest, Fingerprint: info.Fingerprint()}
+	}
+	shown.end()
+	if err := q.draw(c, served); err != nil {
+		return err
+	}
+	if q.output == "json" {
+		return result.Write(cmd.OutOrStdout())
+	}
+	return q.print(cmd, c, result, served)
+}
+
+// tokens reads the text; bos is negative where the model begins with none.
+func (q *qualityFlags) tokens(c configs.Config) (ids []int32, bos int32, err error) {
+	text := bench.QualityText
+	if q.text != "" {
+		data, err := os.ReadFile(q.text)
+		if err != nil {
+			return nil, 0, err
+		}
+		text = string(data)
+	}
+	f, err := openModel(c.Model.Path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	t, err := tokenizer.New(f.Value)
+	if err != nil {
+		return nil, 0, loadError(c.Model, err)
+	}
+	ids, bos = t.AppendEncode(nil, text, tokenizer.EncodeOptions{}), -1
+	if id, ok := t.BOS(); ok && t.AddsBOS() {
+		bos = id
+	}
+	return ids, bos, nil
+}
+
+func (q *qualityFlags) open(path string, o llm.Options, exact func(string) bool) (*llm.Scorer, llm.Info, error) {
+	f, err := openModel(path)
+	if err != nil {
+		return nil, llm.Info{}, err
+	}
+	defer f.Close()
+	o.MaxModelLen, o.KVBytes = q.context, 0
+	info, err := llm.Describe(f, o)
+	if err != nil {
+		return nil, info, loadError(configs.Model{Path: path}, err)
+	}
+	s, err := llm.OpenScorer(f, o, exact, nil)
+	if err != nil {
+		return nil, info, loadError(configs.Model{Path: path}, err)
+	}
+	return s, info, nil
+}
+
+func (q *qualityFlags) draw(c configs.Config, served *bench.Quality) error {
+	if q.plot == "" {
+		return nil
+	}
+	file, err := os.Create(q.plot)
+	if err != nil {
+		return err
+	}
+	return errors.Join(bench.PlotQuality(file, printable(c.Model.Name())+" as served, beside its exact weights", served), file.Close())
+}
+
+func (q *qualityFlags) print(cmd *cobra.Command, c configs.Config, r *bench.Result, served *bench.Quality) error {
+	out := cmd.OutOrStdout()
+	against := "its own weights in float32"
+	if q.against != "" {
+		against = "the weights of " + printable(q.against) + " in float32"
+	}
+	fmt.Fprintf(out, "%s beside %s: %d positions, KV cache %s, %d threads\n\n",
+		printable(c.Model.Name()), against, served.Positions, c.Engine.KVType, r.Threads)
+	if err := bench.WriteQualityMarkdown(out, served); err != nil || !q.byTensor {
+		return err
+	}
+	fmt.Fprintln(out, "\nmean KL divergence of each kind alone, all else exact:")
+	for _, row := range r.Rows {
+		for _, p := range q.parts(attend.KVF32)[1:] {
+			if row.Name == "kl_"+p.name {
+				fmt.Fprintf(out, "  %-12s %.2g\n", p.name, row.Value)
+			}
+		}
+	}
+	return nil
+}
