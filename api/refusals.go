@@ -75,6 +75,7 @@ var Refusals = map[string]Refusal{
 	"kv_cache_exhausted":      {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"model_loading":           {http.StatusServiceUnavailable, TypeUnavailable, 2 * time.Second},
 	"tenant_not_forgotten":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"model_not_changed":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"prefix_cache_not_reset":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"queue_timeout":           {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"quota_unavailable":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},

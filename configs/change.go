@@ -20,7 +20,8 @@ type Change struct {
 // need a restart, because memory, ports or threads were made from them.
 var liveKeys = map[string]bool{
 	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
-	"predict.models": true, "classic": true,
+	"predict.models": true, "classic": true, "models": true,
+	"model.path": true, "model.chat_template": true, "model.served_model_name": true, "model.embedding_prompts": true,
 	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
 	"brownout": true, "quota.failure": true, "quota.lease": true, "quota.timeout": true,
 	"slo.availability": true, "slo.ttft_ms": true, "slo.ttft": true, "slo.itl_ms": true, "slo.itl": true, "slo.streams": true,
@@ -87,7 +88,10 @@ func (c *Config) TakeLive(from Config) {
 	c.Log.Level = from.Log.Level
 	c.API.APIKeys = from.API.APIKeys
 	c.Tenants, c.Issuers, c.Prices = from.Tenants, from.Issuers, from.Prices
-	c.Predict.Models, c.Classic = from.Predict.Models, from.Classic
+	c.Predict.Models, c.Classic, c.Models = from.Predict.Models, from.Classic, from.Models
 	c.Brownout, c.SLO = from.Brownout, from.SLO
 	c.Quota.Failure, c.Quota.Lease, c.Quota.Timeout = from.Quota.Failure, from.Quota.Lease, from.Quota.Timeout
+	limit := c.Model.MemoryBytes
+	c.Model = from.Model
+	c.Model.MemoryBytes = limit
 }

@@ -23,12 +23,15 @@ func TestChanges(t *testing.T) {
 	after.Brownout = []brownout.Step{{Name: "short"}}
 	after.Classic = []Classic{NewClassic("churn", "churn.json")}
 	after.Predict.Models = []string{"churn.json"}
+	after.Models = []ServedModel{NewServedModel("chat", "chat.gguf")}
+	after.Model.Path, after.Model.MemoryBytes = "x.gguf", 1<<30
 	after.Quota.Failure, after.Quota.Lease, after.Quota.Redis = QuotaClosed, time.Minute, "redis://127.0.0.1"
 	after.SLO.Streams = 0.5
 	got := Changes(before, after)
 	want := []Change{
-		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"predict.models", true}, {"scheduler.max_num_seqs", false}, {"quota.redis", false},
+		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"model.path", true}, {"model.memory_bytes", false}, {"predict.models", true}, {"scheduler.max_num_seqs", false}, {"quota.redis", false},
 		{"quota.failure", true}, {"quota.lease", true}, {"slo.streams", true}, {"log.level", true}, {"tenants", true}, {"brownout", true}, {"classic", true},
+		{"models", true},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("changes are %v, want %v", got, want)
@@ -39,7 +42,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s is live, and TakeLive did not take it", c.Key)
 		}
 	}
-	if left := Changes(before, after); len(left) != 3 { // the queue, the timeout and the address of Redis
+	if left := Changes(before, after); len(left) != 4 { // the memory of models, the queue, the timeout and the address of Redis
 		t.Errorf("left are %v, want what needs a restart", left)
 	}
 	if same := Changes(after, after); len(same) != 0 {
@@ -76,7 +79,7 @@ func TestChangesOfTLS(t *testing.T) {
 // Every live key is a setting or a list.
 func TestLiveKeysExist(t *testing.T) {
 	c := Default()
-	known := []string{"tenants", "issuers", "prices", "brownout", "classic"}
+	known := []string{"tenants", "issuers", "prices", "brownout", "classic", "models"}
 	for _, s := range settings(&c) {
 		known = append(known, s.Key)
 	}

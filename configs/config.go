@@ -86,6 +86,7 @@ type Model struct {
 	ChatTemplate string   // a file or the name of a format; empty: the model's own
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
 	Prompts      []string // of a text encoder, each NAME=TEXT; see TaskPrompts
+	MemoryBytes  int64    // of all language models and encoders; 0: what is free at the start
 }
 
 // TaskPrompts are the texts that go before those of requests to a text encoder, by the
@@ -296,6 +297,11 @@ func settings(c *Config) []Setting {
 		{Key: "model.embedding_prompts", Flag: "embedding-prompt",
 			Usage:   "NAME=TEXT: what a text encoder reads before texts of requests with prompt_name NAME, or to the alias NAME; repeat for several",
 			binding: bindNames(&c.Model.Prompts, "a name, = and a text", isPrompt)},
+
+		{Key: "model.memory_bytes", Flag: "model-memory-bytes",
+			Usage: "memory for the weights and KV caches of all language models and encoders; those that are loaded on demand " +
+				"make room for each other; 0 is what is free at the start",
+			binding: bindBytes(&c.Model.MemoryBytes, "")},
 
 		{Key: "engine.threads", Flag: "threads",
 			Usage:   "compute threads; 0 takes every core that affinity and the cgroup's quota allow",

@@ -61,10 +61,13 @@ var LoadTimes = []string{LoadAtStartup, LoadLazily, LoadNever}
 // Policies are the values of ServedModel.Policy.
 var Policies = []string{"prefix", "least_load", "power_of_two", "round_robin", "consistent_hash"}
 
+// ChatTemplateKey is the key of Model.ChatTemplate.
+const ChatTemplateKey = "model.chat_template"
+
 // modelKeys are the settings that a record may have for itself, under the last part of
 // their keys.
 var modelKeys = []string{
-	"model.chat_template", "model.embedding_prompts",
+	ChatTemplateKey, "model.embedding_prompts",
 	"engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
@@ -114,7 +117,7 @@ func (c Config) ServedModels() []ServedModel {
 			m.Aliases = c.Model.ServedNames[1:]
 		}
 		if c.Model.ChatTemplate != "" {
-			m.Settings = append(m.Settings, ModelSetting{"model.chat_template", c.Model.ChatTemplate})
+			m.Settings = append(m.Settings, ModelSetting{ChatTemplateKey, c.Model.ChatTemplate})
 		}
 		for _, p := range c.Model.Prompts {
 			m.Settings = append(m.Settings, ModelSetting{"model.embedding_prompts", p})
@@ -127,7 +130,7 @@ func (c Config) ServedModels() []ServedModel {
 // ForModel is the configuration of one model alone: the section model describes it, and
 // its own settings stand in place of the general ones.
 func (c Config) ForModel(m ServedModel) Config {
-	c.Model = Model{Path: m.Path, ServedNames: append([]string{m.Name}, m.Aliases...)}
+	c.Model = Model{Path: m.Path, ServedNames: append([]string{m.Name}, m.Aliases...), MemoryBytes: c.Model.MemoryBytes}
 	if m.Path == BuiltinPath {
 		c.Model.Path = ""
 	}

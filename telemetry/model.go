@@ -47,6 +47,8 @@ type Model struct {
 	rejections   *prometheus.CounterVec
 	disconnects  prometheus.Counter
 	classes      classMetrics
+
+	about []prometheus.Collector // what describes the version that answers
 }
 
 // FinishReasons are the values of the label finished_reason, which are vLLM's:
@@ -61,15 +63,43 @@ func (m *Metrics) AddModel(info ModelInfo, snapshot func() Snapshot) (*Model, er
 	if _, taken := m.models[info.Name]; taken {
 		return nil, fmt.Errorf("add metrics of model %q: the name is taken", info.Name)
 	}
+	return m.addModel(info, snapshot)
+}
+
+// SetModel is AddModel for a name that may have been added before: then its series go on,
+// and those that describe it say what the version is that answers now.
+func (m *Metrics) SetModel(info ModelInfo, snapshot func() Snapshot) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	model, known := m.models[info.Name]
+	if !known {
+		_, err := m.addModel(info, snapshot)
+		return err
+	}
+	series := m.seriesOf(info.Name)
+	for _, c := range model.about {
+		series.Unregister(c)
+	}
+	model.about = []prometheus.Collector{cacheConfig(info), modelInfo(info)}
+	return registerAll(series, model.about)
+}
+
+// addModel registers a new model. The caller holds mu.
+func (m *Metrics) addModel(info ModelInfo, snapshot func() Snapshot) (*Model, error) {
 	model := newModel(info.MaxModelLen)
-	labels := prometheus.Labels{"model_name": info.Name, "engine": "0"}
-	all := append(model.collectors(), cacheConfig(info), modelInfo(info), newSnapshotCollector(snapshot))
-	if err := registerAll(prometheus.WrapRegistererWith(labels, m.registry), all); err != nil {
+	model.about = []prometheus.Collector{cacheConfig(info), modelInfo(info)}
+	all := append(model.collectors(), newSnapshotCollector(snapshot))
+	if err := registerAll(m.seriesOf(info.Name), append(all, model.about...)); err != nil {
 		return nil, err
 	}
 	m.answers.add(info.Name)
 	m.models[info.Name] = model
 	return model, nil
+}
+
+// seriesOf labels what is registered as a model's.
+func (m *Metrics) seriesOf(model string) prometheus.Registerer {
+	return prometheus.WrapRegistererWith(prometheus.Labels{"model_name": model, "engine": "0"}, m.registry)
 }
 
 func newModel(maxModelLen int) *Model {

@@ -29,6 +29,7 @@ type Config struct {
 	Reload  ReloadFunc                      // POST /admin/reload; nil: 404
 	Forget  ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
 	Drift   http.Handler                    // GET /admin/drift; nil: 404
+	Models  Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
 	Usage   usage.Ledger                    // GET /admin/usage; nil: 404
 	Access  api.Access                      // names to answer under, and pages that may call
 	Callers *tenant.Authenticator           // says who calls; nil: nobody is asked
@@ -72,6 +73,10 @@ func New(c Config) http.Handler {
 	}
 	if c.Forget != nil {
 		mux.HandleFunc("POST "+forgetPath, c.forget)
+	}
+	if c.Models != nil {
+		mux.HandleFunc("GET "+modelsPath, c.models)
+		mux.HandleFunc("POST "+modelsPath+"/{action}", c.changeModel)
 	}
 	if c.Drift != nil {
 		mux.Handle("GET "+driftPath, c.Drift)
@@ -151,6 +156,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Forget != nil {
 		paths = append(paths, "POST "+forgetPath)
+	}
+	if c.Models != nil {
+		paths = append(paths, modelsPath, "POST "+modelsPath+"/{"+strings.Join(modelActions, "|")+"}")
 	}
 	if c.Drift != nil {
 		paths = append(paths, driftPath)

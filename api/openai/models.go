@@ -28,6 +28,8 @@ type Model struct {
 
 	Price quota.Price // of its tokens, for budgets in money
 
+	Versions Versions // what answers each request, in place of what follows; nil: this entry does
+
 	Upstream router.Upstream // the servers that have it; nil: what follows is the engine here
 
 	Tokenizer   *tokenizer.Tokenizer
@@ -72,6 +74,8 @@ func checkModel(m *Model) error {
 	switch {
 	case m.ID == "":
 		return errors.New("a model has no id")
+	case m.Versions != nil && m.lanes() == 0:
+		return nil
 	case m.lanes() > 1:
 		return fmt.Errorf("model %q has more than one of an upstream, a pooler and a backend", m.ID)
 	case m.Upstream != nil:
@@ -101,6 +105,12 @@ func (s *modelSet) find(name string) (*Model, bool) {
 		return s.list[0], true
 	}
 	m, ok := s.byName[name]
+	if !ok {
+		model, label := splitVersion(name)
+		if m, ok = s.byName[model]; ok && (label == "" || m.Versions == nil) {
+			return nil, false
+		}
+	}
 	return m, ok
 }
 
@@ -126,6 +136,9 @@ func (s *modelSet) of(t *tenant.Tenant) *modelSet {
 
 // load is the state of a lane here.
 func (m *Model) load() router.Load {
+	if m.Versions != nil {
+		return m.outline().Load
+	}
 	if m.Pooler != nil {
 		return m.Pooler.Embedder.Load()
 	}
@@ -194,7 +207,8 @@ func (s *Server) SetPrices(prices map[string]quota.Price) {
 func (s *Server) SetLoadProgress(p LoadProgress) { s.loading.Store(&p) }
 
 // modelJSON has the OpenAI API's fields, vLLM's max_model_len and what the model is
-// for: kind, and the dimensions of its vectors. What only an upstream knows is left
+// for: kind, and the dimensions of its vectors; of a model with versions, which one
+// answers and whether it is in memory. What only an upstream knows is left
 // out.
 type modelJSON struct {
 	ID          string `json:"id"`
@@ -204,10 +218,16 @@ type modelJSON struct {
 	MaxModelLen int    `json:"max_model_len,omitempty"`
 	Kind        kind   `json:"kind,omitempty"`
 	Dimensions  int    `json:"dimensions,omitempty"`
+	Version     string `json:"version,omitempty"`
+	State       string `json:"state,omitempty"`
 }
 
 func (m *Model) json() modelJSON {
 	j := modelJSON{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: "weir", MaxModelLen: m.MaxModelLen, Kind: m.kind()}
+	if m.Versions != nil {
+		o := m.outline()
+		j.MaxModelLen, j.Dimensions, j.Version, j.State = o.MaxModelLen, o.Dimensions, o.Label, o.State
+	}
 	if m.Pooler != nil {
 		j.Dimensions = m.Pooler.Dimensions
 	}
@@ -237,7 +257,7 @@ func (c *call) showModel() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	m, ok := set.byName[c.rest]
+	m, ok := set.find(c.rest)
 	if !ok {
 		return modelNotFound(c.rest, set.ids())
 	}

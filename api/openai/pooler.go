@@ -106,6 +106,9 @@ const (
 
 func (m *Model) kind() kind {
 	switch {
+	case m.Versions != nil:
+		o := m.outline()
+		return o.kind()
 	case m.Upstream != nil:
 		return kindUnknown
 	case m.Pooler == nil:

@@ -84,6 +84,10 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	if m, fault = c.serving(m, o, &t, e.route); fault != nil {
+		return fault
+	}
+	defer c.letGo()
 	p, fault := e.read(c.server, o, m)
 	c.endTurn()
 	who := c.holder(m)

@@ -77,6 +77,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 		h()
 	}
 	defer c.endTurn()
+	defer c.letGo()
 	fault := hd.fault
 	if fault == nil {
 		fault = hd.route.serve(c)
@@ -161,6 +162,9 @@ type call struct {
 	turn    *turn // to read a long body; nil for a short one
 	started bool  // OnRequestStart was called, or would have been
 
+	label string // of the version that the request names
+	held  *Held  // the version that answers; nil: none is held
+
 	execution  *execution // under an idempotency key
 	keyIgnored bool       // the request has a key, and the server keeps none
 }
@@ -223,10 +227,13 @@ func (c *call) endTurn() {
 // model resolves the model field to a model that has its tokenizer here.
 func (c *call) model(o *object) (*Model, *api.Error) {
 	m, fault := c.resolve(o)
+	if fault == nil {
+		fault = m.tokenizesHere()
+	}
 	if fault != nil {
 		return nil, fault
 	}
-	return m, m.tokenizesHere()
+	return c.serving(m, o, nil, "")
 }
 
 func (m *Model) tokenizesHere() *api.Error {
@@ -265,6 +272,9 @@ func (c *call) named(name string) (*Model, *api.Error) {
 	m, ok := set.find(name)
 	switch {
 	case ok:
+		if set.byName[name] == nil {
+			_, c.label = splitVersion(name)
+		}
 		return m, nil
 	case name == "":
 		return nil, missing("model", "one of: "+set.ids())
@@ -305,13 +315,17 @@ func (c *call) generate(e *endpoint) *api.Error {
 	if m.Upstream != nil {
 		return c.relay(&e.service, m, o)
 	}
-	if m.Pooler != nil {
+	if m.kind() != kindGenerate {
 		return m.wrongKind()
 	}
 	t, fault := c.readTerms(o, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}
+	if m, fault = c.serving(m, o, &t, e.route); fault != nil {
+		return fault
+	}
+	defer c.letGo()
 	j, fault := e.read(c.server, o, m)
 	c.endTurn()
 	who := c.holder(m)
@@ -400,6 +414,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 
 // stream answers with server-sent events, which body gives and Close ends.
 func (c *call) stream(body answerStream) {
+	body = c.holding(body)
 	if c.execution != nil {
 		c.events(c.execution.record(body))
 		return

@@ -27,6 +27,9 @@ func (c *call) tokenizerInfo() *api.Error {
 	if fault == nil {
 		fault = m.tokenizesHere()
 	}
+	if fault == nil {
+		m, fault = c.serving(m, nil, nil, "")
+	}
 	if fault != nil {
 		return fault
 	}

@@ -73,8 +73,8 @@ func (d *brownoutControl) replace(steps []brownout.Step) error {
 	return nil
 }
 
-// start looks at an engine's load until stop.
-func (d *brownoutControl) start(e *llm.Engine) {
+// start looks at the engines' load until stop.
+func (d *brownoutControl) start(engines func() []*llm.Engine) {
 	d.ended.Go(func() {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
@@ -82,7 +82,7 @@ func (d *brownoutControl) start(e *llm.Engine) {
 			select {
 			case now := <-ticker.C:
 				if d.on.Load() {
-					d.look(now, e.Stats())
+					d.look(now, loadOf(engines()))
 				}
 			case <-d.over:
 				return
@@ -97,6 +97,21 @@ func (d *brownoutControl) stop() {
 	close(d.over)
 	d.mu.Unlock()
 	d.ended.Wait()
+}
+
+// loadOf is the load of all engines as if they were one: what waits and runs is added
+// up, and the KV cache is the fullest one.
+func loadOf(engines []*llm.Engine) (sum llm.Stats) {
+	for _, e := range engines {
+		s := e.Stats()
+		sum.Scheduler.Waiting += s.Scheduler.Waiting
+		sum.Scheduler.WaitingChoices += s.Scheduler.WaitingChoices
+		sum.Scheduler.Admitted += s.Scheduler.Admitted
+		if percentOf(s.Cache.Referenced, s.Cache.Blocks) >= percentOf(sum.Cache.Referenced, sum.Cache.Blocks) {
+			sum.Cache = s.Cache
+		}
+	}
+	return sum
 }
 
 // look takes in the load at one moment.

@@ -23,6 +23,8 @@ const (
 	actionTenantRead    = "tenant.read_prompts"
 	actionModelLoad     = "model.load"
 	actionModelUnload   = "model.unload"
+	actionModelAlias    = "model.alias"
+	actionModelRollback = "model.rollback"
 	actionBrownoutLower = "brownout.lower"
 	actionBrownoutRaise = "brownout.raise"
 	actionStart         = "process.start"

@@ -59,20 +59,14 @@ func (s *server) states(ctx context.Context) ([]admin.State, error) {
 }
 
 func (s *server) engineStates(ctx context.Context) ([]admin.State, error) {
-	if s.encoder.Load() != nil {
-		return nil, nil // its calls are over in one pass or two
+	var states []admin.State
+	var errs []error
+	for _, e := range s.languages.engines() { // an encoder's calls are over in one pass or two
+		requests, err := e.Requests(ctx)
+		errs = append(errs, err)
+		for _, r := range requests {
+			states = append(states, admin.State{ID: r.ID, State: r.State, Queue: r.Queue, Prefill: r.Prefill, Decode: r.Decode})
+		}
 	}
-	e := s.engine.Load()
-	if e == nil && !s.config.ServesLanguage() {
-		return nil, nil
-	}
-	if e == nil {
-		return nil, errors.New("the model is still loading; wait until GET /ready answers 200")
-	}
-	requests, err := e.Requests(ctx)
-	states := make([]admin.State, len(requests))
-	for i, r := range requests {
-		states[i] = admin.State{ID: r.ID, State: r.State, Queue: r.Queue, Prefill: r.Prefill, Decode: r.Decode}
-	}
-	return states, err
+	return states, errors.Join(errs...)
 }

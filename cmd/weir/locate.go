@@ -43,6 +43,9 @@ func (l *locator) locate(ctx context.Context, c *configs.Config) error {
 	if err := l.language(ctx, c); err != nil {
 		return err
 	}
+	if err := l.list(ctx, c); err != nil {
+		return err
+	}
 	return l.classic(ctx, c)
 }
 
@@ -65,6 +68,34 @@ func (l *locator) language(ctx context.Context, c *configs.Config) error {
 	}
 	if templates := v.Paths(registry.Template); c.Model.ChatTemplate == "" && len(templates) > 0 {
 		c.Model.ChatTemplate = templates[0]
+	}
+	return nil
+}
+
+// list puts records with the files of versions in the place of those that name versions.
+func (l *locator) list(ctx context.Context, c *configs.Config) error {
+	c.Models = slices.Clone(c.Models)
+	for i := range c.Models {
+		m := &c.Models[i]
+		ref, named := asReference(m.Path)
+		if !named || m.Path == configs.BuiltinPath {
+			continue
+		}
+		v, err := l.find(ctx, *c, ref)
+		if err != nil {
+			return err
+		}
+		if !v.Language() {
+			return &usageError{fmt.Errorf("%s is a classical model (%s)", ref, v.Facts.Format), "give it to --classic, or to the list classic"}
+		}
+		if m.Name == configs.NewServedModel("", m.Path).Name { // it came from the reference
+			m.Name = baseName(ref)
+		}
+		m.Path = v.Path()
+		templates := v.Paths(registry.Template)
+		if own := func(s configs.ModelSetting) bool { return s.Key == configs.ChatTemplateKey }; len(templates) > 0 && !slices.ContainsFunc(m.Settings, own) {
+			m.Settings = append(slices.Clip(m.Settings), configs.ModelSetting{Key: configs.ChatTemplateKey, Value: templates[0]})
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 
 	"weir/configs"
@@ -32,6 +33,35 @@ func choosePath(c *configs.Config, args []string) error {
 	}
 	c.Model.Path = args[0]
 	return nil
+}
+
+// chooseModels lets the verb's arguments name the models: one file stands for the
+// configuration's model, several, or those with names, for records of its list.
+func chooseModels(c *configs.Config, args []string) error {
+	if len(args) == 1 {
+		if name, _ := namedFile(args[0]); name == "" {
+			return choosePath(c, args)
+		}
+	}
+	for _, arg := range args {
+		c.Models = append(c.Models, configs.NewServedModel(namedFile(arg)))
+	}
+	if len(args) > 1 && len(c.Model.ServedNames) > 0 && c.Model.Path == "" {
+		return &usageError{errors.New("--served-model-name is for one model, and there are several"), "name them as NAME=FILE"}
+	}
+	if err := c.Validate(); err != nil {
+		return configError(err)
+	}
+	return nil
+}
+
+// namedFile reads NAME=FILE; a file with such a name is a file.
+func namedFile(arg string) (name, path string) {
+	name, path, named := strings.Cut(arg, "=")
+	if _, err := os.Stat(arg); err == nil || !named || strings.ContainsAny(name, "/@") {
+		return "", arg
+	}
+	return name, path
 }
 
 // openModel opens a GGUF file, or the embedded model where path is empty. The

@@ -20,6 +20,7 @@ type readiness struct {
 	chats   bool
 	keyed   bool // clients must send a key
 
+	others    []string // further language models and encoders
 	classical []string // names of classical models
 }
 
@@ -40,6 +41,9 @@ func (r readiness) print(w io.Writer) error {
 			sequences(fullSequences(i), i.MaxModelLen))
 	}
 	line("threads", "%d", i.Threads)
+	if len(r.others) > 0 {
+		line("models", "%s", printable(strings.Join(r.others, ", ")))
+	}
 	if len(r.classical) > 0 {
 		line("predict", "%s", printable(strings.Join(r.classical, ", ")))
 	}

@@ -73,6 +73,10 @@ func (r *reloader) apply(ctx context.Context, why string) (report admin.Reloaded
 	if err := errors.Join(errs...); err != nil {
 		return report, err
 	}
+	models, abandon, err := r.s.languages.prepare(ctx, next) // last: it may read gigabytes
+	if err != nil {
+		return report, err
+	}
 	report = admin.Reloaded{Applied: []string{}, NeedsRestart: []string{}, Warnings: warnings}
 	for _, c := range configs.Changes(r.running, next) {
 		if c.Live {
@@ -83,8 +87,10 @@ func (r *reloader) apply(ctx context.Context, why string) (report admin.Reloaded
 	}
 	more := details{"applied": report.Applied, "needs_restart": report.NeedsRestart, "config": next.Digest()}
 	if err := r.s.audit(ctx, why, actionConfigReload, "", more); err != nil {
+		abandon()
 		return report, err
 	}
+	models()
 	for _, commit := range commits {
 		commit()
 	}

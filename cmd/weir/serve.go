@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,7 +27,6 @@ import (
 	"weir/api/predict"
 	"weir/api/usage"
 	"weir/configs"
-	"weir/engine/gguf"
 	"weir/engine/kernel/pool"
 	"weir/engine/llm"
 	"weir/internal/store"
@@ -40,16 +40,16 @@ import (
 
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve [MODEL.gguf]",
-		Short: "Serve a model with an OpenAI-compatible API, and classical models beside it",
-		Long: "Serve a GGUF model with an OpenAI-compatible API, and tree models (--classic) with the APIs of\n" +
+		Use:   "serve [MODEL.gguf | NAME=MODEL.gguf]...",
+		Short: "Serve models with an OpenAI-compatible API, and classical models beside them",
+		Long: "Serve GGUF models with an OpenAI-compatible API, and tree models (--classic) with the APIs of\n" +
 			"KServe and Triton; without a model, the small built-in ones. Every flag is also a key of the YAML file (--config) and an environment variable:\n" +
 			"--max-num-seqs is WEIR_MAX_NUM_SEQS. A flag overrides the environment, the environment\n" +
 			"overrides the file. SIGHUP reads the configuration anew; what needs a restart is named in the\n" +
 			"log. SIGINT and SIGTERM let running requests end; a second signal ends the process at once.",
 		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n  weir serve --classic churn=model.ubj\n" +
 			"  WEIR_API_KEY=long-secret weir serve model.gguf --host 0.0.0.0",
-		Args: atMost(1),
+		Args: cobra.ArbitraryArgs,
 	}
 	opts := addOptions(cmd, everySection)
 	takeLenient(cmd)
@@ -66,7 +66,7 @@ func newServe() *cobra.Command {
 			if err := checkExposure(cmd.Context(), c); err != nil {
 				return c, nil, configError(err)
 			}
-			if err := choosePath(&c, args); err != nil {
+			if err := chooseModels(&c, args); err != nil {
 				return c, nil, err
 			}
 			return c, warnings, locator.locate(cmd.Context(), &c)
@@ -122,9 +122,8 @@ type server struct {
 	journal      *admin.Journal
 	traces       *traces
 	reloader     *reloader
-	engine       atomic.Pointer[llm.Engine]  // nil: none has loaded
-	encoder      atomic.Pointer[llm.Encoder] // likewise
 
+	languages  *languages      // language models and text encoders
 	predictors *predictors     // classical models
 	predict    *predict.Server // their protocols, in front of edge
 
@@ -141,17 +140,15 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if len(c.Models) > 0 {
-		return configError(errors.New("models: this version serves one language model; name it with --model and leave the list out"))
+	budget := memoryBudget(c)
+	plan, err := planModels(c, budget)
+	if err != nil { // what cannot run should fail before a port is bound
+		return err
 	}
-	var f *gguf.File
-	if c.ServesLanguage() {
-		if f, err = openRunnable(c); err != nil { // what cannot run should fail before a port is bound
-			return err
-		}
-		defer f.Close()
+	if len(plan) == 1 && c.Model.MemoryBytes == 0 {
+		budget = max(budget, plan[0].bytes()) // the only model may have what the machine has
 	}
-	s, err := newServer(c, read, out, errs)
+	s, err := newServer(c, budget, read, out, errs)
 	if err != nil {
 		return err
 	}
@@ -167,7 +164,7 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 	go s.logHeads(ctx)
 	s.listen()
 	loaded := make(chan error, 1)
-	go func() { loaded <- s.load(f) }()
+	go func() { loaded <- s.load(plan) }()
 	for {
 		select {
 		case err := <-loaded:
@@ -185,7 +182,7 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 }
 
 // newServer builds everything but the model and binds the ports.
-func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server, error) {
+func newServer(c configs.Config, budget int64, read readConfig, out, errs io.Writer) (*server, error) {
 	s := &server{config: c, out: out, errs: errs, failed: make(chan error, 3)}
 	var err error
 	if s.log, s.level, err = telemetry.NewLogger(errs, isTerminal(errs), c.Log); err != nil {
@@ -196,6 +193,9 @@ func newServer(c configs.Config, read readConfig, out, errs io.Writer) (*server,
 		return nil, err
 	}
 	s.prices.Store(&c.Prices)
+	if s.languages, err = newLanguages(s, budget); err != nil {
+		return nil, err
+	}
 	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic, s.brownoutSteps, s.objectives, s.quotaTerms)
 	if err := s.newTLS(); err != nil {
 		return nil, configError(err)
@@ -284,7 +284,7 @@ func (s *server) build(b telemetry.Build) error {
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
-			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget,
+			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget, Models: s.languages,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})
 		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)
@@ -396,37 +396,20 @@ func (s *server) listen() {
 }
 
 // load reads the models and opens the API for requests, the classical ones first: they
-// take milliseconds. f is nil where no language model is served.
-func (s *server) load(f *gguf.File) error {
+// take milliseconds.
+func (s *server) load(plan []*planned) error {
 	if err := s.predictors.load(s.config); err != nil {
 		return err
 	}
-	if f == nil {
+	s.languages.start()
+	s.brownout.start(s.languages.engines)
+	if len(plan) == 0 {
 		return s.openClassic()
 	}
-	return s.loadLanguage(f)
-}
-
-func (s *server) loadLanguage(f *gguf.File) error {
-	name := s.config.Model.Name()
-	shown := newLoadProgress(s.errs, isTerminal(s.errs), printable(name))
-	progress := func(done, total int64) {
-		shown.update(done, total)
-		s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
-	}
-	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
-	m, err := loadModel(s.config, f, modelHooks{
-		progress: progress,
-		options: func(o *llm.Options) {
-			o.Pool, o.Service = s.compute, &s.service
-			s.observe(name, o)
-		},
-	})
-	shown.end()
-	if err != nil {
+	if err := s.languages.load(plan); err != nil {
 		return err
 	}
-	return s.open(m)
+	return s.announce(plan)
 }
 
 // observe feeds the model's metrics, which exist once the model has loaded, from
@@ -450,100 +433,84 @@ func (s *server) observe(name string, o *llm.Options) {
 	o.OnCancel = func(took time.Duration) { s.metrics.Model(name).ObserveCancel(took.Seconds()) }
 }
 
-// open makes a loaded model available and says so.
-func (s *server) open(m *model) error {
-	info := m.info()
-	served := &openai.Model{
-		ID: m.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
-		Tokenizer: m.tokenizer, Template: m.template.Template, MaxModelLen: info.MaxModelLen,
-		Price: s.price(m.name),
-	}
-	if err := s.adopt(m, served); err != nil {
-		return err
-	}
-	if names := s.config.Model.ServedNames; len(names) > 1 {
-		served.Aliases = names[1:]
-	}
-	if err := s.edge.SetModels(served); err != nil {
-		return err
-	}
-	if m.template.Template == nil && m.engine != nil {
-		s.log.Warn("this model cannot chat; /v1/completions works", zap.Error(m.template.why))
-	}
-	if len(s.config.Model.Prompts) > 0 && m.encoder == nil {
-		s.log.Warn("--embedding-prompt changes nothing: it is for text encoders, and this model generates text")
-	}
-	if m.template.note != "" {
-		s.log.Warn(m.template.note)
-	}
-	if info.MaxModelLen > info.ContextLength {
-		s.log.Warn("sequences may grow beyond what the model was trained on",
-			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
-	}
-	block := readiness{model: m.name, info: info, url: s.apiURL(), chats: m.template.Template != nil,
+// announce says what is served.
+func (s *server) announce(plan []*planned) error {
+	first := plan[0].record.Name
+	block := readiness{model: first, info: s.languages.current(first), url: s.apiURL(), chats: true,
 		keyed: !s.callers.authenticator.Open(), classical: s.predictors.names()}
+	if r := s.languages.answering(first); r != nil {
+		block.chats = r.template.Template != nil
+	}
+	for _, p := range plan[1:] {
+		if name := p.record.Name; name != first && !slices.Contains(block.others, name) {
+			block.others = append(block.others, name)
+		}
+	}
 	if s.second != nil {
 		block.metrics = s.secondURL()
 	}
 	return block.print(s.out)
 }
 
-// adopt gives an entry of the model table its lane, and joins the lane to metrics and
-// brown-out.
-func (s *server) adopt(m *model, served *openai.Model) error {
-	figures := func() telemetry.Snapshot { return encoderSnapshot(m.encoder) }
-	if m.encoder != nil {
-		served.Pooler = poolerOf(m)
-		served.Pooler.Prompts = s.config.Model.TaskPrompts()
-		s.encoder.Store(m.encoder)
-	} else {
-		served.Backend = m.engine
-		s.engine.Store(m.engine)
-		figures = func() telemetry.Snapshot { return snapshot(m.engine) }
-		s.brownout.start(m.engine)
-	}
-	_, err := s.metrics.AddModel(modelInfo(m.name, m.info()), figures)
-	return err
-}
-
 // ready is what the second listener reports: what the API's own /ready says,
 // and in the engine's words where the engine is why.
 func (s *server) ready() (ready bool, why string) {
 	ready, why = s.edge.Ready()
-	if e := s.engine.Load(); !ready && e != nil {
-		why = cmp.Or(e.NotReady(), why)
+	for _, e := range s.languages.engines() {
+		if !ready {
+			why = cmp.Or(e.NotReady(), why)
+		}
 	}
 	return ready, why
 }
 
+// debugEngine describes the model, or all where there are several.
 func (s *server) debugEngine() any {
-	if e := s.encoder.Load(); e != nil {
-		return map[string]any{"info": e.Info(), "stats": e.Stats()}
+	var list []any
+	for _, r := range s.languages.residents() {
+		about := map[string]any{"model": r.name, "info": r.info()}
+		if r.encoder != nil {
+			about["stats"] = r.encoder.Stats()
+		} else {
+			about["stats"] = r.engine.Stats()
+		}
+		list = append(list, about)
 	}
-	e := s.engine.Load()
-	if e == nil {
-		return nil
+	if len(list) == 1 {
+		return list[0]
 	}
-	return map[string]any{"info": e.Info(), "stats": e.Stats()}
+	return list
 }
 
 // resetPrefixCache returns how many blocks it freed. by says who asked.
 func (s *server) resetPrefixCache(ctx context.Context, by string) (freedBlocks int, err error) {
-	if s.encoder.Load() != nil {
+	engines := s.languages.engines()
+	switch {
+	case len(engines) > 0:
+	case len(s.languages.residents()) > 0:
 		return 0, errors.New("a text encoder has no prefix cache; there is nothing to reset")
-	}
-	e := s.engine.Load()
-	if e == nil {
-		return 0, errors.New("the model is still loading; wait until GET /ready answers 200")
+	default:
+		return 0, errors.New("no language model is in memory; while one is loading, wait until GET /ready answers 200")
 	}
 	if err := s.audit(ctx, by, actionCacheReset, "", nil); err != nil {
 		return 0, err
 	}
-	freedBlocks, err = e.ResetPrefixCache(ctx)
+	freedBlocks, err = s.emptyCaches(ctx)
 	if err == nil {
 		s.log.Info("the prefix cache was reset", zap.String("by", by), zap.Int("freed_blocks", freedBlocks))
 	}
 	return freedBlocks, err
+}
+
+// emptyCaches evicts what no request uses from the prefix caches of all models.
+func (s *server) emptyCaches(ctx context.Context) (freedBlocks int, err error) {
+	var errs []error
+	for _, e := range s.languages.engines() {
+		freed, err := e.ResetPrefixCache(ctx)
+		freedBlocks += freed
+		errs = append(errs, err)
+	}
+	return freedBlocks, errors.Join(errs...)
 }
 
 // drain lets running requests finish, for as long as the configuration allows.
@@ -574,12 +541,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	errs = append(errs, s.predictors.lane.Close(closing), s.predictors.enriched.close(closing))
-	if e := s.engine.Load(); e != nil {
-		errs = append(errs, e.Close(closing))
-	}
-	if e := s.encoder.Load(); e != nil {
-		errs = append(errs, e.Close(closing))
-	}
+	s.languages.stop()
 	s.compute.Close()
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())

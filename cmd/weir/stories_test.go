@@ -33,24 +33,25 @@ func startServer(t *testing.T, edit func(c *configs.Config)) *server {
 	c.Server.Port, c.Server.AdminAddress = 0, "127.0.0.1:0"
 	c.Log.Level = "error"
 	edit(&c)
-	f, err := openModel(c.Model.Path)
+	budget := memoryBudget(c)
+	plan, err := planModels(c, budget)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	s, err := newServer(c, fixed(c), io.Discard, os.Stderr)
+	s, err := newServer(c, budget, fixed(c), io.Discard, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.listen()
-	if err := s.load(f); err != nil {
+	if err := s.load(plan); err != nil {
 		t.Fatal(err)
 	}
+	engine := s.languages.engines()[0]
 	t.Cleanup(func() {
 		if err := s.shutdown(c.Server.ShutdownTimeout); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
-		if used := s.engine.Load().Stats().Cache.Referenced; used != 0 {
+		if used := engine.Stats().Cache.Referenced; used != 0 {
 			t.Errorf("%d blocks left in use", used)
 		}
 	})
@@ -157,7 +158,7 @@ func TestStoriesEqualTheReferenceThroughHTTP(t *testing.T) {
 				}
 				wg.Wait()
 			}
-			n := s.engine.Load().Stats().Scheduler.Preemptions
+			n := s.languages.engines()[0].Stats().Scheduler.Preemptions
 			if c.tight && n == 0 {
 				t.Error("nothing was preempted; the cache is not tight")
 			}

@@ -86,10 +86,8 @@ func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten
 		}
 	}
 	f.Answers += int64(s.edge.Forget(name))
-	if e := s.engine.Load(); e != nil { // cached blocks are computed from prompts
-		if f.Blocks, err = e.ResetPrefixCache(ctx); err != nil {
-			return f, err
-		}
+	if f.Blocks, err = s.emptyCaches(ctx); err != nil { // cached blocks are computed from prompts
+		return f, err
 	}
 	s.log.Info("what a tenant asked and was answered is deleted", zap.String("tenant", name), zap.String("by", by))
 	return f, nil

@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/api"
+)
+
+// Models are the language models and text encoders of a server, for operators.
+// Implementations are safe for concurrent use.
+type Models interface {
+	// List is every version of every model, the one that answers first.
+	List() []ModelState
+	// Do changes what is in memory or which version answers. by says who asked. Errors
+	// wrap ErrNoModel where the name or the version is not known.
+	Do(ctx context.Context, by string, c ModelChange) (ModelChanged, error)
+}
+
+// ErrNoModel says that there is no such model, or no such version of it.
+var ErrNoModel = errors.New("no such model or version")
+
+// ModelState is a version of a model.
+type ModelState struct {
+	Name     string     `json:"name"`
+	Version  string     `json:"version"`
+	Digest   string     `json:"digest"`
+	State    string     `json:"state"` // loaded, absent, loading, leaving, unloaded
+	Answers  bool       `json:"answers"`
+	Last     bool       `json:"last,omitempty"` // a rollback brings it back
+	Pinned   bool       `json:"pinned,omitempty"`
+	Requests int        `json:"requests"` // that hold it
+	Waiting  int        `json:"waiting"`  // for it to be loaded
+	Bytes    int64      `json:"bytes"`
+	LastUse  *time.Time `json:"last_use,omitempty"`
+	Error    string     `json:"error,omitempty"` // why it could not be loaded
+}
+
+// The changes of models.
+const (
+	ModelLoad     = "load"     // into memory
+	ModelUnload   = "unload"   // once its requests have ended; new ones are refused until load
+	ModelAlias    = "alias"    // let a version answer for its name
+	ModelRollback = "rollback" // let the version answer that did before
+)
+
+var modelActions = []string{ModelLoad, ModelUnload, ModelAlias, ModelRollback}
+
+// ModelChange is what an operator asks for.
+type ModelChange struct {
+	Action  string `json:"-"`
+	Name    string `json:"name"`
+	Version string `json:"version"` // empty: the one that answers
+}
+
+// ModelChanged is what became of it.
+type ModelChanged struct {
+	Name     string        `json:"name"`
+	Version  string        `json:"version"`          // that answers now
+	Before   string        `json:"before,omitempty"` // that answered, where that is another
+	Duration time.Duration `json:"-"`
+	Seconds  float64       `json:"seconds"`
+}
+
+const modelsPath = "/admin/models"
+
+// maxChangeBytes bounds the body of a change.
+const maxChangeBytes = 64 << 10
+
+func (c Config) models(w http.ResponseWriter, _ *http.Request) {
+	write(w, http.StatusOK, map[string]any{"models": c.Models.List()})
+}
+
+func (c Config) changeModel(w http.ResponseWriter, r *http.Request) {
+	change := ModelChange{Action: r.PathValue("action")}
+	if !slices.Contains(modelActions, change.Action) {
+		refuse(w, api.Refuse("invalid_value", fmt.Sprintf("the action is %.40q; it must be one of %s", change.Action, strings.Join(modelActions, ", "))))
+		return
+	}
+	if err := readBody(r, &change); err != nil {
+		refuse(w, api.Refuse("invalid_value", err.Error()+`; send {"name": "chat", "version": "2"}`))
+		return
+	}
+	if change.Name == "" || change.Action == ModelAlias && change.Version == "" {
+		refuse(w, api.Refuse("invalid_value", "name is missing, or the version that alias lets answer; send both"))
+		return
+	}
+	begun := time.Now()
+	done, err := c.Models.Do(r.Context(), by(r), change)
+	switch {
+	case errors.Is(err, ErrNoModel):
+		refuse(w, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Message: err.Error()})
+	case err != nil:
+		refuse(w, api.Refuse("model_not_changed", change.Action+" "+change.Name+": "+err.Error()))
+	default:
+		done.Seconds = time.Since(begun).Seconds()
+		write(w, http.StatusOK, done)
+	}
+}
+
+// readBody reads a small JSON object without unknown fields.
+func readBody(r *http.Request, into any) error {
+	d := json.NewDecoder(io.LimitReader(r.Body, maxChangeBytes))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("read the request's body: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("read the request's body: there is more than one JSON object")
+	}
+	return nil
+}

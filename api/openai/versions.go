@@ -1,0 +1,249 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/api"
+	"weir/api/edge"
+	"weir/internal/inference"
+	"weir/router"
+)
+
+// Versions hold what answers for the names of the model table, where that is not the same
+// for every request: a model that is loaded on demand, or several versions between which a
+// rollout divides requests. Implementations are safe for concurrent use.
+type Versions interface {
+	// Outline says what requests to a name find, without loading anything.
+	Outline(model string) Outline
+	// Acquire chooses a version for a request and holds it. Errors wrap ErrNoVersion or
+	// one of inference's sentinels.
+	Acquire(a *Ask) (Held, error)
+}
+
+// ErrNoVersion says that a model has no version of the label that a request names.
+var ErrNoVersion = errors.New("no such version")
+
+// Outline is what is known of a model, in memory or not.
+type Outline struct {
+	Version     string // digest of what answers
+	Label       string // its name among the versions
+	State       string // "loaded", "absent", "loading" …
+	MaxModelLen int
+	Dimensions  int // of vectors; 0: it gives none
+	Scores      int // of a reranker; 0: it scores nothing
+	Load        router.Load
+}
+
+// Ask is what the choice of a version may depend on.
+type Ask struct {
+	Model        string // id of the table's entry
+	Version      string // label behind the name's @; empty: any
+	ID           string // of the request
+	Tenant       string
+	Conversation string // what the client says of it, or a digest of its beginning
+	Endpoint     string
+	Pinned       bool // the request names its version
+}
+
+// Held is a version that a request holds until Release. Model is nil where it is not in
+// memory: then Load waits for it, as long as ctx.
+type Held struct {
+	Model   *Model
+	Load    func(ctx context.Context) (*Model, error)
+	Release func()
+	Label   string     // x-weir-version
+	Arm     string     // of a rollout; "" is none
+	Copy    func(Copy) // wants the request and its answer, once that is whole; nil: it does not
+}
+
+func (o *Outline) kind() kind {
+	switch {
+	case o.Scores > 0:
+		return kindRank
+	case o.Dimensions > 0:
+		return kindEmbedding
+	}
+	return kindGenerate
+}
+
+// splitVersion takes NAME@LABEL apart.
+func splitVersion(name string) (model, label string) {
+	if i := strings.LastIndexByte(name, '@'); i > 0 && i+1 < len(name) {
+		return name[:i], name[i+1:]
+	}
+	return name, ""
+}
+
+// serving gives the version that answers in the place of an entry of the table, and waits
+// until it is in memory, at most until the time by. The call holds it until letGo.
+func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, *api.Error) {
+	if m.Versions == nil {
+		return m, nil
+	}
+	a := &Ask{Model: m.ID, Version: c.label, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: endpoint, Pinned: c.label != ""}
+	if o != nil {
+		a.Conversation = o.conversation()
+	}
+	held, err := m.Versions.Acquire(a)
+	switch {
+	case errors.Is(err, ErrNoVersion):
+		return nil, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Param: "model", Message: err.Error()}
+	case err != nil:
+		return nil, edge.Fault(err)
+	}
+	c.held = &held
+	if held.Model == nil {
+		if fault := c.awaitVersion(m, o, t); fault != nil {
+			return nil, fault
+		}
+	}
+	if held.Label != "" {
+		c.ctx.Response.Header.Set("X-Weir-Version", headerText(held.Label))
+	}
+	if held.Arm != "" {
+		c.ctx.Response.Header.Set("X-Weir-Arm", held.Arm)
+	}
+	own := *held.Model
+	own.ID, own.Aliases, own.Price = m.ID, m.Aliases, m.Price
+	return &own, nil
+}
+
+// awaitVersion waits for the held version to be in memory. Meanwhile others have the
+// call's turn.
+func (c *call) awaitVersion(m *Model, o *object, t *terms) (fault *api.Error) {
+	had := c.turn != nil
+	c.endTurn()
+	var err error
+	if c.held.Model, err = c.await(c.held.Load, t); err != nil {
+		if fault = c.server.interrupted(m.ID, err); fault != nil {
+			return fault
+		}
+		return edge.Fault(err)
+	}
+	if had {
+		c.turn, fault = c.server.turns.take(api.Watch(c.ctx))
+		o.turn = c.turn
+	}
+	return fault
+}
+
+// headerText keeps what no header may have out of it.
+func headerText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, s)
+}
+
+// await waits for a load until the client hangs up, the server stops, or the request's
+// time is over.
+func (c *call) await(load func(context.Context) (*Model, error), t *terms) (*Model, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go c.server.watch(cancel, c.watch(), ctx.Done())
+	if t != nil {
+		for _, by := range []struct {
+			at  time.Time
+			why error
+		}{{t.firstTokenBy, inference.ErrDeadline}, {t.doneBy, inference.ErrDeadline}, {t.waitUntil, inference.ErrQueueTimeout}} {
+			if !by.at.IsZero() {
+				var stop context.CancelFunc
+				ctx, stop = context.WithDeadlineCause(ctx, by.at, by.why)
+				defer stop()
+			}
+		}
+	}
+	return load(ctx)
+}
+
+// letGo ends the call's hold on its version, unless a stream has taken it over.
+func (c *call) letGo() {
+	if c.held != nil {
+		c.held.Release()
+		c.held = nil
+	}
+}
+
+// holding lets a stream keep the call's version until it is closed.
+func (c *call) holding(body answerStream) answerStream {
+	if c.held == nil {
+		return body
+	}
+	h := &heldStream{answerStream: body, release: c.held.Release}
+	c.held = nil
+	return h
+}
+
+// heldStream is a stream of a version that leaves memory no earlier than the stream ends.
+type heldStream struct {
+	answerStream
+	release func() // nil: called
+}
+
+// Close implements io.Closer.
+func (h *heldStream) Close() error {
+	err := h.answerStream.Close()
+	if h.release != nil {
+		h.release()
+		h.release = nil
+	}
+	return err
+}
+
+var _ io.ReadCloser = (*heldStream)(nil)
+
+// conversation is the same for all requests of a conversation: the client's own key, or
+// else a digest of how it begins. "" is not known.
+func (o *object) conversation() string {
+	for i := range o.fields {
+		if f := &o.fields[i]; f.name == "prompt_cache_key" && len(f.raw) > 2 && f.raw[0] == '"' {
+			return string(f.raw)
+		}
+	}
+	for i := range o.fields {
+		f := &o.fields[i]
+		if f.name != "messages" {
+			continue
+		}
+		list, fault := parseArray(f.name, f.raw, maxInt32)
+		if fault != nil {
+			return ""
+		}
+		h := fnv.New128a()
+		for _, message := range list[:min(2, len(list))] { // the system's and the user's first, or the user's and an answer
+			_, _ = h.Write(message) // never fails
+			if strings.Contains(string(message[:min(len(message), 4096)]), `"user"`) {
+				break
+			}
+		}
+		return string(h.Sum(nil))
+	}
+	return ""
+}
+
+// Copy is a request that was answered, for another version to answer it, too.
+type Copy struct {
+	Endpoint string
+	Body     []byte
+	Ask      Ask
+	Finish   edge.RequestFinish // with the texts
+}
+
+// stateOf is what /v1/models says of an entry that is not simply there.
+func (m *Model) outline() Outline {
+	if m.Versions == nil {
+		return Outline{}
+	}
+	o := m.Versions.Outline(m.ID)
+	o.State = cmp.Or(o.State, "loaded")
+	return o
+}

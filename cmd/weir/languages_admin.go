@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/router/shelf"
+)
+
+// List implements admin.Models.
+func (l *languages) List() []admin.ModelState {
+	states := l.shelf.List()
+	list := make([]admin.ModelState, len(states))
+	for i, st := range states {
+		list[i] = admin.ModelState{
+			Name: st.Name, Version: st.Label, Digest: st.Digest, State: st.State, Answers: st.Answers, Last: st.Last, Pinned: st.Pinned,
+			Requests: st.Holders, Waiting: st.Waiters, Bytes: st.Bytes, Error: st.Why,
+		}
+		if !st.Used.IsZero() {
+			list[i].LastUse = &st.Used
+		}
+	}
+	return list
+}
+
+// modelActions are the audit log's names of changes.
+var modelActions = map[string]string{
+	admin.ModelLoad: actionModelLoad, admin.ModelUnload: actionModelUnload, admin.ModelAlias: actionModelAlias, admin.ModelRollback: actionModelRollback,
+}
+
+// Do implements admin.Models.
+func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
+	st, _, ok := l.shelf.Answer(c.Name)
+	if !ok {
+		return admin.ModelChanged{}, fmt.Errorf("%w: %q", admin.ErrNoModel, c.Name)
+	}
+	if err := l.s.audit(ctx, by, modelActions[c.Action], c.Name, details{"version": c.Version, "before": st.Label}); err != nil {
+		return admin.ModelChanged{}, err
+	}
+	var err error
+	switch c.Action {
+	case admin.ModelLoad:
+		err = l.shelf.Load(ctx, c.Name, c.Version)
+	case admin.ModelUnload:
+		err = l.shelf.Unload(c.Name, c.Version)
+	case admin.ModelAlias:
+		_, err = l.shelf.Move(ctx, c.Name, c.Version)
+	case admin.ModelRollback:
+		_, _, err = l.shelf.Rollback(ctx, c.Name)
+	}
+	if err != nil {
+		if errors.Is(err, shelf.ErrUnknown) {
+			err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+		}
+		return admin.ModelChanged{}, err
+	}
+	return l.moved(c.Name, st.Label, by)
+}
+
+// moved lets edge and metrics follow a name, whose version may be another now.
+func (l *languages) moved(name, before, by string) (admin.ModelChanged, error) {
+	st, _, _ := l.shelf.Answer(name)
+	done := admin.ModelChanged{Name: name, Version: st.Label}
+	if st.Label == before {
+		return done, nil
+	}
+	done.Before = before
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	l.s.log.Info("another version answers", zap.String("model", name), zap.String("version", st.Label), zap.String("before", before), zap.String("by", by))
+	return done, l.publish()
+}

@@ -1,0 +1,123 @@
+package shelf
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/internal/inference"
+)
+
+// reserve waits until there is room for a version that loads, which counts from its first
+// moment on; the versions that leave for it are those that were used least recently.
+func (s *Shelf) reserve(ctx context.Context, v *Version) error {
+	for {
+		s.mu.Lock()
+		evicted, fits, err := s.room(v)
+		freed := s.freed
+		s.mu.Unlock()
+		for _, e := range evicted {
+			s.changed(e, "evict", nil)
+		}
+		if fits || err != nil {
+			return err
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: model %q waited too long for the memory of models whose requests still run", inference.ErrUnavailable, v.spec.Name)
+		}
+	}
+}
+
+// room makes room for a version, as far as it can at once: fits is false where versions
+// that leave have not closed yet, or hold requests. The caller holds mu.
+func (s *Shelf) room(v *Version) (evicted []*Version, fits bool, err error) {
+	if s.opts.MaxBytes == 0 {
+		return nil, true, nil
+	}
+	others, closing := s.taken(v)
+	over := others + v.spec.Bytes - s.opts.MaxBytes
+	if over <= 0 {
+		return nil, true, nil
+	}
+	over -= closing
+	busy := int64(0)
+	for _, o := range s.evictable(v) {
+		switch {
+		case over <= 0:
+		case o.holders+o.waiters > 0:
+			busy += o.spec.Bytes
+		default:
+			s.leave(o)
+			evicted = append(evicted, o)
+			over -= o.spec.Bytes
+		}
+	}
+	if over > busy {
+		return evicted, false, s.tooMuch(v)
+	}
+	return evicted, false, nil
+}
+
+// taken is the memory of the versions beside v, and how much of it is about to be free.
+func (s *Shelf) taken(v *Version) (bytes, closing int64) {
+	for _, o := range s.every() {
+		if o == v || o.state == absent {
+			continue
+		}
+		bytes += o.spec.Bytes
+		if o.state == leaving {
+			closing += o.spec.Bytes
+		}
+	}
+	return bytes, closing
+}
+
+// evictable are the versions that may leave for v, those first that were used least
+// recently: what loads at startup stays while it answers, and so does what is pinned.
+func (s *Shelf) evictable(v *Version) []*Version {
+	var list []*Version
+	for _, o := range s.every() {
+		if o == v || o.state != loaded || o.spec.Pinned || o.keeps > 0 || o.spec.When == Startup && s.answers(o) {
+			continue
+		}
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b *Version) int {
+		return cmp.Or(a.used.Compare(b.used), strings.Compare(a.spec.Name, b.spec.Name), strings.Compare(a.spec.Label, b.spec.Label))
+	})
+	return list
+}
+
+// answers reports whether requests of a name get the version.
+func (s *Shelf) answers(v *Version) bool {
+	n := s.names[v.spec.Name]
+	return n != nil && n.current == v
+}
+
+// tooMuch names the sums.
+func (s *Shelf) tooMuch(v *Version) error {
+	var parts []string
+	sum := int64(0)
+	for _, o := range s.every() {
+		if o != v && (o.state == loaded || o.state == loading) {
+			parts = append(parts, fmt.Sprintf("%s version %s %s", o.spec.Name, o.spec.Label, ShowBytes(o.spec.Bytes)))
+			sum += o.spec.Bytes
+		}
+	}
+	slices.Sort(parts)
+	return fmt.Errorf("%w: model %q version %s needs %s of memory, and %s of %s are free (%s); raise --model-memory-bytes, lower "+
+		"kv_cache_memory_bytes, unload a model or let one be loaded lazily", inference.ErrUnavailable, v.spec.Name, v.spec.Label,
+		ShowBytes(v.spec.Bytes), ShowBytes(max(0, s.opts.MaxBytes-sum)), ShowBytes(s.opts.MaxBytes), cmp.Or(strings.Join(parts, ", "), "nothing is loaded"))
+}
+
+// ShowBytes gives a number of bytes in MiB, or in GiB where that says enough.
+func ShowBytes(n int64) string {
+	if n < 10<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}

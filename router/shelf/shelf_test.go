@@ -1,0 +1,440 @@
+package shelf
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/internal/inference"
+)
+
+// fakeContent is a version that was read.
+type fakeContent struct {
+	label  string
+	closed atomic.Bool
+	memory *atomic.Int64
+	bytes  int64
+}
+
+func (c *fakeContent) Close(context.Context) error {
+	if c.closed.Swap(true) {
+		return errors.New("closed twice")
+	}
+	c.memory.Add(-c.bytes)
+	return nil
+}
+
+// bench makes specs and counts what they hold and read.
+type bench struct {
+	t      *testing.T
+	shelf  *Shelf
+	memory atomic.Int64
+	most   atomic.Int64
+	reads  atomic.Int64
+	takes  time.Duration // to read a version
+	fails  atomic.Bool
+	mu     sync.Mutex
+	said   []string
+}
+
+func newBench(t *testing.T, o Options) *bench {
+	b := &bench{t: t, takes: time.Second}
+	o.MaxWaiting, o.LoadWait, o.CloseWait = cmp.Or(o.MaxWaiting, 100), time.Minute, time.Second
+	o.OnChange = func(c Change) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.said = append(b.said, c.What+" "+c.Name+"@"+c.Label)
+		if c.What == "unload" && c.Why != nil {
+			t.Errorf("%+v", c)
+		}
+	}
+	b.shelf = New(o)
+	return b
+}
+
+func (b *bench) spec(name, label string, bytes int64, when When) Spec {
+	return Spec{Name: name, Label: label, Key: name + "/" + label, Bytes: bytes, When: when, Open: func(context.Context) (Content, error) {
+		b.reads.Add(1)
+		now := b.memory.Add(bytes)
+		for most := b.most.Load(); now > most && !b.most.CompareAndSwap(most, now); most = b.most.Load() {
+		}
+		time.Sleep(b.takes)
+		if b.fails.Load() {
+			b.memory.Add(-bytes)
+			return nil, errors.New("it is broken")
+		}
+		return &fakeContent{label: label, memory: &b.memory, bytes: bytes}, nil
+	}}
+}
+
+func (b *bench) inMemory(model string) bool {
+	_, c, _ := b.shelf.Answer(model)
+	return c != nil
+}
+
+func (b *bench) put(specs ...Spec) error {
+	commit, _, err := b.shelf.Prepare(b.t.Context(), specs)
+	if err == nil {
+		commit()
+	}
+	return err
+}
+
+// ask holds a version as a request does, for a time, and returns which it was.
+func (b *bench) ask(model string, hold time.Duration) (string, error) {
+	label, _, found := strings.Cut(model, "@")
+	name, want := label, ""
+	if found {
+		name, want, _ = strings.Cut(model, "@")
+	}
+	l, err := b.shelf.Acquire(name, want)
+	if err != nil {
+		return "", err
+	}
+	defer l.Release()
+	if l.Content == nil {
+		if err := l.Load(b.t.Context()); err != nil {
+			return "", err
+		}
+	}
+	c := l.Content.(*fakeContent)
+	for end := time.Now().Add(hold); ; time.Sleep(10 * time.Millisecond) {
+		if c.closed.Load() {
+			b.t.Errorf("%s was closed under a request", model)
+		}
+		if !time.Now().Before(end) {
+			return c.label, nil
+		}
+	}
+}
+
+func (b *bench) asked(model, want string) {
+	b.t.Helper()
+	if got, err := b.ask(model, 0); got != want || err != nil {
+		b.t.Errorf("%s is answered by %q, want %q: %v", model, got, want, err)
+	}
+}
+
+// Requests for a lazy version share one load, wait within bounds, and get an answer.
+func TestLazyLoadIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{MaxWaiting: 3})
+		defer b.shelf.Close()
+		if err := b.put(b.spec("a", "1", 10, Lazy)); err != nil || b.reads.Load() != 0 {
+			t.Fatalf("%v, %d reads", err, b.reads.Load())
+		}
+		var full, fine atomic.Int64
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				switch _, err := b.ask("a", 0); {
+				case err == nil:
+					fine.Add(1)
+				case errors.Is(err, inference.ErrQueueFull):
+					full.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if fine.Load() != 3 || full.Load() != 2 || b.reads.Load() != 1 {
+			t.Errorf("%d answered, %d refused, %d reads", fine.Load(), full.Load(), b.reads.Load())
+		}
+		if err := b.shelf.Unload("a", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ask("a", 0); !errors.Is(err, inference.ErrUnavailable) {
+			t.Errorf("an unloaded version answers: %v", err)
+		}
+		synctest.Wait()
+		if b.memory.Load() != 0 {
+			t.Errorf("%d bytes after unloading", b.memory.Load())
+		}
+	})
+}
+
+// A request gives up at its own deadline and at the shelf's; the load goes on.
+func TestWaitingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.takes = 90 * time.Second
+		defer b.shelf.Close()
+		if err := b.put(b.spec("a", "1", 10, Lazy)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := b.shelf.Acquire("a", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, inference.ErrDeadline)
+		defer cancel()
+		if err := l.Load(ctx); !errors.Is(err, inference.ErrDeadline) {
+			t.Errorf("at its deadline a request got %v", err)
+		}
+		l.Release()
+		if _, err := b.ask("a", 0); !errors.Is(err, inference.ErrUnavailable) || !strings.Contains(err.Error(), "takes longer than 1m0s") {
+			t.Errorf("a load that takes long: %v", err)
+		}
+		time.Sleep(time.Minute)
+		b.asked("a", "1")
+		if b.reads.Load() != 1 {
+			t.Errorf("%d reads", b.reads.Load())
+		}
+	})
+}
+
+// Loading makes room for itself by what was used least recently, never by what is
+// pinned, is held or answers from the start on; the error names the sums.
+func TestMemoryBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{MaxBytes: 100 << 20})
+		defer b.shelf.Close()
+		pinned := b.spec("pinned", "1", 20<<20, Lazy)
+		pinned.Pinned = true
+		err := b.put(b.spec("always", "1", 30<<20, Startup), pinned, b.spec("x", "1", 25<<20, Lazy), b.spec("y", "1", 25<<20, Lazy),
+			b.spec("z", "1", 25<<20, Lazy), b.spec("huge", "1", 60<<20, Lazy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.put(b.spec("always", "1", 30<<20, Startup), b.spec("too", "1", 80<<20, Startup)); err == nil || !strings.Contains(err.Error(), "20.0 MiB") && !strings.Contains(err.Error(), "always version 1 30.0 MiB") {
+			t.Errorf("a configuration that takes too much: %v", err)
+		}
+		b.asked("pinned", "1")
+		for range 3 {
+			for _, m := range []string{"x", "y", "z"} {
+				b.asked(m, "1")
+				time.Sleep(time.Second)
+			}
+		}
+		if got := b.most.Load(); got > 100<<20 {
+			t.Errorf("%d MiB at the most", got>>20)
+		}
+		b.asked("z", "1") // one of the two that are loaded
+		reads := b.reads.Load()
+		if b.asked("y", "1"); b.reads.Load() != reads {
+			t.Error("what was used most recently had left")
+		}
+		_, err = b.ask("huge", 0)
+		for _, want := range []string{`"huge" version 1 needs 60.0 MiB`, "always version 1 30.0 MiB", "pinned version 1 20.0 MiB", "--model-memory-bytes"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("the error lacks %q: %v", want, err)
+			}
+		}
+		var held sync.WaitGroup
+		held.Go(func() { b.ask("y", 5*time.Second) })
+		held.Go(func() { b.ask("z", 5*time.Second) })
+		time.Sleep(2 * time.Second)
+		begun := time.Now()
+		b.asked("x", "1")
+		if waited := time.Since(begun); waited < 3*time.Second {
+			t.Errorf("a version that requests hold made room within %v", waited)
+		}
+		held.Wait()
+	})
+}
+
+// A name moves in one step: requests that run keep their version, and the way back reads
+// no file.
+func TestMoveAndRollback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.shelf.Close()
+		if err := b.put(b.spec("a", "1", 10, Startup), b.spec("a", "2", 10, Never), b.spec("a", "3", 10, Never)); err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		for range 8 {
+			running.Go(func() {
+				if got, err := b.ask("a", 20*time.Second); got != "1" || err != nil {
+					t.Errorf("a request that ran has version %q: %v", got, err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		if _, _, err := b.shelf.Rollback(t.Context(), "a"); !errors.Is(err, ErrNoLast) {
+			t.Errorf("without a version before: %v", err)
+		}
+		for _, label := range []string{"2", "3"} {
+			if _, err := b.shelf.Move(t.Context(), "a", label); err != nil {
+				t.Fatal(err)
+			}
+			b.asked("a", label)
+		}
+		b.asked("a@1", "1")
+		reads, begun := b.reads.Load(), time.Now()
+		if now, before, err := b.shelf.Rollback(t.Context(), "a"); err != nil || now != "2" || before != "3" {
+			t.Fatalf("rollback: %q %q %v", now, before, err)
+		}
+		b.asked("a", "2")
+		if b.reads.Load() != reads || time.Since(begun) != 0 {
+			t.Errorf("a rollback read %d files and took %v", b.reads.Load()-reads, time.Since(begun))
+		}
+		running.Wait()
+		if _, err := b.shelf.Move(t.Context(), "a", "9"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "1, 2, 3") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A new configuration is loaded beside the old one and takes over in one step; what does
+// not load changes nothing.
+func TestPrepare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.shelf.Close()
+		if err := b.put(b.spec("a", "1", 10, Startup), b.spec("b", "1", 10, Startup)); err != nil {
+			t.Fatal(err)
+		}
+		b.fails.Store(true)
+		if err := b.put(b.spec("a", "2", 10, Startup), b.spec("b", "1", 10, Startup)); err == nil || !strings.Contains(err.Error(), "it is broken") {
+			t.Errorf("a broken version: %v", err)
+		}
+		b.fails.Store(false)
+		b.asked("a", "1")
+		var running sync.WaitGroup
+		running.Go(func() { b.ask("b", 10*time.Second) })
+		time.Sleep(time.Second)
+		if err := b.put(b.spec("a", "2", 10, Lazy)); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		b.asked("a", "2")
+		if time.Since(begun) != 0 {
+			t.Error("a version that took over was not loaded before")
+		}
+		if _, err := b.ask("b", 0); !errors.Is(err, ErrUnknown) {
+			t.Errorf("a name that is gone: %v", err)
+		}
+		running.Wait()
+		synctest.Wait()
+		if b.memory.Load() != 20 { // the version that answers and the one before
+			t.Errorf("%d bytes", b.memory.Load())
+		}
+		if _, _, err := b.shelf.Rollback(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		b.asked("a", "1")
+		if err := b.put(b.spec("a", "2", 10, Lazy)); err != nil { // nothing new: the rollback stays
+			t.Fatal(err)
+		}
+		b.asked("a", "1")
+		reads := b.reads.Load()
+		if err := b.put(b.spec("a", "1", 10, Startup)); err != nil {
+			t.Fatal(err)
+		}
+		if b.asked("a", "1"); b.reads.Load() != reads {
+			t.Error("a version that was in memory was read again")
+		}
+	})
+}
+
+func TestIdleUnload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.shelf.Close()
+		spec := b.spec("a", "1", 10, Startup)
+		spec.IdleUnload = 10 * time.Second
+		if err := b.put(spec); err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		running.Go(func() { b.ask("a", 30*time.Second) })
+		time.Sleep(20 * time.Second)
+		b.shelf.Sweep(time.Now())
+		if !b.inMemory("a") {
+			t.Error("a version left that a request held")
+		}
+		running.Wait()
+		time.Sleep(9 * time.Second)
+		b.shelf.Sweep(time.Now())
+		if !b.inMemory("a") {
+			t.Error("a version left before its time")
+		}
+		time.Sleep(time.Second)
+		b.shelf.Sweep(time.Now())
+		synctest.Wait()
+		if b.memory.Load() != 0 {
+			t.Error("an idle version stayed")
+		}
+		b.asked("a", "1")
+	})
+}
+
+// Whatever requests, operators and reloads do at once: no version is closed while a
+// request holds it, the budget holds, and at the end all memory is free.
+func TestAnyOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{MaxBytes: 60, MaxWaiting: 1000})
+		random := rand.New(rand.NewPCG(7, 11))
+		var mu sync.Mutex
+		roll := func(n int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return random.IntN(n)
+		}
+		specs := func() []Spec {
+			var list []Spec
+			for i := range 4 {
+				s := b.spec(fmt.Sprint("m", i), fmt.Sprint(roll(3)), 10, []When{Lazy, Startup}[b2i(i == 0)])
+				s.IdleUnload = 5 * time.Second
+				list = append(list, s)
+			}
+			return list
+		}
+		if err := b.put(specs()...); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				for range 30 {
+					time.Sleep(time.Duration(roll(1000)) * time.Millisecond)
+					model := fmt.Sprint("m", roll(4))
+					switch roll(20) {
+					case 0:
+						_ = b.put(specs()...)
+					case 1:
+						_ = b.shelf.Unload(model, "")
+						_ = b.shelf.Load(t.Context(), model, "")
+					case 2:
+						_, _, _ = b.shelf.Rollback(t.Context(), model)
+					case 3:
+						b.shelf.Sweep(time.Now())
+					default:
+						_, _ = b.ask(model, time.Duration(roll(3000))*time.Millisecond)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if most := b.most.Load(); most > 60 {
+			t.Errorf("%d bytes at the most, of 60", most)
+		}
+		b.asked("m0", b.label("m0"))
+		b.shelf.Close()
+		if b.memory.Load() != 0 || b.reads.Load() < 10 {
+			t.Errorf("%d bytes at the end, %d reads", b.memory.Load(), b.reads.Load())
+		}
+	})
+}
+
+func (b *bench) label(model string) string {
+	st, _, _ := b.shelf.Answer(model)
+	return st.Label
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
