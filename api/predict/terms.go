@@ -64,6 +64,9 @@ func (t *terms) apply(j *job) *api.Error {
 	if most > 0 {
 		j.p.DoneBy = j.arrived.Add(most)
 	}
+	if who.QueueTimeout > 0 {
+		j.p.WaitUntil = j.arrived.Add(who.QueueTimeout)
+	}
 	return nil
 }
 

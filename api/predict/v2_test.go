@@ -268,6 +268,7 @@ func TestTenants(t *testing.T) {
 	rest := tenant.New(tenant.Rest)
 	rest.Limits = quota.Limits{TokensPerMinute: 10}
 	rest.HighestClass, rest.Class = inference.Default, inference.Default
+	rest.QueueTimeout = time.Minute
 	rest.Models = []string{"seen", "sums"}
 	var got router.Prediction
 	seen := sums()
@@ -298,6 +299,9 @@ func TestTenants(t *testing.T) {
 	r.do("POST", "/v2/models/seen/infer", `{"inputs":[{"name":"input","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]}],"parameters":{"priority":5,"timeout":2000000}}`)
 	if due := time.Until(got.DoneBy); got.Class != inference.Batch || due > 2*time.Second {
 		t.Errorf("prediction: %+v", got)
+	}
+	if wait := time.Until(got.WaitUntil); wait > time.Minute || wait < 50*time.Second {
+		t.Errorf("it may wait for %v, want the tenant's minute", wait)
 	}
 	res, body = r.do("POST", "/v1/models/seen:predict", `{"instances":[[1,2,3,4],[1,2,3,4],[1,2,3,4],[1,2,3,4],[1,2,3,4],[1,2,3,4]]}`)
 	if res.StatusCode != 429 || res.Header.Get("X-Weir-Reason") != "rate_limit_exceeded" || res.Header.Get("Retry-After") == "" {

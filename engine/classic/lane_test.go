@@ -212,6 +212,56 @@ func TestDeadlinesAndBounds(t *testing.T) {
 	})
 }
 
+// A request waits no longer than its tenant lets it, nor than the lane does, and one that is
+// computed by then goes on.
+func TestTheEndOfWaiting(t *testing.T) {
+	for name, perRow := range map[string]time.Duration{"inline": time.Microsecond, "in turns": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &doubler{gate: make(chan struct{})}
+				v := fakeVersion(d, Options{})
+				for range 200 {
+					v.observe(1, perRow)
+				}
+				p := pool.New(1)
+				l := newTestLane(t, LaneOptions{Cores: 1, Pool: p, MaxWait: 3 * time.Second})
+				begin := time.Now()
+				requests := make([]*inference.Prediction, 4)
+				took, errs := make([]time.Duration, len(requests)), make([]error, len(requests))
+				var wg sync.WaitGroup
+				for i, wait := range []time.Duration{time.Second, time.Second, time.Hour, 0} { // the first one stands at the gate
+					requests[i] = ask("a", float32(i))
+					if wait > 0 {
+						requests[i].WaitUntil = begin.Add(wait)
+					}
+					wg.Go(func() {
+						errs[i] = l.Predict(t.Context(), v, requests[i])
+						took[i] = time.Since(begin)
+					})
+					synctest.Wait()
+				}
+				time.Sleep(4 * time.Second)
+				d.gate <- struct{}{}
+				wg.Wait()
+				for i, want := range []time.Duration{4 * time.Second, time.Second, 3 * time.Second, 3 * time.Second} {
+					if name == "inline" { // nobody looks until a core is passed on, which is within 50 µs but for a test's gate
+						want = 4 * time.Second
+					}
+					if errors.Is(errs[i], inference.ErrQueueTimeout) != (i > 0) || i == 0 && errs[i] != nil || took[i] != want {
+						t.Errorf("request %d: %v after %v, want the end of waiting after %v", i, errs[i], took[i], want)
+					}
+				}
+				doubled(t, requests[0])
+				if err := errors.Join(l.inline.queue.Check(), l.turns.queue.Check()); err != nil || len(l.turns.live)+len(l.inline.waiting) > 0 {
+					t.Errorf("%v; %d and %d tasks are left", err, len(l.turns.live), len(l.inline.waiting))
+				}
+				_ = l.Close(t.Context())
+				p.Close()
+			})
+		})
+	}
+}
+
 // What a tenant uses of predictions is charged in the other lanes.
 func TestPredictionsAreCharged(t *testing.T) {
 	var service admission.Service

@@ -62,6 +62,9 @@ func (t *task) work(p *inference.Prediction, l *Lane, estimate time.Duration) ba
 	if !p.DoneBy.IsZero() {
 		w.DoneBy = p.DoneBy.UnixNano()
 	}
+	if !p.WaitUntil.IsZero() {
+		w.WaitUntil = min(w.WaitUntil, p.WaitUntil.UnixNano())
+	}
 	return w
 }
 

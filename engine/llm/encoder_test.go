@@ -440,6 +440,39 @@ func TestAFullEncoderRefuses(t *testing.T) {
 	}
 }
 
+// A call whose time to wait is over is never computed; one that also has a deadline is told
+// which of the two passed.
+func TestACallWaitsNoLongerThanItMay(t *testing.T) {
+	e, let := held(t, Options{})
+	past, late := time.Now().Add(20*time.Millisecond), time.Now().Add(time.Hour)
+	calls := []struct {
+		call inference.Embedding
+		want error
+	}{
+		{inference.Embedding{WaitUntil: past}, inference.ErrQueueTimeout},
+		{inference.Embedding{WaitUntil: past, DoneBy: late}, inference.ErrQueueTimeout},
+		{inference.Embedding{WaitUntil: late, DoneBy: past}, inference.ErrDeadline},
+		{inference.Embedding{WaitUntil: late}, nil},
+	}
+	errs := make([]error, len(calls))
+	var wg sync.WaitGroup
+	for i := range calls {
+		calls[i].call.Texts = [][]int32{{1, 2}}
+		wg.Go(func() { errs[i] = e.Embed(context.Background(), &calls[i].call) })
+	}
+	for e.Stats().Waiting != len(calls) {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(time.Until(past) + 5*time.Millisecond)
+	let()
+	wg.Wait()
+	for i, c := range calls {
+		if !errors.Is(errs[i], c.want) || (c.call.Vectors != nil) != (c.want == nil) {
+			t.Errorf("call %d: %v with %d vectors, want %v", i, errs[i], len(c.call.Vectors), c.want)
+		}
+	}
+}
+
 func TestAPanicInAPassFailsItsCallsOnly(t *testing.T) {
 	var broken atomic.Bool
 	faults := make(chan string, 10)

@@ -26,6 +26,7 @@ type Prediction struct {
 	Weight    int
 	Class     Class
 	DoneBy    time.Time // zero: no deadline
+	WaitUntil time.Time // the end of waiting, as of Request; zero leaves it to the lane, whose own limit holds either way
 	OverQuota bool
 
 	ID     string // of the request, as logs and the client know it
