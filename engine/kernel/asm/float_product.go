@@ -10,7 +10,7 @@ func floatProducts(ctx *build.Context) { products(ctx, ofKind(kindFloat)) }
 
 func floatProductsAVX2(ctx *build.Context) { productsAVX2(ctx, ofKind(kindFloat)) }
 
-// floats is the loop over columns; a panel holds [column][row] floats. Of two
+// floats is the loop over columns; a panel holds [column][row] floats. Of four
 // tiles, too, all totals fit in registers.
 func (p *product) floats(load func(m operand.Mem, w reg.VecVirtual)) {
 	if p.total == nil {

@@ -17,7 +17,8 @@ import (
 // and 8 float totals leave 8 of 32 registers for weights. More rows than that
 // come in panels of 4 to 6 that are multiplied by two tiles at a time: a broadcast
 // of activations then serves two products, so that loads of activations no longer
-// bound them. Float totals of two tiles are in memory.
+// bound them. Float totals of two tiles are in memory. Floats have no other sums, so that
+// four tiles are multiplied at a time, of which loads take half of what they may.
 const (
 	maxRows     = 8
 	minPairRows = 4
@@ -40,6 +41,9 @@ func products(ctx *build.Context, types []weightType) {
 		}
 		for rows := minPairRows; rows <= maxPairRows; rows++ {
 			newProduct(ctx, t.pair512(rows), t, 2, rows).generate(t.avx512)
+			if t.kind == kindFloat {
+				newProduct(ctx, t.quad512(rows), t, 4, rows).generate(t.avx512)
+			}
 		}
 	}
 }
@@ -104,11 +108,12 @@ func (f *frame) prefetchLine() {
 	}
 }
 
-// product is one AVX-512 kernel while it is generated. Slices by tile have one or two elements.
+// product is one AVX-512 kernel while it is generated. Slices by tile have one, two or four elements.
 type product struct {
 	frame
 	tiles  int
 	second reg.Register       // bytes from a tile to the next
+	fourth reg.Register       // bytes from the first tile to the fourth, of four
 	total  [][]reg.VecVirtual // float totals by tile and row; of one tile
 	totals reg.Register       // of two: where they are
 	sum    [][]reg.VecVirtual // integer sums of a sub-block
@@ -159,7 +164,12 @@ func (p *product) begin() {
 	p.second = p.GP64()
 	p.IMUL3Q(operand.U32(uint32(p.part.size)), p.blocks, p.second)
 	p.next = p.GP64()
-	p.LEAQ(operand.Mem{Base: p.tile, Index: p.second, Scale: 2}, p.next)
+	p.LEAQ(operand.Mem{Base: p.tile, Index: p.second, Scale: uint8(p.tiles)}, p.next)
+	if p.of.kind == kindFloat {
+		p.fourth = p.GP64()
+		p.LEAQ(operand.Mem{Base: p.second, Index: p.second, Scale: 2}, p.fourth)
+		return
+	}
 	local := p.AllocLocal(64*p.tiles*p.rows + 64)
 	p.totals = p.GP64()
 	p.LEAQ(local.Offset(63), p.totals)
@@ -173,8 +183,11 @@ func (p *product) begin() {
 // weight is memory of a tile: disp bytes after base in the first.
 func (p *product) weight(base reg.Register, disp, tile int) operand.Mem {
 	m := at(base, disp)
-	if tile == 1 {
-		m.Index, m.Scale = p.second, 1
+	switch tile {
+	case 1, 2:
+		m.Index, m.Scale = p.second, uint8(tile)
+	case 3:
+		m.Index, m.Scale = p.fourth, 1
 	}
 	return m
 }
@@ -187,7 +200,7 @@ func (p *product) prefetchAhead(base reg.Register, n int) {
 	}
 }
 
-// prefetchNextTiles makes a product of two tiles prefetch the next two into the
+// prefetchNextTiles makes a product of several tiles prefetch the next ones into the
 // second-level cache, where all panels but the first of a group of tiles will
 // find them. A block's body calls it parts times; each call spreads its part of
 // the lines over the next dots k-quads.
@@ -195,7 +208,7 @@ func (p *product) prefetchNextTiles(parts, dots int) {
 	if p.tiles == 1 {
 		return
 	}
-	lines := (2*p.part.size/parts + 63) / 64
+	lines := (p.tiles*p.part.size/parts + 63) / 64
 	p.shares = nil
 	for i := range dots {
 		p.shares = append(p.shares, (i+1)*lines/dots-i*lines/dots)

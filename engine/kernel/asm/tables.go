@@ -148,6 +148,9 @@ var products512 = map[gguf.Type]*productFuncs{
 	{{.Constant}}: {
 		one: [panelRows + 1]productFunc{ {{range $rows, $f := .One512}}{{$rows}}: {{$f}}, {{end}} },
 		two: [panelRows + 1]productFunc{ {{range $rows, $f := .Two512}}{{$rows}}: {{$f}}, {{end}} },
+{{- if .Four512}}
+		four: [panelRows + 1]productFunc{ {{range $rows, $f := .Four512}}{{$rows}}: {{$f}}, {{end}} },
+{{- end}}
 	},
 {{- end}}
 }
@@ -162,11 +165,11 @@ var products256 = map[gguf.Type]*productFuncs{
 
 // row is what the templates see of a weight type.
 type row struct {
-	Name, Constant, Kind, Values string
-	Bytes, Shift                 int
-	Tile                         struct{ High, Scales, Minima, Factor, Least bool }
-	At                           struct{ High, Scales, Minima, Factor, Least, Size int }
-	One512, Two512, One256       map[int]string
+	Name, Constant, Kind, Values    string
+	Bytes, Shift                    int
+	Tile                            struct{ High, Scales, Minima, Factor, Least bool }
+	At                              struct{ High, Scales, Minima, Factor, Least, Size int }
+	One512, Two512, Four512, One256 map[int]string
 }
 
 func rowOf(t weightType) row {
@@ -174,7 +177,7 @@ func rowOf(t weightType) row {
 	r := row{
 		Name: t.name, Constant: "gguf.Type" + t.name, Kind: string(t.kind), Values: "1",
 		Bytes: t.bytes, Shift: t.shift(),
-		One512: make(map[int]string), Two512: make(map[int]string), One256: make(map[int]string),
+		One512: make(map[int]string), Two512: make(map[int]string), Four512: make(map[int]string), One256: make(map[int]string),
 	}
 	r.At.High, r.At.Scales, r.At.Minima, r.At.Factor, r.At.Least, r.At.Size = l.high, l.scales, l.minima, l.factor, l.least, l.size
 	if t.constant != "" {
@@ -194,6 +197,9 @@ func rowOf(t weightType) row {
 	}
 	for rows := minPairRows; rows <= maxPairRows; rows++ {
 		r.Two512[rows] = t.pair512(rows)
+		if t.kind == kindFloat {
+			r.Four512[rows] = t.quad512(rows)
+		}
 	}
 	for rows := 1; rows <= maxRowsAVX2; rows++ {
 		r.One256[rows] = t.product256(rows)

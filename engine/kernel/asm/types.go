@@ -146,12 +146,15 @@ const (
 	blockBytes  = blockScale + 4
 )
 
-// Names of a type's products of so many rows: with AVX-512 of a tile or of a pair
-// of tiles, with AVX2 of a tile.
+// Names of a type's products of so many rows: with AVX-512 of a tile, of two or of
+// four, with AVX2 of a tile.
 func (t weightType) product512(rows int) string {
 	return fmt.Sprintf("product%sx%dAVX512", t.name, rows)
 }
 func (t weightType) pair512(rows int) string {
 	return fmt.Sprintf("product%sx%dPairAVX512", t.name, rows)
+}
+func (t weightType) quad512(rows int) string {
+	return fmt.Sprintf("product%sx%dQuadAVX512", t.name, rows)
 }
 func (t weightType) product256(rows int) string { return fmt.Sprintf("product%sx%dAVX2", t.name, rows) }

@@ -61,25 +61,34 @@ func (w *attendWork) aim(j *attendJob, t Span, head int) {
 // begin also packs the tile's queries.
 func (w *attendWork) begin(j *attendJob, t Span, head int) {
 	w.aim(j, t, head)
-	clear(w.query[:w.padded()*(j.KV.HeadDim+j.KV.HeadDim/4)])
-	for l := range w.lanes {
-		q := j.vector(j.Q, t, head, l)
-		if j.KV.Type == KVQ8 {
-			w.packCodes(q, l)
-		} else {
-			w.packFloats(q, l)
+	if j.KV.Type == KVQ8 {
+		clear(w.query[:w.padded()*(j.KV.HeadDim+j.KV.HeadDim/4)])
+		for l := range w.lanes {
+			w.packCodes(j.vector(j.Q, t, head, l), l)
 		}
+		return
+	}
+	for l := 0; l < w.lanes; l += laneStep {
+		w.packFloats(l)
 	}
 }
 
 // padded is the number of lanes that kernels work on.
 func (w *attendWork) padded() int { return (w.lanes + laneStep - 1) &^ (laneStep - 1) }
 
-// packFloats lays queries out as [lanes/4][HeadDim][4].
-func (w *attendWork) packFloats(q []float32, lane int) {
-	to := w.query[lane/laneStep*laneStep*len(q)+lane%laneStep:]
-	for i, v := range q {
-		to[i*laneStep] = math.Float32bits(v * w.Scale)
+// packFloats lays the queries of four lanes out as [HeadDim][4]; where the tile has fewer, the last one comes again.
+func (w *attendWork) packFloats(lane int) {
+	var q [laneStep][]float32
+	for i := range q {
+		q[i] = w.vector(w.Q, w.tile, w.head, min(lane+i, w.lanes-1))
+	}
+	d := w.KV.HeadDim
+	to := w.query[lane*d:][:laneStep*d]
+	a, b, c, e := q[0][:d], q[1][:d], q[2][:d], q[3][:d]
+	for i := range d {
+		four := (*[laneStep]uint32)(to[laneStep*i:])
+		four[0], four[1] = math.Float32bits(a[i]*w.Scale), math.Float32bits(b[i]*w.Scale)
+		four[2], four[3] = math.Float32bits(c[i]*w.Scale), math.Float32bits(e[i]*w.Scale)
 	}
 }
 

@@ -32,10 +32,19 @@ func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, block
 func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
@@ -65,10 +74,19 @@ func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, block
 func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
 func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
@@ -98,7 +116,16 @@ func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, bloc
 func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productBF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 //go:noescape
+func productBF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
 func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+
+//go:noescape
+func productBF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)

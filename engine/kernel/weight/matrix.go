@@ -148,10 +148,35 @@ func (m *Matrix) packTile(i int, rows []byte) {
 // DecodeRow writes row r, Cols values, to dst.
 func (m *Matrix) DecodeRow(dst []float32, r int) {
 	f := m.format
-	var block [superBlockValues]byte // holds the block of any format
 	tile := m.tile(r / tileLanes)
+	if f.kind == kindFloat {
+		m.decodeFloats(dst, tile, r%tileLanes)
+		return
+	}
+	var block [superBlockValues]byte // holds the block of any format
 	for b := range m.Cols / f.values {
 		unpackBlock(m.Type, block[:f.rowBytes], tile[b*f.tileBytes:(b+1)*f.tileBytes], r%tileLanes)
 		Decode(m.Type, dst[b*f.values:(b+1)*f.values], block[:f.rowBytes])
+	}
+}
+
+// decodeFloats writes a lane of a tile of floats to dst, several columns at a time.
+func (m *Matrix) decodeFloats(dst []float32, tile []byte, lane int) {
+	const columns = 32
+	var block [4 * columns]byte
+	size := m.format.rowBytes
+	for c := 0; c < m.Cols; c += columns {
+		n := min(columns, m.Cols-c)
+		from := tile[(c*tileLanes+lane)*size:]
+		if size == 4 {
+			for i := range n {
+				*(*[4]byte)(block[4*i:]) = [4]byte(from[4*tileLanes*i:])
+			}
+		} else {
+			for i := range n {
+				*(*[2]byte)(block[2*i:]) = [2]byte(from[2*tileLanes*i:])
+			}
+		}
+		Decode(m.Type, dst[c:c+n], block[:n*size])
 	}
 }

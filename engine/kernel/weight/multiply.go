@@ -219,6 +219,9 @@ func (j *productJob) split(p *Product, rows int) (n, size int) {
 	one, macs := len(m.data)/n, m.Cols*rows*tileLanes
 	even := n / (8 * j.owner.member.Workers())
 	size = max(1, pool.GrainMACs/macs, min(even, groupBytes/one))
+	if f := productsFor(j.owner.level, m.Type); f != nil && f.four[pairRows] != nil {
+		return n, (size + 3) &^ 3 // four tiles stay together
+	}
 	return n, size + size%2 // pairs of tiles stay together
 }
 

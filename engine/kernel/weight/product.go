@@ -11,9 +11,9 @@ import (
 type productFunc func(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
 
 // productFuncs are the products of one type and level by the panel's rows: of
-// one tile, and of two that are neighbours in memory, nil where there is none.
+// one tile, and of two or four that are neighbours in memory, nil where there is none.
 type productFuncs struct {
-	one, two [panelRows + 1]productFunc
+	one, two, four [panelRows + 1]productFunc
 }
 
 // span is full tiles of a matrix that are multiplied by one panel.
@@ -30,20 +30,26 @@ type span struct {
 	add     bool      // to what dst holds
 }
 
-// multiply does the span's tiles, where it can two at a time. Two are faster from
-// cache, one from memory: the only panel of a step reads weights once, in one
+// multiply does the span's tiles, where it can several at a time. Several are faster
+// from cache, one from memory: the only panel of a step reads weights once, in one
 // stream.
 func (s *span) multiply() {
-	step := 1
-	if s.funcs != nil && s.funcs.two[s.rows] != nil && s.several {
-		step = 2
-	}
-	for t := s.lo; t < s.hi; t += step {
-		if s.funcs == nil {
+	if s.funcs == nil {
+		for t := s.lo; t < s.hi; t++ {
 			s.portable(t)
-		} else {
-			s.assembly(t, min(step, s.hi-t))
 		}
+		return
+	}
+	for t := s.lo; t < s.hi; {
+		n, run := 1, s.funcs.one[s.rows]
+		if f := s.funcs.two[s.rows]; s.several && f != nil && s.hi-t >= 2 {
+			n, run = 2, f
+		}
+		if f := s.funcs.four[s.rows]; s.several && f != nil && s.hi-t >= 4 {
+			n, run = 4, f
+		}
+		s.assembly(t, n, run)
+		t += n
 	}
 }
 
@@ -58,8 +64,8 @@ func (s *span) outputs(t int) (dst, bias []float32) {
 // blocks is how many blocks a row has.
 func (s *span) blocks() int { return s.w.Cols / s.w.format.values }
 
-// assembly multiplies n tiles, one or two, from tile t on.
-func (s *span) assembly(t, n int) {
+// assembly multiplies n tiles from tile t on with run, which is for so many.
+func (s *span) assembly(t, n int, run productFunc) {
 	dst, bias := s.outputs(t)
 	_ = dst[(s.rows-1)*s.stride+n*tileLanes-1]
 	var b *float32
@@ -69,10 +75,6 @@ func (s *span) assembly(t, n int) {
 	add := 0
 	if s.add {
 		add = 1
-	}
-	run := s.funcs.one[s.rows]
-	if n == 2 {
-		run = s.funcs.two[s.rows]
 	}
 	run(&dst[0], 4*s.stride, &s.w.tile(t)[0], &s.panel[0], s.blocks(), b, add)
 }

@@ -281,7 +281,7 @@ func TestProductsDoNotDependOnTheBatch(t *testing.T) {
 		one, three := newMultiplier(1, level), newMultiplier(3, level)
 		for _, typ := range tiledTypes() {
 			rng := rand.New(rand.NewPCG(5, uint64(typ)))
-			rows, cols, n := 70, 2*formats[typ].values, 27
+			rows, cols, n := 182, max(2*formats[typ].values, 50), 27
 			m, err := NewMatrix(typ, rows, cols, randomRows(rng, typ, rows, cols))
 			if err != nil {
 				t.Fatal(err)

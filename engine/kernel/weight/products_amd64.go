@@ -61,16 +61,19 @@ var products512 = map[gguf.Type]*productFuncs{
 		two: [panelRows + 1]productFunc{4: productMXFP4x4PairAVX512, 5: productMXFP4x5PairAVX512, 6: productMXFP4x6PairAVX512},
 	},
 	gguf.TypeF32: {
-		one: [panelRows + 1]productFunc{1: productF32x1AVX512, 2: productF32x2AVX512, 3: productF32x3AVX512, 4: productF32x4AVX512, 5: productF32x5AVX512, 6: productF32x6AVX512, 7: productF32x7AVX512, 8: productF32x8AVX512},
-		two: [panelRows + 1]productFunc{4: productF32x4PairAVX512, 5: productF32x5PairAVX512, 6: productF32x6PairAVX512},
+		one:  [panelRows + 1]productFunc{1: productF32x1AVX512, 2: productF32x2AVX512, 3: productF32x3AVX512, 4: productF32x4AVX512, 5: productF32x5AVX512, 6: productF32x6AVX512, 7: productF32x7AVX512, 8: productF32x8AVX512},
+		two:  [panelRows + 1]productFunc{4: productF32x4PairAVX512, 5: productF32x5PairAVX512, 6: productF32x6PairAVX512},
+		four: [panelRows + 1]productFunc{4: productF32x4QuadAVX512, 5: productF32x5QuadAVX512, 6: productF32x6QuadAVX512},
 	},
 	gguf.TypeF16: {
-		one: [panelRows + 1]productFunc{1: productF16x1AVX512, 2: productF16x2AVX512, 3: productF16x3AVX512, 4: productF16x4AVX512, 5: productF16x5AVX512, 6: productF16x6AVX512, 7: productF16x7AVX512, 8: productF16x8AVX512},
-		two: [panelRows + 1]productFunc{4: productF16x4PairAVX512, 5: productF16x5PairAVX512, 6: productF16x6PairAVX512},
+		one:  [panelRows + 1]productFunc{1: productF16x1AVX512, 2: productF16x2AVX512, 3: productF16x3AVX512, 4: productF16x4AVX512, 5: productF16x5AVX512, 6: productF16x6AVX512, 7: productF16x7AVX512, 8: productF16x8AVX512},
+		two:  [panelRows + 1]productFunc{4: productF16x4PairAVX512, 5: productF16x5PairAVX512, 6: productF16x6PairAVX512},
+		four: [panelRows + 1]productFunc{4: productF16x4QuadAVX512, 5: productF16x5QuadAVX512, 6: productF16x6QuadAVX512},
 	},
 	gguf.TypeBF16: {
-		one: [panelRows + 1]productFunc{1: productBF16x1AVX512, 2: productBF16x2AVX512, 3: productBF16x3AVX512, 4: productBF16x4AVX512, 5: productBF16x5AVX512, 6: productBF16x6AVX512, 7: productBF16x7AVX512, 8: productBF16x8AVX512},
-		two: [panelRows + 1]productFunc{4: productBF16x4PairAVX512, 5: productBF16x5PairAVX512, 6: productBF16x6PairAVX512},
+		one:  [panelRows + 1]productFunc{1: productBF16x1AVX512, 2: productBF16x2AVX512, 3: productBF16x3AVX512, 4: productBF16x4AVX512, 5: productBF16x5AVX512, 6: productBF16x6AVX512, 7: productBF16x7AVX512, 8: productBF16x8AVX512},
+		two:  [panelRows + 1]productFunc{4: productBF16x4PairAVX512, 5: productBF16x5PairAVX512, 6: productBF16x6PairAVX512},
+		four: [panelRows + 1]productFunc{4: productBF16x4QuadAVX512, 5: productBF16x5QuadAVX512, 6: productBF16x6QuadAVX512},
 	},
 }
 
