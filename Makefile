@@ -44,7 +44,7 @@ format-check: ## fail where gofmt would change something
 vet: ## go vet for both architectures, and with ONNX Runtime where there is a C compiler
 	$(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
-	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags ort ./engine/onnx; \
+	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags ort ./engine/onnx ./engine/classic; \
 	else echo 'without go vet -tags ort: no C compiler'; fi
 
 ort-lib: ## ONNX Runtime's library for builds with -tags ort, into .cache/ort (needs npm)

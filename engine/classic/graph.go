@@ -82,4 +82,10 @@ func fitted(t *tensor.Tensor, s *tensor.Spec) (taken tensor.Tensor, changed bool
 	return taken, changed, err
 }
 
+func (m *graph) native() bool { return m.m.Native() }
+
+// close implements native. What ONNX Runtime says of it helps nobody: the memory is gone, or
+// the process has lost it.
+func (m *graph) close() { _ = m.m.Close() }
+
 func (m *graph) compute(in []tensor.Tensor) ([]tensor.Tensor, error) { return m.m.Run(in) }

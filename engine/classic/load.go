@@ -17,6 +17,7 @@ func Load(data []byte, name string, o Options) (*Version, error) {
 	v := newVersion(name, m, o)
 	if o.Golden != nil {
 		if err := o.Golden.check(v); err != nil {
+			v.Close()
 			return nil, err
 		}
 		v.warm(o.Golden.Inputs)
@@ -25,6 +26,10 @@ func Load(data []byte, name string, o Options) (*Version, error) {
 	}
 	return v, nil
 }
+
+// Close gives up what Load took outside of Go's memory, once nothing computes with it any
+// more. A repository closes the versions that it loads.
+func (v *Version) Close() { v.hold.release() }
 
 // read finds the format by the file's content.
 func read(data []byte) (model, error) {

@@ -57,8 +57,9 @@ type Repository struct {
 
 	mu    sync.Mutex
 	table map[key]*Served
-	bytes int64  // of loaded versions
-	clock uint64 // of uses
+	bytes int64      // of loaded versions
+	left  []*Version // that have left memory; unlock closes them
+	clock uint64     // of uses
 }
 
 // NewRepository returns an empty repository over a lane.
@@ -98,6 +99,7 @@ func (s *Served) Predict(ctx context.Context, p *inference.Prediction) error {
 	if err != nil {
 		return err
 	}
+	defer v.hold.release()
 	return s.repository.lane.Predict(ctx, v, p)
 }
 
@@ -118,13 +120,27 @@ func (s *Served) Version() *Version {
 	return s.version
 }
 
-// acquire is the version for a request, which is loaded where it was evicted.
+// held is the version in memory, whose hold the caller releases; nil is none.
+func (s *Served) held() *Version {
+	s.repository.mu.Lock()
+	defer s.repository.mu.Unlock()
+	if s.version != nil {
+		s.version.hold.take() // a published version has one
+	}
+	return s.version
+}
+
+// acquire is the version for a request, which is loaded where it was evicted. The caller
+// releases its hold.
 func (s *Served) acquire() (*Version, error) {
 	r := s.repository
 	r.mu.Lock()
 	r.clock++
 	s.used = r.clock
 	v, off := s.version, s.off
+	if v != nil {
+		v.hold.take() // a published version has one
+	}
 	r.mu.Unlock()
 	if v != nil {
 		return v, nil
@@ -134,18 +150,23 @@ func (s *Served) acquire() (*Version, error) {
 	}
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	if v := s.Version(); v != nil {
+	if v := s.held(); v != nil {
 		return v, nil // another request has loaded it meanwhile
 	}
 	return s.load()
 }
 
-// load reads the version's files and publishes it. The caller holds loading.
+// load reads the version's files and publishes it. The caller holds loading, and releases
+// the version's hold.
 func (s *Served) load() (*Version, error) {
 	var evicted []*Served
 	v, err := s.entry.open()
 	if err == nil {
-		evicted, err = s.repository.publish(s, v)
+		v.hold.take()
+		if evicted, err = s.repository.publish(s, v); err != nil {
+			v.hold.release()
+			v.Close()
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: load model %q: %w", inference.ErrUnavailable, s.entry.Name, err)
@@ -220,7 +241,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 // publish makes a loaded version the one that requests get, and makes room for it.
 func (r *Repository) publish(s *Served, v *Version) (evicted []*Served, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	if evicted, err = r.room(s, v.Bytes()); err != nil {
 		return nil, err
 	}
@@ -263,11 +284,22 @@ func (r *Repository) room(s *Served, need int64) (evicted []*Served, err error) 
 }
 
 // drop takes a version out of memory, once the requests that have it are done. The
-// caller holds mu.
+// caller holds mu, and lets go of it by unlock.
 func (r *Repository) drop(s *Served) {
 	if s.version != nil {
 		r.bytes -= s.version.Bytes()
+		r.left = append(r.left, s.version)
 		s.version = nil
+	}
+}
+
+// unlock lets go of mu and closes the versions that have left memory.
+func (r *Repository) unlock() {
+	left := r.left
+	r.left = nil
+	r.mu.Unlock()
+	for _, v := range left {
+		v.Close()
 	}
 }
 
@@ -284,6 +316,7 @@ func (r *Repository) changed(s *Served, what string, why error) {
 // that memory is used.
 func (r *Repository) Prepare(entries []Entry) (commit func(), err error) {
 	table := make(map[key]*Served, len(entries))
+	var fresh []*Served
 	var errs []error
 	for _, e := range entries {
 		k := e.key()
@@ -305,9 +338,12 @@ func (r *Repository) Prepare(entries []Entry) (commit func(), err error) {
 			continue
 		}
 		s.version, s.about = v, v.Describe()
-		table[k] = s
+		table[k], fresh = s, append(fresh, s)
 	}
 	if err := errors.Join(errs...); err != nil {
+		for _, s := range fresh {
+			s.version.Close()
+		}
 		return nil, err
 	}
 	return func() { r.replace(table) }, nil
@@ -336,11 +372,13 @@ func (r *Repository) replace(table map[key]*Served) {
 			if s.why = err; err == nil {
 				s.version = v
 				r.bytes += v.Bytes()
+			} else {
+				r.left = append(r.left, v)
 			}
 			changes = append(changes, func() { r.changed(s, "load", err) })
 		}
 	}
-	r.mu.Unlock()
+	r.unlock()
 	for _, tell := range changes {
 		tell()
 	}
@@ -428,7 +466,10 @@ func (r *Repository) Load(name string) error { return r.each(name, (*Served).rel
 func (s *Served) reload() error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	_, err := s.load()
+	v, err := s.load()
+	if err == nil {
+		v.hold.release()
+	}
 	return err
 }
 
@@ -441,7 +482,7 @@ func (r *Repository) Unload(name string) error {
 		r.mu.Lock()
 		r.drop(s)
 		s.off, s.why = true, nil
-		r.mu.Unlock()
+		r.unlock()
 		r.changed(s, "unload", nil)
 		return nil
 	})

@@ -64,6 +64,7 @@ type Version struct {
 	model     model
 	kind      string // of its batches
 	separable bool   // rows have the same results whatever they are computed beside
+	hold      *hold  // nil: the model has no memory outside of Go's
 
 	mu    sync.Mutex
 	cost  cost.Line // of one core
@@ -88,6 +89,7 @@ func newVersion(name string, m model, o Options) *Version {
 	v.desc.Name, v.desc.Version, v.desc.MaxRows = name, o.Version, o.MaxRows
 	v.kind = name + "\x00" + o.Version
 	v.separable = m.batches()
+	v.hold = newHold(m)
 	v.label(o.Labels)
 	return v
 }
@@ -220,6 +222,10 @@ func kindOf(v *Version, in []tensor.Tensor) string {
 
 // compute runs the model. A panic is an error that is no fault of the caller's.
 func (v *Version) compute(in []tensor.Tensor) (out []tensor.Tensor, err error) {
+	if !v.hold.take() {
+		return nil, fmt.Errorf("%w: model %q version %s has left memory", inference.ErrUnavailable, v.desc.Name, v.desc.Version)
+	}
+	defer v.hold.release()
 	defer func() {
 		if caught := recover(); caught != nil {
 			v.mu.Lock()

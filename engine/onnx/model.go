@@ -72,6 +72,19 @@ func Load(data []byte) (*Model, error) {
 	return m, nil
 }
 
+// Native reports whether the model lies in ONNX Runtime, whose memory the garbage collector
+// knows nothing of: who loaded it closes it.
+func (m *Model) Native() bool { return m.session != nil }
+
+// Close frees what a native model takes; for others it does nothing. No Run may be under
+// way. One that comes later fails.
+func (m *Model) Close() error {
+	if m.session == nil {
+		return nil
+	}
+	return m.session.close()
+}
+
 // Inputs says what Run takes. The answer is shared and not to be changed.
 func (m *Model) Inputs() []tensor.Spec { return m.inputs }
 

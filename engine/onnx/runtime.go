@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	ort "github.com/yalue/onnxruntime_go"
 
@@ -45,7 +46,9 @@ func runtimeIsSet() bool {
 // session is a model in ONNX Runtime. Calls may run at the same time, each on its
 // caller's thread.
 type session struct {
-	s *ort.DynamicAdvancedSession
+	s       *ort.DynamicAdvancedSession
+	cleanup runtime.Cleanup // closes what nobody closed
+	closed  atomic.Bool
 }
 
 // openSession loads a model into ONNX Runtime.
@@ -63,9 +66,20 @@ func openSession(data []byte, p *modelProto) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ONNX Runtime refuses the model: %w", err)
 	}
-	m.session = &session{s}
-	runtime.AddCleanup(m, func(s *ort.DynamicAdvancedSession) { _ = s.Destroy() }, s)
+	m.session = &session{s: s}
+	m.session.cleanup = runtime.AddCleanup(m, func(s *ort.DynamicAdvancedSession) { _ = s.Destroy() }, s)
 	return m, nil
+}
+
+func (s *session) close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.cleanup.Stop()
+	if err := s.s.Destroy(); err != nil {
+		return fmt.Errorf("onnx: close the model in ONNX Runtime: %w", err)
+	}
+	return nil
 }
 
 // sessionOptions are those of a lane among others: no thread of its own, no spinning.
@@ -140,6 +154,9 @@ func elementTypeNumber(t tensor.Type) ort.TensorElementDataType {
 }
 
 func (s *session) run(m *Model, in []tensor.Tensor) ([]tensor.Tensor, error) {
+	if s.closed.Load() {
+		return nil, errors.New("onnx: the model is closed")
+	}
 	// ONNX Runtime holds on to the memory of inputs, which is Go's, until Destroy.
 	var pinner runtime.Pinner
 	defer pinner.Unpin()

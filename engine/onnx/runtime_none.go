@@ -21,4 +21,6 @@ type session struct{}
 
 func openSession([]byte, *modelProto) (*Model, error) { return nil, errNoRuntime }
 
+func (*session) close() error { return nil }
+
 func (*session) run(*Model, []tensor.Tensor) ([]tensor.Tensor, error) { return nil, errNoRuntime }

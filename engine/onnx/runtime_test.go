@@ -3,10 +3,16 @@
 package onnx
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
+
+	"weir/internal/tensor"
 )
 
 // library finds ONNX Runtime: where WEIR_ORT_LIBRARY says, or where make ort-lib puts it.
@@ -105,5 +111,85 @@ func BenchmarkSession(b *testing.B) {
 			b.Fatal(err)
 		}
 		benchmark(b, name, m)
+	}
+}
+
+// heavy is a model that this package's evaluator does not support, with 4 MiB of weights.
+func heavy() []byte {
+	const width = 1024
+	node := func(op, out string, in ...string) []byte {
+		var n []byte
+		for _, name := range in {
+			n = field(n, 1, []byte(name))
+		}
+		return field(field(n, 2, []byte(out)), 4, []byte(op))
+	}
+	weights := field(field(integer(integer(integer(nil, 1, width), 1, width), 2, 1), 8, []byte("w")), 9, bytes.Repeat([]byte{0, 0, 0, 0x3f}, width*width))
+	graph := field(field(nil, 1, node("Hardmax", "h", "x")), 1, node("MatMul", "y", "h", "w"))
+	graph = field(field(field(field(graph, 2, []byte("g")), 5, weights), 11, valueInfo("x")), 12, valueInfo("y"))
+	return field(field(integer(nil, 1, 8), 7, graph), 8, integer(field(nil, 1, nil), 2, 21))
+}
+
+// resident is the process's memory.
+func resident(t *testing.T) int {
+	t.Helper()
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skip("no /proc/self/statm")
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// TestCloseFreesASession: models that are closed leave nothing behind, though they are
+// still referred to; those that are not keep their weights, which shows that it is measured.
+func TestCloseFreesASession(t *testing.T) {
+	library(t)
+	data, x := heavy(), floats("x", []int64{1, 1024}, make([]float32, 1024)...)
+	var kept []*Model
+	open := func() *Model {
+		m, err := Load(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := m.Run(x); err != nil || !m.Native() || tensor.Values[float32](&out[0])[7] != 0.5 {
+			t.Fatal(out, err)
+		}
+		kept = append(kept, m)
+		return m
+	}
+	const n, weights = 40, 4 << 20
+	if err := open().Close(); err != nil { // the first one fills ONNX Runtime's own tables
+		t.Fatal(err)
+	}
+	before := resident(t)
+	for range n {
+		if err := open().Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := resident(t) - before
+	for range n {
+		open()
+	}
+	opened := resident(t) - before - closed
+	t.Logf("%d sessions of %d bytes of weights: %d bytes more after they were closed, %d bytes open", n, weights, closed, opened)
+	if closed > opened/4 || opened < n*weights {
+		t.Error("closed sessions keep memory, or open ones take none")
+	}
+	for _, m := range kept {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := kept[0].Run(x); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("a closed model runs: %v", err)
 	}
 }
