@@ -7,7 +7,9 @@ type Registry struct {
 	Dir        string   // an OCI image layout; empty: models in the data directory
 	CacheBytes int64    // of all pulled models; 0: any
 	Preload    []string // models that weir models pull takes when it is given none, and that are never evicted
-	Pull       bool     // a model that is not here is pulled before the start
+	Username   string   // at registries; empty: what Docker's configuration has for each
+	Password   string
+	Pull       bool // a model that is not here is pulled before the start
 }
 
 func registrySettings(c *Config) []Setting {
@@ -22,6 +24,10 @@ func registrySettings(c *Config) []Setting {
 		{Key: "registry.preload", Flag: "models-preload",
 			Usage:   "model that weir models pull brings in when it is given none, and that the cache never gives up; repeat for several",
 			binding: bindNames(&c.Registry.Preload, "a name such as weir models pull takes", func(s string) bool { return !strings.ContainsAny(s, " \t\r\n") })},
+		{Key: "registry.username", Flag: "registry-username", Usage: "user at OCI registries; empty takes what docker login has kept",
+			binding: bindText(&c.Registry.Username, "a name, or nothing", anyText)},
+		{Key: "registry.password", Flag: "registry-password", Secret: true, Usage: "password or token at OCI registries, best from the environment",
+			binding: bindText(&c.Registry.Password, "a password, or nothing", anyText)},
 		{Key: "registry.pull", Flag: "pull",
 			Usage:   "pull a model that is named and not here, before the start; without it weir asks on a terminal, and elsewhere refuses",
 			binding: bindBool(&c.Registry.Pull)},

@@ -1,19 +1,23 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"weir/configs"
 	"weir/router/registry"
+	"weir/router/registry/hub"
 )
 
 // locator finds the files of models that are named as versions in the models folder, NAME:TAG or NAME@sha256:DIGEST,
@@ -54,7 +58,7 @@ func (l *locator) language(ctx context.Context, c *configs.Config) error {
 	if !named {
 		return nil
 	}
-	v, err := l.find(ctx, *c, ref)
+	v, err := l.find(ctx, *c, c.Model.Path, ref)
 	if err != nil {
 		return err
 	}
@@ -112,7 +116,7 @@ func (l *locator) classic(ctx context.Context, c *configs.Config) error {
 		if !named {
 			continue
 		}
-		v, err := l.find(ctx, *c, ref)
+		v, err := l.find(ctx, *c, m.Path, ref)
 		if err != nil {
 			return err
 		}
@@ -130,12 +134,20 @@ func (l *locator) classic(ctx context.Context, c *configs.Config) error {
 	return nil
 }
 
-// asReference reads a reference from what is no path of a file.
+// asReference reads a reference from what is no path of a file: a version in the models folder, or something that can be
+// pulled, which is there under the name that a pull gives it.
 func asReference(text string) (registry.Ref, bool) {
-	if text == "" || strings.HasSuffix(text, ".gguf") {
+	if text == "" {
 		return registry.Ref{}, false
 	}
 	if _, err := os.Stat(text); err == nil {
+		return registry.Ref{}, false
+	}
+	source, err := hub.New(os.Getenv).Parse(text)
+	switch {
+	case err == nil && source.Kind != hub.OCI:
+		text = source.Name
+	case strings.HasSuffix(text, ".gguf"):
 		return registry.Ref{}, false
 	}
 	ref, err := registry.ParseRef(text)
@@ -151,14 +163,17 @@ func baseName(ref registry.Ref) string {
 }
 
 // find loads a version: its digests are checked, once for each state of its files.
-func (l *locator) find(ctx context.Context, c configs.Config, ref registry.Ref) (*registry.Version, error) {
+func (l *locator) find(ctx context.Context, c configs.Config, text string, ref registry.Ref) (*registry.Version, error) {
 	r, err := openRegistry(c)
 	if err != nil {
 		return nil, err
 	}
 	v, err := r.Resolve(ref.String())
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil, l.missing(ref, err)
+		if err := l.bring(ctx, c, r, text, ref, err); err != nil {
+			return nil, err
+		}
+		v, err = r.Resolve(ref.String())
 	}
 	if err != nil {
 		return nil, err
@@ -177,8 +192,50 @@ func (l *locator) find(ctx context.Context, c configs.Config, ref registry.Ref) 
 	return &held.Version, nil
 }
 
-// missing says how a version that is not here gets here.
-func (l *locator) missing(ref registry.Ref, err error) error {
-	return fmt.Errorf("there is no file %s, and in the models folder %w; weir models import FILE %s makes it of a file, and weir models list shows what is there",
-		ref, err, ref)
+// bring pulls a version that is not here, where somebody has said so: by --pull, or now on the terminal. A server that
+// runs already never pulls.
+func (l *locator) bring(ctx context.Context, c configs.Config, r *registry.Registry, text string, ref registry.Ref, why error) error {
+	missing := fmt.Errorf("there is no file %s, and in the models folder %w; weir models import FILE %s makes it of a file, weir models list shows what is there",
+		text, why, ref)
+	source, err := hub.New(os.Getenv).Parse(text)
+	if err != nil || ref.Digest != "" && source.Kind != hub.OCI {
+		return missing
+	}
+	switch {
+	case l.once:
+		return fmt.Errorf("%w; a running server pulls nothing: run weir pull %s first", missing, text)
+	case c.Registry.Pull:
+	case !l.ask(text, source):
+		return fmt.Errorf("%w; weir pull %s, or --pull, brings it in from %s", missing, text, hostOf(source))
+	}
+	_, err = (&puller{config: c, registry: r, errs: l.cmd.ErrOrStderr()}).pull(ctx, text, "")
+	return err
+}
+
+// ask asks a person, if there is one, whether to pull.
+func (l *locator) ask(text string, source hub.Source) bool {
+	in, ok := l.cmd.InOrStdin().(*os.File)
+	errs := l.cmd.ErrOrStderr()
+	if !ok || !term.IsTerminal(int(in.Fd())) || !isTerminal(errs) {
+		return false
+	}
+	fmt.Fprintf(errs, "%s is not here. Pull it from %s? [y/N] ", printable(text), printable(hostOf(source)))
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
+}
+
+// hostOf is where a source would be pulled from.
+func hostOf(s hub.Source) string {
+	switch s.Kind {
+	case hub.HuggingFace:
+		return strings.TrimPrefix(strings.TrimPrefix(hub.New(os.Getenv).HuggingFace, "https://"), "http://")
+	case hub.OCI:
+		host, _, _ := strings.Cut(s.Reference, "/")
+		return host
+	case hub.URL:
+	}
+	if u, err := url.Parse(s.URL); err == nil {
+		return u.Host
+	}
+	return s.URL
 }

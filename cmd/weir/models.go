@@ -32,7 +32,7 @@ func newModels() *cobra.Command {
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelsImport(), newModelsList(), newModelsShow(), newModelsTag(), newModelsVerify(), newModelsRemove(),
+	cmd.AddCommand(newModelsImport(), newModelsList(), newModelsShow(), newModelsTag(), newModelsPush(), newModelsPull(), newModelsVerify(), newModelsRemove(),
 		newModelsCollect(), newModelsHistory())
 	return cmd
 }

@@ -1,13 +1,20 @@
 package main
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/router/registry"
 )
 
@@ -158,5 +165,84 @@ func TestWrongModelImports(t *testing.T) {
 	}
 	if out, _ := onFolder(t, exitOK, "models", "list", "--json"); strings.TrimSpace(out) != "[]" {
 		t.Error(out)
+	}
+}
+
+// hubOf is a stand-in of Hugging Face's hub with one file.
+func hubOf(t *testing.T, name string, data []byte) *httptest.Server {
+	t.Helper()
+	sum := sha256.Sum256(data)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/models/Org/Repo/revision/main":
+			fmt.Fprint(w, `{"sha":"abc"}`)
+		case "/api/models/Org/Repo/tree/abc":
+			fmt.Fprintf(w, `[{"type":"file","path":%q,"size":%d,"lfs":{"oid":"%x","size":%d}}]`, name, len(data), sum, len(data))
+		case "/Org/Repo/resolve/abc/" + name, "/" + name:
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestPullAndRun(t *testing.T) {
+	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
+	s := hubOf(t, "tiny-Q8_0.gguf", defaultmodel.GGUF())
+	t.Setenv("HF_ENDPOINT", s.URL)
+	// Nobody has said that it may be pulled, and nobody can be asked.
+	_, errs := onFolder(t, exitFailure, "inspect", "hf.co/Org/Repo:Q8_0")
+	if !strings.Contains(errs, "weir pull hf.co/Org/Repo:Q8_0, or --pull, brings it in from "+strings.TrimPrefix(s.URL, "http://")) {
+		t.Error(errs)
+	}
+	if out, _ := onFolder(t, exitOK, "inspect", "hf.co/Org/Repo:Q8_0", "--pull"); !strings.Contains(out, "Repo") {
+		t.Error(out)
+	}
+	if out, _ := onFolder(t, exitOK, "models", "list"); !strings.Contains(out, "hf.co/Org/Repo:Q8_0") || !strings.Contains(out, "Q8_0") || !strings.Contains(out, "llama") {
+		t.Error(out)
+	}
+	s.Config.Handler = http.NotFoundHandler() // it is here now
+	onFolder(t, exitOK, "inspect", "hf.co/Org/Repo:Q8_0")
+	if _, errs := onFolder(t, exitFailure, "pull", "hf.co/Org/Repo:Q4_0"); !strings.Contains(errs, "there is no repository Org/Repo") {
+		t.Error(errs)
+	}
+	if _, errs := onFolder(t, exitUsage, "pull"); !strings.Contains(errs, "--models-preload") {
+		t.Error(errs)
+	}
+	if _, errs := onFolder(t, exitFailure, "pull", "a/b/c/d"); !strings.Contains(errs, "not a name that can be pulled") {
+		t.Error(errs)
+	}
+}
+
+func TestPullOfURL(t *testing.T) {
+	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
+	s := hubOf(t, "tiny.gguf", defaultmodel.GGUF())
+	onFolder(t, exitOK, "pull", s.URL+"/tiny.gguf", "--as", "mine:v1")
+	onFolder(t, exitOK, "inspect", "mine:v1")
+	onFolder(t, exitOK, "inspect", s.URL+"/tiny.gguf", "--pull")
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>sign in</html>") }))
+	defer page.Close()
+	if _, errs := onFolder(t, exitFailure, "pull", page.URL+"/m.gguf"); !strings.Contains(errs, "is no GGUF file") {
+		t.Error(errs)
+	}
+}
+
+func TestPushAndPullVerbs(t *testing.T) {
+	host := reference.Registry.Get(t)
+	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
+	onFolder(t, exitOK, "models", "import", defaultFile(t), "chat:v1")
+	there := fmt.Sprintf("%s/verbs%d/chat:v1", host, time.Now().UnixNano())
+	out, _ := onFolder(t, exitOK, "models", "push", "chat:v1", there)
+	digest := strings.Fields(strings.TrimPrefix(out, there+" is "))[0]
+	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
+	t.Setenv("WEIR_MODELS_PRELOAD", there)
+	if out, _ := onFolder(t, exitOK, "pull"); !strings.Contains(out, digest[:19]) {
+		t.Errorf("%s, want %s", out, digest)
+	}
+	onFolder(t, exitOK, "inspect", there)
+	if _, errs := onFolder(t, exitFailure, "pull", there+"x"); !strings.Contains(errs, "no such model") {
+		t.Error(errs)
 	}
 }

@@ -41,11 +41,12 @@ func Path(t testing.TB, part string) string {
 type Service string
 
 // What .ci/services gives. Get returns a URL of the first two, the password
-// included, and the path of the third.
+// included, the path of the third, and HOST:PORT of the last.
 const (
 	Postgres Service = "postgres"
 	Redis    Service = "redis"
 	Promtool Service = "promtool"
+	Registry Service = "registry" // OCI's, without TLS
 )
 
 // Get says where the service is, for a test that needs it. The test ends where

@@ -38,7 +38,7 @@ func TestModuleRoot(t *testing.T) {
 
 func TestServiceIsWhereTheVariableSays(t *testing.T) {
 	for service, variable := range map[Service]string{
-		Postgres: "WEIR_TEST_POSTGRES", Redis: "WEIR_TEST_REDIS", Promtool: "WEIR_TEST_PROMTOOL",
+		Postgres: "WEIR_TEST_POSTGRES", Redis: "WEIR_TEST_REDIS", Promtool: "WEIR_TEST_PROMTOOL", Registry: "WEIR_TEST_REGISTRY",
 	} {
 		t.Setenv(variable, "here")
 		if got := service.Get(t); got != "here" {

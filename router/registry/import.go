@@ -56,12 +56,7 @@ func (r *Registry) Import(ctx context.Context, im Import) (Version, error) {
 	if err != nil {
 		return Version{}, fmt.Errorf("import %s: %w", im.Name, err)
 	}
-	err = in.publish(ctx, e, ref)
-	if _, late := errors.AsType[*AuditError](err); err != nil && !late {
-		return Version{}, err
-	}
-	v, readErr := r.Resolve(ref.Name + "@" + string(e.desc.Digest))
-	return v, errors.Join(err, readErr)
+	return r.finish(ctx, in, e, ref)
 }
 
 // checkFiles refuses what the version could not hold, before anything is copied.

@@ -39,6 +39,9 @@ func runTask(task, dir string) error {
 	case "import":
 		_, err = r.Import(ctx, Import{Name: "shared", Files: []Source{{Role: Weights, Path: weights}}})
 		return err
+	case "pull":
+		_, err = r.Pull(ctx, Pull{Reference: weights, Name: "chat"})
+		return err
 	case "churn": // imports, tags, loads, removes and collects until it is killed
 		for n := 0; ; n++ {
 			if err := churn(ctx, r, weights, n); err != nil {
