@@ -85,7 +85,7 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 		if !named || m.Path == configs.BuiltinPath {
 			continue
 		}
-		v, err := l.find(ctx, *c, ref)
+		v, err := l.find(ctx, *c, m.Path, ref)
 		if err != nil {
 			return err
 		}
