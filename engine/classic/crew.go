@@ -33,7 +33,7 @@ func compute(crew []*task, begin time.Time) {
 		}
 		return
 	}
-	v.observe(rows, took)
+	v.observeInline(rows, took)
 	deliver(crew, out, took)
 }
 
@@ -41,7 +41,7 @@ func computeAlone(t *task, begin time.Time) {
 	t.out, t.err = t.v.compute(t.in)
 	t.computed, t.batch = time.Since(begin), t.rows
 	if t.err == nil {
-		t.v.observe(t.rows, t.computed)
+		t.v.observeInline(t.rows, t.computed)
 	}
 	t.v.count(t)
 }

@@ -328,3 +328,25 @@ func TestNobodyIsLeftInLine(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Requests that lost their core while they were computed inline, one in three, stay inline: they are not sent to the pool,
+// whose turns are a language model's steps apart.
+func TestInterruptedRequestsStayInline(t *testing.T) {
+	v := fakeVersion(&doubler{perRow: 10 * time.Microsecond}, Options{})
+	for i := range 3000 {
+		took := 10 * time.Microsecond
+		if i%3 == 0 {
+			took = 4 * time.Millisecond
+		}
+		v.observeInline(1+i%4, took)
+		if e := v.Estimate(1); e >= InlineLimit {
+			t.Fatalf("after %d requests of 10µs, one in three interrupted, a row is estimated at %v", i+1, e)
+		}
+	}
+	for range 2000 {
+		v.observeInline(1, 100*time.Microsecond)
+	}
+	if e := v.Estimate(1); e < InlineLimit {
+		t.Errorf("requests that take 100µs now are estimated at %v and stay inline", e)
+	}
+}

@@ -67,7 +67,8 @@ type Version struct {
 	hold      *hold  // nil: the model has no memory outside of Go's
 
 	mu    sync.Mutex
-	cost  cost.Line // of one core
+	cost  cost.Line  // of one core
+	calm  cost.Least // of requests computed inline
 	stats Stats
 }
 
@@ -171,6 +172,21 @@ func (v *Version) observe(rows int, took time.Duration) {
 	v.mu.Lock()
 	v.cost.Observe(rows, took)
 	v.mu.Unlock()
+}
+
+// observeInline takes in what rows took on a goroutine whose thread competes with the pool's workers for a core. One
+// interruption is a hundred times what a small model takes: believed, it would send the model's requests to the pool, to
+// wait there for a language model's step each.
+func (v *Version) observeInline(rows int, took time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.cost.Ready() {
+		v.cost.Observe(rows, took)
+		return
+	}
+	if n, least, ok := v.calm.Add(rows, took); ok {
+		v.cost.Observe(n, least)
+	}
 }
 
 // accept checks a request and brings its inputs into the model's form.
