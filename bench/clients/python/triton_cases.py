@@ -96,6 +96,7 @@ def http_refusals():
 def http_statistics():
     s = http.get_inference_statistics(NAME)["model_stats"][0]
     expect("requests are counted", s["inference_stats"]["success"]["count"] > 0 and s["inference_count"] >= s["inference_stats"]["success"]["count"])
+    expect("batches are counted by size", s["batch_stats"] and all(b["batch_size"] > 0 and b["compute_infer"]["count"] > 0 for b in s["batch_stats"]))
     return s["inference_count"]
 
 
@@ -116,7 +117,8 @@ def grpc_all():
     same(r.as_numpy(OUTPUT))
     expect("the id comes back", r.get_response().id == "7")
     expect("classes", b":" in c.infer(NAME, triton_input(triton_grpc), outputs=[triton_grpc.InferRequestedOutput(OUTPUT, class_count=2)]).as_numpy(OUTPUT).ravel()[0])
-    expect("statistics", c.get_inference_statistics(NAME).model_stats[0].inference_stats.success.count > 0)
+    statistics = c.get_inference_statistics(NAME).model_stats[0]
+    expect("statistics", statistics.inference_stats.success.count > 0 and statistics.batch_stats[0].compute_infer.count > 0)
     try:
         c.infer("none", triton_input(triton_grpc))
     except InferenceServerException as e:
