@@ -32,7 +32,7 @@ func newModels() *cobra.Command {
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModelsImport(), newModelsList(), newModelsShow(), newModelsTag(), newModelsPush(), newModelsPull(), newModelsVerify(), newModelsRemove(),
+	cmd.AddCommand(newModelsImport(), newModelsList(), newModelsShow(), newModelsTag(), newModelsPush(), newModelsPull(), newModelsVerify(), newModelsSign(), newModelsRemove(),
 		newModelsCollect(), newModelsHistory())
 	return cmd
 }
@@ -278,10 +278,15 @@ func newModelsTag() *cobra.Command {
 func newModelsVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify [NAME...]", Short: "Read all files of versions and compare their digests",
-		Example: "  weir models verify\n  weir models verify chat:prod",
+		Example: "  weir models verify\n  weir models verify chat:prod --key team.pub.pem",
 	}
+	keyFile := cmd.Flags().String("key", "", "file: public Ed25519 key in PEM that must have signed the versions, too")
 	onModels(cmd, func(ctx context.Context, m *modelsVerb, args []string) error {
 		list, err := m.versions(args)
+		if err != nil {
+			return err
+		}
+		check, err := signatureCheck(m.registry, *keyFile)
 		if err != nil {
 			return err
 		}
@@ -297,6 +302,7 @@ func newModelsVerify() *cobra.Command {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
+			err = errors.Join(err, check(v))
 			r := result{v.Name, string(v.Digest), v.Size, ""}
 			if err != nil {
 				failed++
@@ -315,7 +321,7 @@ func newModelsVerify() *cobra.Command {
 			return nil
 		})
 		if failed > 0 {
-			err = errors.Join(err, fmt.Errorf("%d of %d versions are corrupt", failed, len(list)))
+			err = errors.Join(err, fmt.Errorf("%d of %d versions fail", failed, len(list)))
 		}
 		return err
 	})

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -100,7 +103,7 @@ func TestModelsVerbs(t *testing.T) {
 	if _, errs := onFolder(t, exitFailure, "inspect", "chat:prod"); !strings.Contains(errs, "corrupt blob") {
 		t.Error(errs)
 	}
-	if out, errs := onFolder(t, exitFailure, "models", "verify", "chat:v1"); !strings.Contains(out, "corrupt blob") || !strings.Contains(errs, "1 of 1 versions are corrupt") {
+	if out, errs := onFolder(t, exitFailure, "models", "verify", "chat:v1"); !strings.Contains(out, "corrupt blob") || !strings.Contains(errs, "1 of 1 versions fail") {
 		t.Error(out, errs)
 	}
 	onFolder(t, exitOK, "models", "import", file, "chat:v1")
@@ -243,6 +246,41 @@ func TestPushAndPullVerbs(t *testing.T) {
 	}
 	onFolder(t, exitOK, "inspect", there)
 	if _, errs := onFolder(t, exitFailure, "pull", there+"x"); !strings.Contains(errs, "no such model") {
+		t.Error(errs)
+	}
+}
+
+func TestSignAndVerify(t *testing.T) {
+	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
+	onFolder(t, exitOK, "models", "import", defaultFile(t), "chat:v1")
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, block *pem.Block) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	privateFile, publicFile := write("k.pem", &pem.Block{Type: "PRIVATE KEY", Bytes: secret}), write("k.pub", &pem.Block{Type: "PUBLIC KEY", Bytes: known})
+	if out, _ := onFolder(t, exitFailure, "models", "verify", "chat:v1", "--key", publicFile); !strings.Contains(out, "not signed by this key") {
+		t.Error(out)
+	}
+	onFolder(t, exitOK, "models", "sign", "chat:v1", "--key", privateFile)
+	if out, _ := onFolder(t, exitOK, "models", "verify", "chat:v1", "--key", publicFile); !strings.Contains(out, "whole") {
+		t.Error(out)
+	}
+	if _, errs := onFolder(t, exitFailure, "models", "verify", "--key", privateFile); !strings.Contains(errs, "no public key") {
 		t.Error(errs)
 	}
 }

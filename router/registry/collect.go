@@ -193,7 +193,7 @@ func (r *Registry) sweep(ctx context.Context, out *Removed) error {
 	errs = append(errs, r.sweepFolder(filepath.Join(blobsFolder, string(digest.SHA256)), func(e fs.DirEntry) error {
 		return r.sweepBlob(e, live, out)
 	}))
-	for _, folder := range []string{verifiedFolder, usedFolder, viewsFolder} {
+	for _, folder := range []string{verifiedFolder, usedFolder, viewsFolder, signaturesFolder} {
 		errs = append(errs, r.sweepFolder(folder, func(e fs.DirEntry) error {
 			if live[digest.NewDigestFromEncoded(digest.SHA256, e.Name())] || r.isFresh(e) {
 				return nil
@@ -207,7 +207,7 @@ func (r *Registry) sweep(ctx context.Context, out *Removed) error {
 
 func (r *Registry) sweepFolder(folder string, each func(fs.DirEntry) error) error {
 	entries, err := os.ReadDir(r.path(folder))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	var errs []error

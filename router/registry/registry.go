@@ -8,6 +8,7 @@
 //	leases/                  what running processes use: a file each, locked as long as its process lives
 //	verified/HEX             size, time and inode at which a blob's digest was last found right
 //	used/HEX                 when a version was last loaded: the time of the file
+//	signatures/HEX           who vouches for a version
 //	changes.jsonl            who moved which alias when
 //
 // Any number of processes work on a folder at once. A new index.json, renamed over the old one under a lock, is the
