@@ -19,48 +19,84 @@ type Place struct {
 // Store writes keys and values, each [len(places)][KVHeads*HeadDim], of a layer
 // to their places, no two of which are the same.
 func (a *Attention) Store(kv *KV, layer int, k, v []float32, places []Place) {
-	a.store = storeJob{level: a.level, kv: kv, layer: layer, k: k, v: v, places: places}
-	a.member.Run(&a.store, len(places), pool.GrainMACs/(8*kv.KVHeads*kv.HeadDim)+1)
+	j := &a.store
+	j.level, j.kv, j.layer, j.k, j.v, j.places = a.level, kv, layer, k, v, places
+	j.runs = j.runs[:0]
+	for row, p := range places {
+		if row == 0 || p.Block != places[row-1].Block || p.Token != places[row-1].Token+1 || p.Token%tileTokens == 0 {
+			j.runs = append(j.runs, row)
+		}
+	}
+	runs := len(j.runs)
+	j.runs = append(j.runs, len(places))
+	rows := pool.GrainMACs/(8*kv.KVHeads*kv.HeadDim) + 1
+	a.member.Run(j, runs, max(1, rows*runs/max(len(places), 1)))
 }
 
+// storeJob stores runs of rows that are neighbours in a tile. Their keys lie in the same
+// cache lines, which two workers would take from each other.
 type storeJob struct {
 	level  isa.Level
 	kv     *KV
 	layer  int
 	k, v   []float32
 	places []Place
+	runs   []int // the first row of each, and the end
 }
 
-// Do stores one token. Another worker may be at another token of the same
-// tile: they share cache lines, no byte.
-func (j *storeJob) Do(_, row int) {
-	kv, p := j.kv, j.places[row]
-	if p.Token >= kv.BlockTokens {
+// Do stores one run. Where a tile's tokens are not in order another worker may be at
+// the same tile: they share cache lines, no byte.
+func (j *storeJob) Do(_, run int) {
+	kv, first, n := j.kv, j.runs[run], j.runs[run+1]-j.runs[run]
+	p := j.places[first]
+	if p.Token+n > kv.BlockTokens {
 		panic("kernel: token beyond its block")
 	}
+	width, token := kv.KVHeads*kv.HeadDim, p.Token%tileTokens
 	for h := range kv.KVHeads {
-		o := (row*kv.KVHeads + h) * kv.HeadDim
 		t := kv.tile(j.layer, p.Block, h, p.Token)
 		tile := kv.data[t : t+kv.tileSize]
-		k, v := j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim]
-		switch kv.Type {
-		case KVQ8:
-			kv.storeQ8(j.level, tile, k, v, p.Token%tileTokens)
-		case KVF32:
-			storeF32(tile, k, v, p.Token%tileTokens)
-		default:
-			storeF16(j.level, tile, k, v, p.Token%tileTokens)
+		if kv.Type == KVF32 {
+			storeF32(tile, tokenRows{j.k[first*width+h*kv.HeadDim:], width, n, kv.HeadDim}, j.v[first*width+h*kv.HeadDim:], token)
+			continue
+		}
+		for i := range n {
+			o := (first+i)*width + h*kv.HeadDim
+			k, v := j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim]
+			if kv.Type == KVQ8 {
+				kv.storeQ8(j.level, tile, k, v, token+i)
+			} else {
+				storeF16(j.level, tile, k, v, token+i)
+			}
 		}
 	}
 }
 
-func storeF32(tile []byte, k, v []float32, token int) {
-	x := vector.Floats(tile)
-	keys, vals := x[:tileTokens*len(k)], x[tileTokens*len(k):]
-	for i, f := range k {
-		keys[i*tileTokens+token] = f
+// tokenRows are the keys of a head of n tokens, each width floats behind the one before.
+type tokenRows struct {
+	x        []float32
+	width, n int
+	headDim  int
+}
+
+// storeF32 stores the keys and, laid out likewise, the values of tokens from token on.
+func storeF32(tile []byte, k tokenRows, v []float32, token int) {
+	x, d := vector.Floats(tile), k.headDim
+	keys, vals := x[:tileTokens*d], x[tileTokens*d:]
+	for i := range k.n {
+		copy(vals[(token+i)*d:(token+i+1)*d], v[i*k.width:])
 	}
-	copy(vals[token*len(v):], v)
+	const block = 16 // elements whose lines stay in the first-level cache
+	for lo := 0; lo < d; lo += block {
+		hi := min(lo+block, d)
+		for i := range k.n {
+			from := k.x[i*k.width+lo : i*k.width+hi]
+			to := keys[lo*tileTokens+token+i:]
+			for e, f := range from {
+				to[e*tileTokens] = f
+			}
+		}
+	}
 }
 
 func storeF16(level isa.Level, tile []byte, k, v []float32, token int) {
