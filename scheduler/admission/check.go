@@ -68,7 +68,7 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 }
 
 func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
-	choices, dated := 0, 0
+	choices, dated, work := 0, 0, uint64(0)
 	walk := func(l *line, in where) error {
 		last, place := int32(none), uint64(0)
 		for e := l.head; e != none; e = q.entries.at(e).next {
@@ -83,6 +83,7 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 			}
 			choices += n.item.Choices
 			tokens += n.item.Tokens
+			work += n.item.work()
 		}
 		if last != l.tail {
 			return fmt.Errorf("flow %q: list %d does not end with its tail", f.key.tenant, in)
@@ -101,9 +102,9 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 	}
 	onHeap := f.pos != none && q.classes[f.key.class].backlog[f.pos] == i
 	switch {
-	case entries != f.waiting || listed != f.listed || choices != f.choices || tokens != f.tokens || entries > f.refs:
-		return 0, 0, fmt.Errorf("flow %q: %d items, %d listed, %d choices, %d tokens, counted %d, %d, %d, %d; %d references",
-			f.key.tenant, entries, listed, choices, tokens, f.waiting, f.listed, f.choices, f.tokens, f.refs)
+	case entries != f.waiting || listed != f.listed || choices != f.choices || tokens != f.tokens || work != f.work || entries > f.refs:
+		return 0, 0, fmt.Errorf("flow %q: %d items, %d listed, %d choices, %d tokens, %d of work, counted %d, %d, %d, %d, %d; %d references",
+			f.key.tenant, entries, listed, choices, tokens, work, f.waiting, f.listed, f.choices, f.tokens, f.work, f.refs)
 	case dated != len(f.dated.heap):
 		return 0, 0, fmt.Errorf("flow %q: %d items are due, %d on the heap", f.key.tenant, dated, len(f.dated.heap))
 	case onHeap != (entries > 0) || f.parked || f.scanned || entries > 0 && listed == 0:
@@ -137,15 +138,44 @@ func (q *Queue) checkRanks() error {
 	if have != q.ranks {
 		return fmt.Errorf("check queue: by standing %v wait, counted %v", have, q.ranks)
 	}
-	for s := standing(2); s < standings; s++ {
-		live := 0
-		for _, id := range q.piles[s] {
-			if _, ok := q.entries.index(id); ok {
-				live++
+	return q.checkPiles(have)
+}
+
+// checkPiles checks that whatever may give way is in the pile where it is looked for.
+func (q *Queue) checkPiles(have ranks) error {
+	var piled [inference.NumClasses]int
+	var below [inference.NumClasses]int
+	for i := range q.flows.slots {
+		f := &q.flows.slots[i].value
+		if !q.flows.slots[i].live {
+			continue
+		}
+		for p, l := range f.piles {
+			before := int32(none)
+			for e := l.head; e != none; e = q.entries.at(e).younger {
+				n := q.entries.at(e)
+				if n.older != before || n.flow != int32(i) || n.item.pile() != p || before != none && q.entries.at(before).number > n.number {
+					return fmt.Errorf("check queue: request %d is in pile %d of %q, behind %d", n.item.Ref, p, f.key.tenant, before)
+				}
+				piled[n.item.standing()]++
+				if p >= lowered {
+					below[f.key.class]++
+				}
+				before = e
+			}
+			if l.tail != before {
+				return fmt.Errorf("check queue: pile %d of %q ends with %d, want %d", p, f.key.tenant, l.tail, before)
 			}
 		}
-		if live != have[s].Requests {
-			return fmt.Errorf("check queue: %d requests of standing %d may give way, want %d", live, s, have[s].Requests)
+	}
+	for c := range have {
+		want := have[c].Requests
+		if c == int(inference.Interactive) {
+			want = 0
+		}
+		if piled[c] != want || below[c] != q.classes[c].lowered {
+			return fmt.Errorf("check queue: %d requests of standing %d may give way, want %d; %d are lowered, counted %d",
+				piled[c], c, want, below[c], q.classes[c].lowered)
 		}
 	}
 	return nil

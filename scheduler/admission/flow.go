@@ -25,12 +25,14 @@ type flow struct {
 	credit  uint64 // cost charged in advance that was not incurred: later charges use it up
 	line    line   // the entries whose turn comes, first come first
 	aside   line   // the entries that were set aside
+	piles   piles  // the entries that may give way
 	dated   dates  // the entries in line that are due some time
 	hurried int    // turns in a row of entries that were due or preferred, before the oldest one
 	listed  int    // entries of both
 	waiting int    // entries, followers of groups included
 	choices int    // of these
 	tokens  int    // of these
+	work    uint64 // of these, expected
 	refs    int    // requests waiting or running
 	places  uint64 // entries ever listed
 	pos     int32  // index in the class queue's heap; none when not on it
@@ -78,7 +80,7 @@ func (q *Queue) flowOf(it Item) int32 {
 func (q *Queue) open(key flowKey) int32 {
 	i := q.flows.take()
 	*q.flows.at(i) = flow{
-		key: key, line: emptyLine, aside: emptyLine, dated: dates{by: due},
+		key: key, line: emptyLine, aside: emptyLine, piles: emptyPiles, dated: dates{by: due},
 		pos: none, cursor: none, second: none, report: none,
 	}
 	q.byKey[key] = i
@@ -95,6 +97,7 @@ func (q *Queue) append(fi, e int32) {
 	f.waiting++
 	f.choices += n.item.Choices
 	f.tokens += n.item.Tokens
+	f.work += n.item.work()
 	if f.waiting == 1 {
 		f.service = max(f.service, q.lift(f.key.class))
 		f.turn = n.number
@@ -128,6 +131,7 @@ func (q *Queue) detach(e int32) {
 	f.waiting--
 	f.choices -= n.item.Choices
 	f.tokens -= n.item.Tokens
+	f.work -= n.item.work()
 	if n.where == follows {
 		g := q.groups.at(n.group)
 		g.left++

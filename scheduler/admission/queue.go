@@ -95,7 +95,6 @@ type Queue struct {
 	classes [inference.NumClasses]classQueue
 	ending  dates // entries that do not wait for ever
 	ranks   ranks
-	piles   [standings]pile
 	tokens  int
 	choices int
 	offers  uint64 // ever accepted; numbers items in order of arrival
@@ -117,6 +116,8 @@ type entry struct {
 	passed bool            // skipped by the scan in progress, and off its flow's dated
 	number uint64          // order of arrival over all flows
 	place  uint64          // order in the flow's line, or among the followers of its group
+
+	older, younger int32 // in its pile, if it is in one
 }
 
 // where says in which list an entry is.
@@ -133,6 +134,7 @@ type classQueue struct {
 	backlog []int32 // binary heap of flow indices by (key, turn)
 	floor   uint64  // service of the last flow whose turn came: the lift when nobody waits
 	waiting int
+	lowered int      // of these, entries that give way like those of a lower class
 	refs    int      // requests waiting or running
 	credit  uint64   // hundredths of the cost owed by the guaranteed share
 	idle    idleList // flows without requests whose debt is remembered
@@ -212,6 +214,7 @@ func (q *Queue) Remove(t Ticket) bool {
 // flow keeps the item's reference.
 func (q *Queue) unlink(e int32) {
 	n := q.entries.at(e)
+	q.unpile(e)
 	q.detach(e)
 	q.tokens -= n.item.Tokens
 	q.choices -= n.item.Choices

@@ -570,6 +570,120 @@ func TestWhoGivesWayInAFullQueue(t *testing.T) {
 	}
 }
 
+// In a class that gives way, the tenant goes first that has had the most by its weight; of
+// one tenant retries, and then the youngest.
+func TestTheMostServedTenantGivesWayFirst(t *testing.T) {
+	q := mustQueue(t, Config{MaxRequests: 12})
+	ref := uint64(0)
+	offer := func(it Item) uint64 {
+		t.Helper()
+		ref++
+		it.Ref = ref
+		if _, err := q.Offer(it); err != nil {
+			t.Fatal(err)
+		}
+		check(t, q)
+		return ref
+	}
+	serve := func(it Item, cost uint64) {
+		offer(it)
+		q.Scan(it.Class, false)
+		q.Next()
+		q.Done(q.Take(cost))
+		q.EndScan()
+	}
+	batch := func(tenant string) Item { return Item{Tenant: tenant, Class: inference.Batch} }
+	heavy, light, large := batch("heavy"), batch("light"), batch("large")
+	large.Weight = 10
+	serve(heavy, 300)
+	serve(large, 2000) // 200 by weight
+	offer(light)
+	retry, beyond, urgent := heavy, heavy, heavy
+	retry.Retries = 1
+	beyond.OverQuota = true
+	urgent.Class, urgent.OverQuota = inference.Interactive, true
+	order := []uint64{
+		offer(retry), offer(heavy), offer(heavy), offer(large), offer(light), offer(urgent), offer(beyond),
+	}
+	lightRetry := light
+	lightRetry.Retries = 2
+	offer(lightRetry)
+	offer(Item{Tenant: "x", Class: inference.Default})
+	offer(Item{Tenant: "y", Class: inference.Default})
+	offer(Item{Tenant: "z", Class: inference.Default})
+	if order[0] != 4 || q.Len() != 12 {
+		t.Fatalf("%v, %d wait", order, q.Len())
+	}
+	var gone []uint64
+	for i := range 10 {
+		it := Item{Tenant: fmt.Sprint("new ", i), Class: inference.Interactive, Ref: uint64(100 + i)}
+		for r, ok := q.Shed(it); ok; r, ok = q.Shed(it) {
+			gone = append(gone, r)
+			check(t, q)
+		}
+		if _, err := q.Offer(it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// heavy: the retry, then the youngest; then large; then those of nobody's debt.
+	if want := []uint64{4, 10, 6, 5, 7, 11, 9, 8, 3, 14}; !slices.Equal(gone, want) {
+		t.Errorf("%v gave way, want %v", gone, want)
+	}
+}
+
+// A tenant at ten times the load of seven others, all of class batch, in a queue that
+// interactive requests push out of: what gives way is the flooding tenant's.
+func TestTheFloodingTenantIsShed(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 77))
+		q := mustQueue(t, Config{MaxRequests: 64, SharePercent: [inference.NumClasses]int{0, 0, 50}})
+		shed, offered := map[string]int{}, map[string]int{}
+		tenants := map[uint64]string{}
+		ref := uint64(0)
+		for range 20_000 {
+			ref++
+			it := Item{Ref: ref, Tenant: fmt.Sprint("normal ", rng.IntN(7)), Class: inference.Batch, Tokens: 1, Cost: 10, Work: 30}
+			switch n := rng.IntN(100); {
+			case n < 50:
+				it.Tenant = "flood"
+			case n < 85:
+			default:
+				it.Tenant, it.Class = "above", inference.Interactive
+			}
+			tenants[ref] = it.Tenant
+			offered[it.Tenant]++
+			for r, ok := q.Shed(it); ok; r, ok = q.Shed(it) {
+				shed[tenants[r]]++
+			}
+			if _, err := q.Offer(it); err != nil && !errors.Is(err, inference.ErrTenantQueueFull) && !errors.Is(err, inference.ErrQueueFull) {
+				t.Fatal(err)
+			}
+			if rng.IntN(2) == 0 { // half of what comes is served
+				for _, c := range q.Order() {
+					q.Scan(c, false)
+					if _, _, ok := q.Next(); ok {
+						q.Done(q.Take(uint64(5 + rng.IntN(10))))
+						q.EndScan()
+						break
+					}
+					q.EndScan()
+				}
+			}
+		}
+		normal := 0
+		for tenant, n := range shed {
+			if tenant != "flood" {
+				normal += n
+			}
+		}
+		check(t, q)
+		if normal*6 > shed["flood"] {
+			t.Errorf("seed %d: %d requests of the flood were shed, and %d of others", seed, shed["flood"], normal)
+		}
+		t.Logf("seed %d: of %d requests shed %d were the flood's", seed, normal+shed["flood"], shed["flood"])
+	}
+}
+
 // naive is the queue without heaps, lists and lazy ranks: every question is
 // answered by looking at everything.
 type naive struct {
@@ -667,9 +781,20 @@ func (n *naive) shed(b Bounds, it Item) (ref uint64) {
 	if n.room(b, it, func(Item) bool { return false }) == nil || n.room(b, it, lower) != nil {
 		return 0
 	}
+	beyond := func(o Item) uint64 {
+		least, work := n.service[n.key(o)], uint64(0)
+		for _, w := range n.waiting(o.Class) {
+			least = min(least, n.service[n.key(w.Item)])
+			if w.Tenant == o.Tenant {
+				work += max(w.Cost, w.Work)
+			}
+		}
+		return (n.service[n.key(o)]-least)/unitScale + work/(unitScale/max(n.scale[n.key(o)], 1))
+	}
 	var worst naiveItem
 	for _, o := range n.items {
-		worse := cmp.Or(grade(o.Item)-grade(worst.Item), min(o.Retries, 1)-min(worst.Retries, 1), int(o.number)-int(worst.number)) > 0
+		worse := cmp.Or(grade(o.Item)-grade(worst.Item), cmp.Compare(beyond(o.Item), beyond(worst.Item)),
+			min(o.Retries, 1)-min(worst.Retries, 1), int(o.number)-int(worst.number)) > 0
 		if lower(o.Item) && (ref == 0 || worse) {
 			worst, ref = o, o.Ref
 		}
@@ -950,6 +1075,51 @@ func BenchmarkOfferTake(b *testing.B) {
 				q.Next()
 				q.Done(q.Take(10))
 				q.EndScan()
+			}
+		})
+	}
+}
+
+// Of a full queue one request gives way to each that comes.
+func BenchmarkShed(b *testing.B) {
+	for _, tenants := range []int{80, 1000} {
+		b.Run(fmt.Sprintf("tenants=%d", tenants), func(b *testing.B) {
+			const places = 1024
+			q := mustQueue(b, Config{MaxRequests: places})
+			names := make([]string, tenants)
+			for i := range names {
+				names[i] = strconv.Itoa(i)
+			}
+			fill := func(i int) {
+				if _, err := q.Offer(Item{Ref: uint64(i % tenants), Tenant: names[i%tenants], Class: inference.Batch, Tokens: 10}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range places {
+				fill(i)
+				if i%4 == 0 { // so that tenants have had different service
+					q.Scan(inference.Batch, false)
+					q.Next()
+					q.Done(q.Take(uint64(1 + i%97)))
+					q.EndScan()
+				}
+			}
+			for i := 0; q.Len() < places; i++ {
+				fill(i)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				it := Item{Tenant: "above", Class: inference.Interactive, Tokens: 10}
+				gone, ok := q.Shed(it)
+				if !ok {
+					b.Fatal("nobody gives way")
+				}
+				t, err := q.Offer(it)
+				if err != nil {
+					b.Fatal(err)
+				}
+				q.Remove(t)
+				fill(int(gone))
 			}
 		})
 	}
