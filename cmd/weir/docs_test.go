@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// foreign are flags of other programs that the documents name: of the scripts in bench/clients, of the servers that
+// weir is compared with, of Prometheus, Kubernetes and numactl.
+var foreign = strings.Fields(`--help --version
+	--all --embeddings --weir --out --seconds
+	--repack --no-repack --kl-divergence --enable-prefix-caching
+	--web --enable-feature --from-literal --cpunodebind --membind`)
+
+// announced is what documents name before it exists. The test fails for what exists.
+var announced = []string{"weir plan", "--zones"}
+
+// What the documents tell readers to type exists: every verb of weir and every flag.
+func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
+	flags, verbs := map[string]bool{}, map[string]*cobra.Command{}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		verbs[c.CommandPath()] = c
+		for _, line := range strings.Split(c.Flags().FlagUsages()+c.PersistentFlags().FlagUsages(), "\n") {
+			if m := regexp.MustCompile(`--[a-z][a-z0-9-]*`).FindString(line); m != "" {
+				flags[m] = true
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
+	for _, name := range announced {
+		if flags[name] || verbs[name] != nil {
+			t.Errorf("%s exists: take it out of announced", name)
+		}
+		flags[name], verbs[name] = true, new(cobra.Command)
+	}
+	for _, name := range foreign {
+		flags[name] = true
+	}
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	flag := regexp.MustCompile(`(?:^|[\s` + "`" + `(])(--[a-z][a-z0-9-]*)`)
+	verb := regexp.MustCompile("(?:^|`|\\./)weir ((?:[a-z]+ ?)+)")
+	code := regexp.MustCompile("`[^`]*`")
+	for _, file := range append(files, "../../README.md", "../../bench/README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := false
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(line, "```") {
+				block = !block
+			}
+			for _, m := range flag.FindAllStringSubmatch(line, -1) {
+				if !flags[strings.TrimSuffix(m[1], "-")] {
+					t.Errorf("%s:%d: no verb has the flag %s", filepath.Base(file), i+1, m[1])
+				}
+			}
+			pieces := code.FindAllString(line, -1)
+			if block {
+				pieces = []string{line}
+			}
+			for _, piece := range pieces {
+				for _, m := range verb.FindAllStringSubmatch(piece, -1) {
+					words := strings.Fields(m[1])
+					c := verbs["weir "+words[0]]
+					if c == nil || len(words) > 1 && c.HasSubCommands() && !slices.ContainsFunc(c.Commands(), func(s *cobra.Command) bool { return s.Name() == words[1] }) {
+						t.Errorf("%s:%d: there is no verb %q", filepath.Base(file), i+1, "weir "+m[1])
+					}
+				}
+			}
+		}
+	}
+}
