@@ -31,10 +31,29 @@ type Call struct {
 	Body   []byte // the client's JSON object without its model, of which each server has a name of its own
 	Stream bool   // the client asked for events
 
+	Prompt  []Part // what the model reads, in its order, as far as it decides which server is best; nil: not known
 	Domain  string // tenants that share prefixes of prompts have the same
 	Output  int    // expected output tokens
 	Session string // a hint: requests of one session profit from one server; "" is none
 	Resume  bool   // a stream that breaks goes on at another server
+}
+
+// Part is a piece of a request that the model reads: its tools, its messages, its prompt.
+type Part struct {
+	Kind string
+	Text []byte // as the client sent it: JSON
+}
+
+// PromptBytes is the size of the prompt's parts, or of the body where they are not known.
+func (c *Call) PromptBytes() int {
+	if c.Prompt == nil {
+		return len(c.Body)
+	}
+	n := 0
+	for _, p := range c.Prompt {
+		n += len(p.Text)
+	}
+	return n
 }
 
 // Head is what an upstream is told of a request beside its body: what its own logs and

@@ -183,13 +183,21 @@ func (c *call) reserveRelay(e *service, m *Model, o *object, n int) (*bill, *api
 	if !e.writes {
 		return c.reserve(who, ask, 0)
 	}
+	ask.Output = int64(n) * int64(c.expectedOutput(e, m, o))
+	return c.reserve(who, ask, ask.Output)
+}
+
+// expectedOutput is how long an answer from elsewhere is expected to get, in tokens.
+func (c *call) expectedOutput(e *service, m *Model, o *object) int {
+	if !e.writes {
+		return 0
+	}
 	var p params
 	var ignored *api.Error
 	if p.readMaxTokens(o, &ignored); p.maxTokens < 0 {
 		p.maxTokens = relayMaxTokens
 	}
-	ask.Output = int64(n) * c.server.estimates.Expect(m.ID, c.caller.Tenant.Name, p.maxTokens)
-	return c.reserve(who, ask, ask.Output)
+	return int(c.server.estimates.Expect(m.ID, c.caller.Tenant.Name, p.maxTokens))
 }
 
 // settle ends the passage's bill. Where the upstream tells no usage, what was

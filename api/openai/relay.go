@@ -79,11 +79,12 @@ func (c *call) relay(e *service, m *Model, o *object) *api.Error {
 		}
 	}()
 	sent := &router.Call{
-		Path: e.upstream, Body: o.withoutModel(), Stream: start.Stream, Output: start.MaxTokens,
+		Path: e.upstream, Stream: start.Stream, Output: c.expectedOutput(e, m, o),
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State},
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(o), Resume: c.header("X-Weir-Resume") == "1",
 	}
+	sent.Body, sent.Prompt = o.withoutModel()
 	api.ReleaseBody(c.ctx)
 	var err error
 	if p.answer, err = m.Upstream.Send(ctx, sent); err != nil {
@@ -142,10 +143,15 @@ func (c *call) relayStart(e *service, m *Model, o *object) edge.RequestStart {
 	}
 }
 
-// withoutModel is the object without its model, and without this server's own fields. The
-// other values are byte for byte what they were.
-func (o *object) withoutModel() []byte {
-	dst := []byte{'{'}
+// promptFields are what a model reads, in its order.
+var promptFields = []string{"tools", "messages", "prompt"}
+
+// withoutModel is the object without its model, and without this server's own fields, and
+// where in it what the model reads stands. The other values are byte for byte what they were.
+func (o *object) withoutModel() (dst []byte, prompt []router.Part) {
+	type span struct{ from, to int }
+	var spans [3]span
+	dst = []byte{'{'}
 	for _, f := range o.fields {
 		if f.name == "model" || slices.Contains(ownFields, f.name) {
 			continue
@@ -154,9 +160,19 @@ func (o *object) withoutModel() []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(api.AppendString(dst, f.name), ':')
+		from := len(dst)
 		dst = append(dst, f.raw...)
+		if i := slices.Index(promptFields, f.name); i >= 0 {
+			spans[i] = span{from, len(dst)}
+		}
 	}
-	return append(dst, '}')
+	dst = append(dst, '}')
+	for i, s := range spans {
+		if s.to > 0 {
+			prompt = append(prompt, router.Part{Kind: promptFields[i], Text: dst[s.from:s.to]})
+		}
+	}
+	return dst, prompt
 }
 
 // watch cancels a request when nobody waits for it any more, until it is over.

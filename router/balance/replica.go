@@ -22,7 +22,7 @@ type Member struct {
 type Report struct {
 	Running       int // requests
 	Waiting       int
-	WaitingTokens int     // prompt tokens that are not computed yet, of waiting and running requests
+	WaitingTokens int     // prompt tokens that are not computed yet, of waiting and running requests; negative is unknown
 	KV            float64 // share of the KV cache that is used
 	PrefillRate   float64 // prompt tokens a second while it computes prompts; 0 is unknown
 	// Since is what the balancer had counted when the report was asked for, by Mark. Without it, the report is taken to be as new as its
@@ -108,6 +108,9 @@ func (r *replica) load(now, last time.Duration) load {
 	at := &rep.Since.counts
 	l.fresh, l.kv = true, rep.KV
 	l.requests = max(l.requests, rep.Running+rep.Waiting+int(c.picks-at.picks)-int(c.ends-at.ends))
+	if rep.WaitingTokens < 0 {
+		return l // own counts are all that is known of them
+	}
 	l.tokens = max(0, rep.WaitingTokens+int(c.given-at.given)-int(c.begun-at.begun))
 	return l
 }

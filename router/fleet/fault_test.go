@@ -190,7 +190,7 @@ func fleetOf(t *testing.T, c Config, fakes ...*fake) *Fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, r := range *f.members.Load() {
+		for _, r := range f.members.Load().list {
 			if n := r.running.Load(); n != 0 {
 				t.Errorf("%s has %d running requests at the end", r.id, n)
 			}
@@ -431,7 +431,7 @@ func TestHangingUpBlamesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = got.Events.Close()
-	if n := (*f.members.Load())[0].running.Load(); n != 0 {
+	if n := (f.members.Load().list)[0].running.Load(); n != 0 {
 		t.Errorf("%d are running after the end", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/router"
+	"weir/router/balance"
 )
 
 // Source says where replicas are: at a URL, at each address of a name, or at the URLs of a
@@ -34,6 +35,7 @@ type Source struct {
 type Config struct {
 	Model   string   // the name of the model here
 	Sources []Source // at least one
+	Balance balance.Config
 
 	AnswerTimeout time.Duration // DefaultAnswerTimeout: until an answer begins; of no stream, until its end
 	StallTimeout  time.Duration // 2 min: without a byte of a stream that has begun
@@ -120,13 +122,30 @@ type Fleet struct {
 	config Config
 	budget *budget
 
+	balancer *balance.Balancer
+	hashes   bool // the policy looks at prompts
+
 	mu        sync.Mutex // held while the set changes
 	found     [][]Target // by source
-	members   atomic.Pointer[[]*replica]
+	members   atomic.Pointer[members]
 	moved     chan struct{} // holds a value after the set has changed
 	resourced chan struct{} // likewise after the sources have
-	turn      atomic.Uint64
-	retries   atomic.Int64
+
+	counts struct{ retries, spills, resumed, none atomic.Int64 }
+}
+
+// members are the replicas of a fleet. They are replaced whole.
+type members struct {
+	list     []*replica // sorted by id
+	numbered map[balance.ReplicaID]*replica
+}
+
+func newMembers(list []*replica) *members {
+	m := &members{list: list, numbered: make(map[balance.ReplicaID]*replica, len(list))}
+	for _, r := range list {
+		m.numbered[r.number] = r
+	}
+	return m
 }
 
 // New checks c and knows the replicas that have URLs. Run finds the others and watches all.
@@ -136,7 +155,12 @@ func New(c Config) (*Fleet, error) {
 	}
 	c = c.withDefaults()
 	f := &Fleet{config: c, budget: newBudget(c.RetryShare, 10*time.Second), moved: make(chan struct{}, 1), resourced: make(chan struct{}, 1)}
-	f.members.Store(&[]*replica{})
+	var err error
+	if f.balancer, err = balance.New(time.Now(), c.Balance); err != nil {
+		return nil, fmt.Errorf("model %q: %w", c.Model, err)
+	}
+	f.hashes = c.Balance.Policy == balance.Prefix || c.Balance.Policy == balance.ConsistentHash
+	f.members.Store(newMembers(nil))
 	f.found = make([][]Target, len(c.Sources))
 	for i, s := range c.Sources {
 		if s.URL != "" {
@@ -156,6 +180,10 @@ func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error
 	now := time.Now()
 	f.budget.request(now)
 	fl := &flight{fleet: f, call: c, ctx: ctx, began: now}
+	fl.request = balance.Request{Tokens: c.PromptBytes() / bytesPerToken, Output: c.Output, Session: sessionOf(c.Session)}
+	if f.hashes {
+		fl.request.Keys = f.keys(c)
+	}
 	if c.Resume && c.Stream {
 		fl.resume = newResume(c.Path, c.Body)
 	}
@@ -165,29 +193,16 @@ func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error
 // Load implements router.Upstream.
 func (f *Fleet) Load() router.Load {
 	var l router.Load
-	for _, r := range *f.members.Load() {
+	for _, r := range f.members.Load().list {
 		l.Running += int(r.running.Load())
 		l.Ready = l.Ready || r.takes()
 	}
 	return l
 }
 
-// pick is the next replica in turn that takes requests and was not asked yet.
-func (f *Fleet) pick(fl *flight) (r *replica, reason string, err error) {
-	members := *f.members.Load()
-	first := int(f.turn.Add(1)) //nolint:gosec // wraps around after 2^63 requests
-	for i := range members {
-		r := members[(first+i)%len(members)]
-		if r.takes() && !slices.Contains(fl.tried, r) && fl.suits(r) {
-			return r, "round_robin", nil
-		}
-	}
-	return nil, "", fmt.Errorf("model %s: %w: of %d replicas none is ready", f.config.Model, router.ErrNoReplica, len(members))
-}
-
 // has reports whether a replica is left that takes requests and was not asked.
 func (f *Fleet) has(tried []*replica) bool {
-	return slices.ContainsFunc(*f.members.Load(), func(r *replica) bool { return r.takes() && !slices.Contains(tried, r) })
+	return slices.ContainsFunc(f.members.Load().list, func(r *replica) bool { return r.takes() && !slices.Contains(tried, r) })
 }
 
 // regroup makes the set of replicas that the sources give. Replicas that stay keep what is
@@ -195,7 +210,7 @@ func (f *Fleet) has(tried []*replica) bool {
 func (f *Fleet) regroup() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	old := *f.members.Load()
+	old := f.members.Load().list
 	var next []*replica
 	have := make(map[string]bool)
 	for _, targets := range f.found {
@@ -209,15 +224,21 @@ func (f *Fleet) regroup() {
 				next = append(next, old[i])
 				continue
 			}
-			next = append(next, f.newReplica(t))
-			f.config.Changed(Change{t.id(), "added", ""})
+			r, err := f.newReplica(t)
+			if err != nil {
+				f.config.Changed(Change{t.id(), "source failed", err.Error()})
+				continue
+			}
+			next = append(next, r)
+			f.config.Changed(Change{r.id, "added", ""})
 		}
 	}
 	slices.SortFunc(next, func(a, b *replica) int { return cmp.Compare(a.id, b.id) })
-	f.members.Store(&next)
+	f.members.Store(newMembers(next))
 	for _, r := range old {
 		if !slices.Contains(next, r) {
 			r.leave()
+			f.balancer.Remove(r.number)
 			f.config.Changed(Change{r.id, "removed", ""})
 		}
 	}
@@ -227,13 +248,16 @@ func (f *Fleet) regroup() {
 	}
 }
 
-func (f *Fleet) newReplica(t Target) *replica {
+func (f *Fleet) newReplica(t Target) (*replica, error) {
+	now := time.Now()
 	t.Kind = cmp.Or(t.Kind, Weir)
-	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: time.Now(),
+	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: now,
 		waiting: make(map[*attempt]struct{})}
 	r.wire = newWire(t.Base, t.Address, t.APIKey, f.config.AnswerTimeout)
 	r.breaker = f.config.newBreaker(func(_, to string) { f.config.Changed(Change{r.id, "breaker " + to, ""}) })
-	return r
+	var err error
+	r.number, err = f.balancer.Add(now, balance.Member{})
+	return r, err
 }
 
 // same reports whether a target is this replica, asked in the same way.

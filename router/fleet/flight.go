@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"weir/router"
+	"weir/router/balance"
 )
 
 // maxAnswerBytes bounds an answer that is no stream.
@@ -26,6 +28,7 @@ type flight struct {
 	ctx   context.Context //nolint:containedctx // of the call, whose stream outlives Send
 	began time.Time
 
+	request balance.Request
 	tried   []*replica // in order
 	worked  int        // of them, those that may have worked for it
 	spilled bool       // a refusal has sent the request on to another replica
@@ -53,15 +56,34 @@ func (fl *flight) begin() (answer *router.Answer, err error) {
 
 // pick chooses a replica that was not asked yet, and begins an attempt there.
 func (fl *flight) pick() (*attempt, error) {
+	f := fl.fleet
+	members := f.members.Load()
+	fl.request.Avoid = fl.request.Avoid[:0]
+	for _, r := range members.list {
+		if !fl.suits(r) {
+			fl.request.Avoid = append(fl.request.Avoid, r.number)
+		}
+	}
 	for {
-		r, reason, err := fl.fleet.pick(fl)
+		now := time.Now()
+		lease, err := f.balancer.Pick(now, &fl.request)
 		if err != nil {
-			return nil, err
+			f.counts.none.Add(1)
+			return nil, fmt.Errorf("model %s: %w: %d are known: %w", f.config.Model, router.ErrNoReplica, len(members.list), err)
+		}
+		fl.request.Avoid = append(fl.request.Avoid, lease.Replica)
+		r := members.numbered[lease.Replica]
+		if r == nil { // it came or left meanwhile
+			lease.Done(now, balance.Outcome{Failed: true})
+			continue
+		}
+		judge, err := r.breaker.Allow()
+		if err != nil { // another request tries whether the replica is back
+			lease.Done(now, balance.Outcome{Failed: true})
+			continue
 		}
 		fl.tried = append(fl.tried, r)
-		if judge, refused := r.breaker.Allow(); refused == nil {
-			return &attempt{replica: r, reason: reason, began: time.Now(), judge: judge}, nil
-		} // otherwise another request tries whether the replica is back
+		return &attempt{replica: r, lease: lease, reason: lease.Reason.String(), began: now, judge: judge}, nil
 	}
 }
 
@@ -161,13 +183,19 @@ func (fl *flight) again(answer *router.Answer, err error) bool {
 		return false
 	case err == nil && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable):
 		again := !fl.spilled
-		fl.spilled = true
+		if fl.spilled = true; again {
+			fl.fleet.counts.spills.Add(1)
+		}
 		return again
 	case err == nil && (answer.Status < http.StatusInternalServerError || answer.Status == http.StatusNotImplemented):
 		return false
 	}
 	fl.worked++
-	return fl.worked < maxAttempts && fl.fleet.budget.take(now)
+	again := fl.worked < maxAttempts && fl.fleet.budget.take(now)
+	if again {
+		fl.fleet.counts.retries.Add(1)
+	}
+	return again
 }
 
 // late reports whether a deadline of the request has passed.
@@ -187,8 +215,8 @@ func readAnswer(r io.Reader) ([]byte, error) {
 // errNothingLeft: the stream broke when all tokens that were asked for had been said.
 var errNothingLeft = fmt.Errorf("the answer had all its tokens and no end: %w", errNotJudged)
 
-// suits reports whether a replica can do what the request needs now.
+// suits reports whether a replica was not asked yet and can do what the request needs now.
 func (fl *flight) suits(r *replica) bool {
 	goesOn := fl.resume != nil && fl.resume.again > 0
-	return !goesOn || !fl.resume.chat || kinds[r.target.Kind].continues
+	return !slices.Contains(fl.tried, r) && (!goesOn || !fl.resume.chat || kinds[r.target.Kind].continues)
 }

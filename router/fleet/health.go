@@ -29,7 +29,7 @@ func (f *Fleet) Run(ctx context.Context) {
 	stopLooking := f.look(ctx, &watchers)
 	for {
 		current := make(map[*replica]bool)
-		for _, r := range *f.members.Load() {
+		for _, r := range f.members.Load().list {
 			current[r] = true
 			if watched[r] == nil {
 				inner, stop := context.WithCancel(ctx)
@@ -68,9 +68,7 @@ func (f *Fleet) watch(ctx context.Context, r *replica) {
 			failures = 0
 		}
 		if state != Down || failures >= failedProbes {
-			if r.set(state, why, time.Now()) {
-				f.config.Changed(Change{r.id, string(state), why})
-			}
+			f.judge(r, state, why)
 		}
 		if state == Ready {
 			f.scrape(ctx, r)
@@ -79,6 +77,25 @@ func (f *Fleet) watch(ctx context.Context, r *replica) {
 			return
 		}
 	}
+}
+
+// judge notes what the probes say of a replica. Of one that is down nothing is cached any
+// more.
+func (f *Fleet) judge(r *replica, s State, why string) {
+	now := time.Now()
+	if !r.set(s, why, now) {
+		return
+	}
+	switch s {
+	case Ready:
+		f.balancer.Resume(now, r.number)
+	case Draining:
+		f.balancer.Drain(r.number)
+	case Down:
+		f.balancer.Suspend(r.number)
+		f.balancer.Forget(r.number)
+	}
+	f.config.Changed(Change{r.id, string(s), why})
 }
 
 // pause waits about so long; false when ctx ends first.

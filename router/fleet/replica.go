@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"weir/router/balance"
 )
 
 // Target is where a replica is and how it is asked.
@@ -31,6 +33,7 @@ func (t *Target) id() string {
 // replica is one server of a fleet.
 type replica struct {
 	id     string
+	number balance.ReplicaID
 	target Target
 	model  string // its name of the model
 	wire   *wire
@@ -133,6 +136,7 @@ const breakerWindow = time.Minute
 // attempt is a request at one replica.
 type attempt struct {
 	replica *replica
+	lease   balance.Lease
 	reason  string
 	began   time.Time
 	cancel  context.CancelCauseFunc
@@ -146,6 +150,7 @@ type attempt struct {
 // begun notes that the answer has begun: the replica works.
 func (a *attempt) begun() {
 	a.replica.awaited(a)
+	a.lease.Began(time.Now())
 	a.judged.Do(func() { a.judge(nil) })
 }
 
@@ -156,6 +161,7 @@ func (a *attempt) end(err error) {
 		a.timer.Stop()
 		a.replica.awaited(a)
 		a.replica.running.Add(-1)
+		a.lease.Done(time.Now(), balance.Outcome{Failed: err != nil})
 		late := true
 		a.judged.Do(func() {
 			late = false

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/router/balance"
 )
 
 // Report is what a replica says of its load. Values that it does not tell are negative.
@@ -129,6 +131,7 @@ func (f *Fleet) scrape(ctx context.Context, r *replica) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	mark := f.balancer.Mark(r.number)
 	res, err := r.wire.get(ctx, address)
 	if err != nil {
 		return // the probe says what is wrong with it
@@ -138,7 +141,7 @@ func (f *Fleet) scrape(ctx context.Context, r *replica) {
 		return // it shows no metrics to us; own counts decide
 	}
 	if report, err := parseMetrics(res.Body); err == nil {
-		f.report(r, report, time.Now())
+		f.report(r, report, mark)
 	}
 }
 
@@ -164,14 +167,24 @@ func (f *Fleet) note(r *replica, h http.Header) {
 		return
 	}
 	if report, err := ParseReport(text); err == nil {
-		f.report(r, report, time.Now())
+		f.report(r, report, f.balancer.Mark(r.number))
 	}
 }
 
-func (f *Fleet) report(r *replica, report Report, now time.Time) {
+// report takes in what a replica says of its load. since is from before it was asked.
+func (f *Fleet) report(r *replica, report Report, since balance.Mark) {
+	now := time.Now()
 	r.mu.Lock()
 	r.said, r.saidAt = report, now
+	gone := r.gone
 	r.mu.Unlock()
+	if gone || report.Running < 0 && report.Waiting < 0 {
+		return // it says nothing that counts
+	}
+	f.balancer.Report(now, r.number, balance.Report{
+		Running: int(max(report.Running, 0)), Waiting: int(max(report.Waiting, 0)), WaitingTokens: int(report.WaitingTokens),
+		KV: max(report.KVShare, 0), PrefillRate: max(report.PrefillRate, 0), Since: since,
+	})
 }
 
 // reported is the last report, and when it came.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -168,7 +167,7 @@ func TestBrokenStreamsGoOn(t *testing.T) {
 					t.Errorf("%s, dead after %d: usage %v", tc.path, dieAfter, got.usage)
 				}
 			}
-			for _, r := range *f.members.Load() {
+			for _, r := range f.members.Load().list {
 				r.wire.close()
 			}
 		}
@@ -199,7 +198,7 @@ func TestStreamsThatCannotGoOn(t *testing.T) {
 		if err == nil || strings.Contains(text, "[DONE]") {
 			t.Errorf("%+v: %v %s", tc, err, text)
 		}
-		for _, r := range *f.members.Load() {
+		for _, r := range f.members.Load().list {
 			r.wire.close()
 		}
 	}
@@ -213,13 +212,13 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[],\"usage\":{}}\r\n\r\ndata: [DONE]"), uint8(3), true)
 	f.Fuzz(func(t *testing.T, text []byte, size uint8, resumes bool) {
 		read := func(size int) (string, bool) {
-			fl := &flight{fleet: &Fleet{config: Config{}.withDefaults(), budget: newBudget(0, 1)}, ctx: t.Context(), call: call(streamed)}
-			fl.fleet.members.Store(&[]*replica{})
-			fl.spilled = true
+			f := one(t, Config{BreakerPause: time.Hour}, Source{URL: "http://host/v1"})
+			fl := &flight{fleet: f, ctx: t.Context(), call: call(streamed)}
+			r := f.members.Load().list[0]
+			fl.tried = []*replica{r}
 			if resumes {
 				fl.resume = newResume("/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}]}`))
 			}
-			r := fl.fleet.newReplica(Target{Base: mustParse("http://host/v1")})
 			a := &attempt{replica: r, judge: func(error) {}, cancel: func(error) {}, cause: func() error { return nil }, timer: newTimer()}
 			s := &stream{flight: fl, attempt: a, body: io.NopCloser(&pieces{text, size})}
 			if err := s.open(); err != nil {
@@ -257,14 +256,6 @@ func (p *pieces) Read(buf []byte) (int, error) {
 	n := copy(buf, p.rest[:min(p.size, len(p.rest))])
 	p.rest = p.rest[n:]
 	return n, nil
-}
-
-func mustParse(text string) *url.URL {
-	u, err := url.Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return u
 }
 
 func newTimer() *time.Timer { return time.NewTimer(time.Hour) }
