@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +139,7 @@ func (c Config) ClassicModels() []Classic {
 // ServesLanguage reports whether language models are served: those that are named, or the
 // embedded one where nothing is.
 func (c Config) ServesLanguage() bool {
-	return c.Model.Path != "" || len(c.Models) > 0 || len(c.ClassicModels()) == 0
+	return c.Model.Path != "" || slices.ContainsFunc(c.Models, isLocal) || c.NamesNone()
 }
 
 // NamesNone reports whether no model is named at all, so that the built-in ones are served.

@@ -67,6 +67,7 @@ type Server struct {
 	Port            int           // 0 takes a free one
 	AdminAddress    string        // of the second listener; "off" for none
 	GRPCAddress     string        // of the predict protocol over gRPC; "off" for none
+	PeerKeys        []string      // that weirs share which pass requests on to one another
 	Insecure        bool          // allow listeners that other machines reach and that ask for no key
 	APIMetrics      bool          // metrics on the API's port, too
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
@@ -179,6 +180,10 @@ func settings(c *Config) []Setting {
 		{Key: "server.api_key", Flag: "api-key", Secret: true,
 			Usage:   "key of at least 8 bytes that clients send as a bearer token; repeat for several",
 			binding: bindList(&c.API.APIKeys, "a key of at least 8 bytes")},
+		{Key: "server.peer_key", Flag: "peer-key", Secret: true,
+			Usage: "key of at least 32 bytes that this weir shares with the routers and replicas that it believes whose request it is, " +
+				"best from the environment or the file; repeat to replace one: the first signs, all are taken",
+			binding: bindList(&c.Server.PeerKeys, "a key of at least 32 bytes")},
 		{Key: "server.insecure", Flag: "insecure", Usage: "allow listeners that other machines reach and that ask for no key",
 			binding: bindBool(&c.Server.Insecure)},
 		{Key: "server.allowed_hosts", Flag: "allowed-hosts",
@@ -373,6 +378,11 @@ func (c Config) Validate() error {
 	}
 	if err := c.Server.validateTLS(); err != nil {
 		return err
+	}
+	if len(c.Server.PeerKeys) > 0 {
+		if _, err := tenant.NewPeers(c.Server.PeerKeys); err != nil {
+			return fmt.Errorf("server.peer_key: %w", err)
+		}
 	}
 	directory, err := tenant.NewDirectory(c.Tenants)
 	if err != nil {

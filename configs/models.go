@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v4"
+
+	"weir/router/fleet"
 )
 
 // ServedModel is a version of a language model, or of a text encoder, that is served under
@@ -33,6 +35,8 @@ type ServedModel struct {
 	Policy    string   // of Policies: how a replica is picked
 	Fallback  []string // names of models that answer when this one cannot, in order
 	Tokenizer string   // GGUF file with the tokenizer of a model that is computed elsewhere
+
+	Replicas []fleet.Source // servers that compute it; empty: it is computed here
 }
 
 // ModelCheck is a question that a version must answer before requests get it: with
@@ -111,7 +115,7 @@ func (c Config) ServedModels() []ServedModel {
 		return nil
 	}
 	var list []ServedModel
-	if c.Model.Path != "" || len(c.Models) == 0 {
+	if c.Model.Path != "" || !slices.ContainsFunc(c.Models, isLocal) {
 		m := NewServedModel(c.Model.Name(), cmp.Or(c.Model.Path, BuiltinPath))
 		if len(c.Model.ServedNames) > 1 {
 			m.Aliases = c.Model.ServedNames[1:]
@@ -124,7 +128,19 @@ func (c Config) ServedModels() []ServedModel {
 		}
 		list = append(list, m)
 	}
-	return append(list, c.Models...)
+	for _, m := range c.Models {
+		if isLocal(m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func isLocal(m ServedModel) bool { return len(m.Replicas) == 0 }
+
+// RoutedModels are the records of the models that other servers compute.
+func (c Config) RoutedModels() []ServedModel {
+	return slices.DeleteFunc(slices.Clone(c.Models), isLocal)
 }
 
 // ForModel is the configuration of one model alone: the section model describes it, and
@@ -150,8 +166,13 @@ func (s *Sources) decodeModels(d *fileDecoder, n *yaml.Node) error {
 		if err := d.record(n, path, modelFields(&m)); err != nil {
 			return err
 		}
-		if m.Path == "" {
-			return d.errorf(n, "%s has no path; give the model's GGUF file, or %s for the built-in model", path, BuiltinPath)
+		switch {
+		case m.Path != "" && len(m.Replicas) > 0:
+			return d.errorf(n, "%s has a path and replicas; a model is computed here or elsewhere: remove one of them", path)
+		case len(m.Replicas) > 0 && m.Name == "":
+			return d.errorf(n, "%s has no name; give the one that requests use", path)
+		case m.Path == "" && len(m.Replicas) == 0:
+			return d.errorf(n, "%s has no path; give the model's GGUF file, or %s for the built-in model, or its replicas", path, BuiltinPath)
 		}
 		m.Name = cmp.Or(m.Name, fileModelName(m.Path))
 		models = append(models, m)
@@ -180,7 +201,7 @@ func modelFields(m *ServedModel) []field {
 		{key: "policy", binding: bindChoice(&m.Policy, Policies)},
 		{key: "fallback", binding: bindNames(&m.Fallback, "the name of a model", isServedName)},
 		{key: "tokenizer", binding: bindText(&m.Tokenizer, "a path", anyText)},
-		// The nested list replicas belongs here: its fields are in replicas.go.
+		{key: "replicas", nested: func(d *fileDecoder, n *yaml.Node, path string) error { return d.replicas(n, path, &m.Replicas) }},
 	}
 	return append(fields, m.settingFields()...)
 }
@@ -223,7 +244,7 @@ func isServedName(s string) bool {
 // validateModels checks what no single record can decide.
 func (c Config) validateModels() error {
 	var errs []error
-	list := c.ServedModels()
+	list := append(c.ServedModels(), c.RoutedModels()...)
 	owner := make(map[string]string) // of names and aliases: the name
 	answers := make(map[string]bool) // names with a version for requests
 	seen := make(map[[2]string]bool)
@@ -299,4 +320,14 @@ const modelsSample = `
 #     block_size: 16
 #     check_tensors: false
 #   - {name: small, path: builtin, load: lazy, idle_unload: 10m}
+#   - name: large # computed by other servers
+#     replicas: # each with one of url, dns and file
+#       - url: http://10.0.0.7:8000/v1
+#         kind: weir # vllm, sglang, llama-server, or openai for anything else with this API
+#         model: their-name # default: the name here
+#         api_key: a-key
+#         admin_url: http://10.0.0.7:9090 # a weir's second listener: its metrics
+#         zone: a
+#       - dns: http://weir-headless:8000/v1 # each address of the name is a replica
+#       - file: replicas.txt # with a URL on each line; read anew when it changes
 `

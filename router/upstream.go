@@ -63,14 +63,18 @@ type Head struct {
 	Traceparent string // W3C Trace Context; empty: not sent
 	Tracestate  string // likewise
 
-	// Caller makes the header field that tells another weir who calls, anew for each
-	// attempt; nil: nobody is told.
+	// Caller makes the header field CallerHeader, which tells another weir who calls, anew
+	// for each attempt; nil: nobody is told.
 	Caller func(now time.Time) string
+	Class  string // that the client's header asked for; "" is none
 
 	FirstTokenBy, DoneBy time.Time // the time that is left is sent; zero is none
 }
 
-// Write adds the fields of the head to a request's header.
+// CallerHeader is the field in which a weir tells another one who calls.
+const CallerHeader = "X-Weir-Caller"
+
+// Write adds the fields of the head to a request's header, but for the caller.
 func (h *Head) Write(to http.Header) {
 	to.Set("X-Request-Id", h.RequestID)
 	if h.Traceparent != "" {
@@ -78,6 +82,9 @@ func (h *Head) Write(to http.Header) {
 	}
 	if h.Tracestate != "" {
 		to.Set("Tracestate", h.Tracestate)
+	}
+	if h.Class != "" {
+		to.Set("X-Weir-Class", h.Class)
 	}
 	for name, at := range map[string]time.Time{"X-Weir-Ttft-Ms": h.FirstTokenBy, "X-Weir-Deadline-Ms": h.DoneBy} {
 		if !at.IsZero() {

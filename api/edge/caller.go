@@ -10,6 +10,7 @@ import (
 
 	"weir/api"
 	"weir/api/tenant"
+	"weir/router"
 )
 
 // ProofOf is what the head of a request shows of its caller, whose verified certificate
@@ -18,6 +19,7 @@ func ProofOf(h *fasthttp.RequestHeader, peer *x509.Certificate) tenant.Proof {
 	return tenant.Proof{
 		Secret:      tenant.SecretOf(func(name string) string { return string(h.Peek(name)) }),
 		Certificate: peer,
+		Caller:      string(h.Peek(router.CallerHeader)),
 	}
 }
 

@@ -80,6 +80,7 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 	case !e.takes(m.kind()):
 		return m.wrongKind()
 	}
+	defer c.tellLoad(m)
 	t, fault := c.readTerms(o, c.caller.Tenant)
 	if fault != nil {
 		return fault

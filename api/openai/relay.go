@@ -81,7 +81,8 @@ func (c *call) relay(e *service, m *Model, o *object) *api.Error {
 	sent := &router.Call{
 		Path: e.upstream, Stream: start.Stream, Output: c.expectedOutput(e, m, o),
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
-			Traceparent: c.trace.Header, Tracestate: c.trace.State},
+			Traceparent: c.trace.Header, Tracestate: c.trace.State,
+			Caller: s.callers.Speaker(c.caller.Tenant), Class: c.header(classHeader)},
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(o), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	sent.Body, sent.Prompt = o.withoutModel()
@@ -117,6 +118,20 @@ func (c *call) tellRoute(a *router.Answer) {
 	if a.Attempts > 1 {
 		h.Set("X-Weir-Attempts", strconv.Itoa(a.Attempts))
 	}
+}
+
+// tellLoad tells a peer how much a model has to do here, so that it sends more or less.
+func (c *call) tellLoad(m *Model) {
+	if !c.caller.Peer || m.Upstream != nil {
+		return
+	}
+	l := m.load()
+	r := router.Report{Running: float64(l.Running), Waiting: float64(l.Waiting), WaitingTokens: float64(l.WaitingTokens),
+		KVShare: -1, PrefillRate: -1, DecodeRate: -1}
+	if l.KVBlocks > 0 {
+		r.KVShare = float64(l.KVBlocksUsed) / float64(l.KVBlocks)
+	}
+	c.ctx.Response.Header.Set(router.LoadHeader, r.String())
 }
 
 // session is what requests of one conversation have in common, by the header x-session-id or

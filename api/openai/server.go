@@ -315,6 +315,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 	if m.Upstream != nil {
 		return c.relay(&e.service, m, o)
 	}
+	defer c.tellLoad(m)
 	if m.kind() != kindGenerate {
 		return m.wrongKind()
 	}

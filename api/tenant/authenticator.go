@@ -16,6 +16,7 @@ type Config struct {
 	Pepper     Pepper     // of the keys in Keys
 	Keys       Keys       // nil: none
 	Tokens     *Tokens    // nil: none are taken
+	Peers      *Peers     // who may say in whose name they ask; nil: nobody
 
 	// Failed hears of a store that does not answer. It must not block.
 	Failed func(error)
@@ -25,6 +26,7 @@ type Config struct {
 type Authenticator struct {
 	sources atomic.Pointer[sources]
 	keyring *keyring // nil: no store
+	peers   *Peers   // nil: nobody is believed
 	issued  atomic.Bool
 }
 
@@ -37,7 +39,7 @@ type sources struct {
 
 // NewAuthenticator asks the store whether it holds keys.
 func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
-	a := new(Authenticator)
+	a := &Authenticator{peers: c.Peers}
 	if c.Directory == nil {
 		c.Directory = &Directory{rest: New(Rest), open: true}
 	}
@@ -134,7 +136,30 @@ func (a *Authenticator) Guarded() bool { return a.sources.Load().tokens != nil |
 // certificate. A secret that stands for nobody does not hide a certificate that
 // does: clients that always send some key work with certificates too. The error is a
 // *Denied or wraps ErrUnverifiable.
+//
+// A caller who is known and is a peer may ask in another tenant's name; what it says wrongly
+// is denied.
 func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
+	c, err := a.identify(p, now)
+	if err != nil || a.peers == nil || p.Caller == "" {
+		return c, err
+	}
+	if c.Tenant, err = a.peers.Verify(p.Caller, now); err != nil {
+		return Caller{}, err
+	}
+	c.Peer = true
+	return c, nil
+}
+
+// Speaker is what tells peers that a request is one of t's; nil where there are no peers.
+func (a *Authenticator) Speaker(t *Tenant) func(now time.Time) string {
+	if a.peers == nil {
+		return nil
+	}
+	return func(now time.Time) string { return a.peers.Sign(t, now) }
+}
+
+func (a *Authenticator) identify(p Proof, now time.Time) (Caller, error) {
 	s := a.sources.Load()
 	d := s.directory
 	if a.Open() {

@@ -11,12 +11,14 @@ type Caller struct {
 	Tenant *Tenant
 	Scope  Scope
 	KeyID  string // of a key in the store; "" where another proof counted
+	Peer   bool   // another weir named the tenant
 }
 
 // Proof is what a request shows of its caller.
 type Proof struct {
 	Secret      string            // a key or a token; "" is none
 	Certificate *x509.Certificate // of the client, verified by TLS; nil is none
+	Caller      string            // what a peer says of its own caller; "" is nothing
 }
 
 // secretHeaders are those in which clients send a key, beside Authorization: the

@@ -36,6 +36,11 @@ func (s *server) newCallers() (*callers, error) {
 		return nil, err
 	}
 	what := tenant.Config{Directory: directory, Failed: s.keysFailed()}
+	if len(s.config.Server.PeerKeys) > 0 {
+		if what.Peers, err = tenant.NewPeers(s.config.Server.PeerKeys); err != nil {
+			return nil, err
+		}
+	}
 	if s.store != nil {
 		if what.Pepper, err = pepperOf(s.config.Store); err != nil {
 			return nil, err

@@ -313,7 +313,7 @@ func refusedPrediction(err error) (outcome, reason string) {
 
 // openClassic opens a server without a language model for requests, and says so.
 func (s *server) openClassic() error {
-	if err := s.edge.SetModels(); err != nil {
+	if err := s.fleets.publish(nil); err != nil {
 		return err
 	}
 	return s.classicReady(s.out)
@@ -323,12 +323,15 @@ func (s *server) openClassic() error {
 func (s *server) classicReady(w io.Writer) error {
 	var b strings.Builder
 	names := s.predictors.names()
-	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(strings.Join(names, ", ")), s.apiURL())
+	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(strings.Join(append(s.fleets.names(), names...), ", ")), s.apiURL())
 	for _, m := range s.predictors.repository.Index() {
 		if served, err := s.predictors.repository.Find(m.Name, m.Version); err == nil && served.Version() != nil {
 			v := served.Version()
 			fmt.Fprintf(&b, "  %-9s %s version %s: %s, %s a row\n", "model", printable(m.Name), printable(m.Version), printable(v.Kernel()), v.Estimate(1).Round(100*time.Nanosecond))
 		}
+	}
+	for _, line := range s.fleets.lines() {
+		fmt.Fprintf(&b, "  %-9s %s\n", "model", line)
 	}
 	if s.second != nil {
 		fmt.Fprintf(&b, "  %-9s %s/metrics\n", "metrics", s.secondURL())

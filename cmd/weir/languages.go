@@ -295,7 +295,7 @@ func (l *languages) publish() error {
 			return err
 		}
 	}
-	return l.s.edge.SetModels(models...)
+	return l.s.fleets.publish(models)
 }
 
 // current is what is known of the version that answers for a name.

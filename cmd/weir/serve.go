@@ -124,6 +124,7 @@ type server struct {
 	reloader     *reloader
 
 	languages  *languages      // language models and text encoders
+	fleets     *fleets         // models that other servers compute
 	predictors *predictors     // classical models
 	predict    *predict.Server // their protocols, in front of edge
 
@@ -193,10 +194,11 @@ func newServer(c configs.Config, budget int64, read readConfig, out, errs io.Wri
 		return nil, err
 	}
 	s.prices.Store(&c.Prices)
+	s.fleets = newFleets(s)
 	if s.languages, err = newLanguages(s, budget); err != nil {
 		return nil, err
 	}
-	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic, s.brownoutSteps, s.objectives, s.quotaTerms)
+	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic, s.brownoutSteps, s.objectives, s.quotaTerms, s.newFleets)
 	if err := s.newTLS(); err != nil {
 		return nil, configError(err)
 	}
@@ -401,6 +403,11 @@ func (s *server) load(plan []*planned) error {
 	if err := s.predictors.load(s.config); err != nil {
 		return err
 	}
+	commit, err := s.fleets.prepare(s.config)
+	if err != nil {
+		return err
+	}
+	commit()
 	s.languages.start()
 	s.brownout.start(s.languages.engines)
 	if len(plan) == 0 {
@@ -543,6 +550,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	errs = append(errs, s.predictors.lane.Close(closing), s.predictors.enriched.close(closing))
 	s.languages.stop()
 	s.compute.Close()
+	s.fleets.close()
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())
 	}

@@ -26,10 +26,16 @@ type Source struct {
 
 	Kind     Kind   // "" is Weir
 	Model    string // the replicas' name of the model; "" is the fleet's
-	APIKey   string // sent as a bearer token; "" is none
+	APIKey   Key    // sent as a bearer token; "" is none
 	AdminURL string // of the second listener, for metrics and block events; "" is none
 	Zone     string // where the replicas are; "" is not known
 }
+
+// Key is a secret that no log shows.
+type Key string
+
+func (Key) String() string   { return "(hidden)" }
+func (Key) GoString() string { return "(hidden)" }
 
 // Config is what a Fleet is made of. Zero values take what stands beside each.
 type Config struct {
@@ -253,7 +259,7 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 	t.Kind = cmp.Or(t.Kind, Weir)
 	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: now,
 		waiting: make(map[*attempt]struct{})}
-	r.wire = newWire(t.Base, t.Address, t.APIKey, f.config.AnswerTimeout)
+	r.wire = newWire(t.Base, t.Address, string(t.APIKey), f.config.AnswerTimeout)
 	r.breaker = f.config.newBreaker(func(_, to string) { f.config.Changed(Change{r.id, "breaker " + to, ""}) })
 	var err error
 	r.number, err = f.balancer.Add(now, balance.Member{})
@@ -265,6 +271,13 @@ func (r *replica) same(t *Target) bool {
 	kind := cmp.Or(t.Kind, Weir)
 	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Model == t.Model &&
 		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone
+}
+
+// Close ends idle connections. Requests that run go on.
+func (f *Fleet) Close() {
+	for _, r := range f.members.Load().list {
+		r.wire.close()
+	}
 }
 
 // leave ends what the fleet keeps of a replica that was removed. Its requests go on.

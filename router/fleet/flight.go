@@ -103,7 +103,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 			return nil, fl.fail(a, errNothingLeft)
 		}
 	}
-	res, err := r.wire.send(ctx, fl.call.Path, &fl.call.Head, nil, withModel(r.model, body))
+	res, err := r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, body))
 	if err != nil {
 		return nil, fl.fail(a, err)
 	}
@@ -135,6 +135,18 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	}
 	a.end(r.blame(answer.Status))
 	return answer, nil
+}
+
+// introduction tells another weir who calls.
+func (fl *flight) introduction(r *replica) http.Header {
+	if fl.call.Head.Caller == nil || r.target.Kind != Weir {
+		return nil
+	}
+	said := fl.call.Head.Caller(time.Now())
+	if said == "" {
+		return nil
+	}
+	return http.Header{router.CallerHeader: {said}}
 }
 
 // fail ends an attempt that gave no answer. Who hung up, or asked for an answer by a

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"weir/router"
 	"weir/router/balance"
 )
 
@@ -48,7 +49,7 @@ type replica struct {
 	since   time.Time             // of the state
 	waiting map[*attempt]struct{} // those whose answer has not begun
 	gone    bool                  // taken out of the fleet
-	said    Report                // of its load
+	said    router.Report         // of its load
 	saidAt  time.Time             // zero: never
 }
 

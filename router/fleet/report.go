@@ -11,87 +11,32 @@ import (
 	"strings"
 	"time"
 
+	"weir/router"
 	"weir/router/balance"
 )
 
-// Report is what a replica says of its load. Values that it does not tell are negative.
-type Report struct {
-	Running       float64 // sequences
-	Waiting       float64 // requests
-	WaitingTokens float64 // prompt tokens
-	KVShare       float64 // of the KV blocks in use, 0 to 1
-	PrefillRate   float64 // tokens a second
-	DecodeRate    float64 // tokens a second, of all sequences together
-}
-
-func unknownReport() Report { return Report{-1, -1, -1, -1, -1, -1} }
-
-// LoadHeader is the field in which a weir tells a peer its load.
-const LoadHeader = "X-Weir-Load"
-
-// fields of a report by their names in the header.
-func (r *Report) fields() map[string]*float64 {
-	return map[string]*float64{
-		"running": &r.Running, "waiting": &r.Waiting, "waiting-tokens": &r.WaitingTokens,
-		"kv": &r.KVShare, "prefill": &r.PrefillRate, "decode": &r.DecodeRate,
-	}
-}
-
-// ParseReport reads the header field: names with numbers, as "running=3, waiting=0, kv=0.25".
-// Names that it does not know are left out.
-func ParseReport(text string) (Report, error) {
-	r := unknownReport()
-	fields := r.fields()
-	for item := range strings.SplitSeq(text, ",") {
-		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
-		n, err := strconv.ParseFloat(value, 64)
-		if !ok || err != nil || !(n >= 0 && n <= math.MaxInt32) {
-			return unknownReport(), fmt.Errorf("%s is %.200q; %.40q is no name=number of at least 0", LoadHeader, text, item)
-		}
-		if p := fields[name]; p != nil {
-			*p = n
-		}
-	}
-	return r, nil
-}
-
-// String is the header field; what is not known is left out.
-func (r Report) String() string {
-	var b strings.Builder
-	fields := r.fields()
-	for _, name := range []string{"running", "waiting", "waiting-tokens", "kv", "prefill", "decode"} {
-		if v := *fields[name]; v >= 0 {
-			if b.Len() > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "%s=%s", name, strconv.FormatFloat(v, 'f', -1, 64))
-		}
-	}
-	return b.String()
-}
-
 // gauges are the metrics that say how much a server has to do, of all kinds: weir has vLLM's
 // names.
-var gauges = map[string]func(*Report) *float64{
-	"vllm:num_requests_running":      func(r *Report) *float64 { return &r.Running },
-	"vllm:num_requests_waiting":      func(r *Report) *float64 { return &r.Waiting },
-	"vllm:kv_cache_usage_perc":       func(r *Report) *float64 { return &r.KVShare },
-	"vllm:gpu_cache_usage_perc":      func(r *Report) *float64 { return &r.KVShare },
-	"sglang:num_running_reqs":        func(r *Report) *float64 { return &r.Running },
-	"sglang:num_queue_reqs":          func(r *Report) *float64 { return &r.Waiting },
-	"sglang:token_usage":             func(r *Report) *float64 { return &r.KVShare },
-	"llamacpp:requests_processing":   func(r *Report) *float64 { return &r.Running },
-	"llamacpp:requests_deferred":     func(r *Report) *float64 { return &r.Waiting },
-	"llamacpp:kv_cache_usage_ratio":  func(r *Report) *float64 { return &r.KVShare },
-	"llamacpp:prompt_tokens_seconds": func(r *Report) *float64 { return &r.PrefillRate },
+var gauges = map[string]func(*router.Report) *float64{
+	"vllm:num_requests_running":      func(r *router.Report) *float64 { return &r.Running },
+	"vllm:num_requests_waiting":      func(r *router.Report) *float64 { return &r.Waiting },
+	"vllm:kv_cache_usage_perc":       func(r *router.Report) *float64 { return &r.KVShare },
+	"vllm:gpu_cache_usage_perc":      func(r *router.Report) *float64 { return &r.KVShare },
+	"sglang:num_running_reqs":        func(r *router.Report) *float64 { return &r.Running },
+	"sglang:num_queue_reqs":          func(r *router.Report) *float64 { return &r.Waiting },
+	"sglang:token_usage":             func(r *router.Report) *float64 { return &r.KVShare },
+	"llamacpp:requests_processing":   func(r *router.Report) *float64 { return &r.Running },
+	"llamacpp:requests_deferred":     func(r *router.Report) *float64 { return &r.Waiting },
+	"llamacpp:kv_cache_usage_ratio":  func(r *router.Report) *float64 { return &r.KVShare },
+	"llamacpp:prompt_tokens_seconds": func(r *router.Report) *float64 { return &r.PrefillRate },
 }
 
 const maxMetricsBytes = 8 << 20
 
 // parseMetrics reads the gauges of a Prometheus text. A server with several models or engines
 // has several series, which are added; a share is the highest one.
-func parseMetrics(text io.Reader) (Report, error) {
-	r := unknownReport()
+func parseMetrics(text io.Reader) (router.Report, error) {
+	r := router.UnknownReport()
 	lines := bufio.NewScanner(io.LimitReader(text, maxMetricsBytes))
 	lines.Buffer(make([]byte, 0, 4<<10), 1<<20)
 	for lines.Scan() {
@@ -108,7 +53,7 @@ func parseMetrics(text io.Reader) (Report, error) {
 		value, _, _ := strings.Cut(strings.TrimSpace(rest), " ") // a time may follow
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(n >= 0 && n <= math.MaxInt32) {
-			return unknownReport(), fmt.Errorf("the metric %s is %.40q; it must be a number of at least 0", name, value)
+			return router.UnknownReport(), fmt.Errorf("the metric %s is %.40q; it must be a number of at least 0", name, value)
 		}
 		if p := of(&r); p == &r.KVShare {
 			*p = max(*p, n)
@@ -162,17 +107,17 @@ func (r *replica) metricsURL() string {
 
 // note takes the load from the header of an answer.
 func (f *Fleet) note(r *replica, h http.Header) {
-	text := h.Get(LoadHeader)
+	text := h.Get(router.LoadHeader)
 	if text == "" {
 		return
 	}
-	if report, err := ParseReport(text); err == nil {
+	if report, err := router.ParseReport(text); err == nil {
 		f.report(r, report, f.balancer.Mark(r.number))
 	}
 }
 
 // report takes in what a replica says of its load. since is from before it was asked.
-func (f *Fleet) report(r *replica, report Report, since balance.Mark) {
+func (f *Fleet) report(r *replica, report router.Report, since balance.Mark) {
 	now := time.Now()
 	r.mu.Lock()
 	r.said, r.saidAt = report, now
@@ -188,7 +133,7 @@ func (f *Fleet) report(r *replica, report Report, since balance.Mark) {
 }
 
 // reported is the last report, and when it came.
-func (r *replica) reported() (Report, time.Time) {
+func (r *replica) reported() (router.Report, time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.said, r.saidAt

@@ -1,0 +1,153 @@
+package tenant
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// A weir that passes a request on says in whose name: which tenant, at which class and
+// weight, with which cache domain. Weirs that share a key are peers, and believe one another.
+// The statement is a JWS, in the header field router.CallerHeader.
+
+const (
+	// MinPeerKeyBytes is the least length of a peer key: that of HMAC-SHA-256's digest.
+	MinPeerKeyBytes = 32
+
+	peerLife     = time.Minute      // of a statement
+	peerSkew     = 30 * time.Second // between the clocks of peers
+	peerSeen     = 1 << 16          // statements that are remembered, so that none counts twice
+	maxPeerBytes = 4 << 10          // of the header field
+)
+
+// Peers makes and checks the statements of peers. It is safe for concurrent use.
+type Peers struct {
+	keys   [][]byte
+	signer jose.Signer
+
+	mu   sync.Mutex
+	seen *lru.Cache[string, struct{}]
+}
+
+// NewPeers takes the keys that peers share. The first one signs, all verify: so that a key can
+// be replaced at one peer after the other.
+func NewPeers(keys []string) (*Peers, error) {
+	if len(keys) == 0 {
+		return nil, errors.New("peers need a key")
+	}
+	p := &Peers{}
+	for _, k := range keys {
+		if len(k) < MinPeerKeyBytes {
+			return nil, fmt.Errorf("a peer key has %d bytes; it needs %d, best random ones", len(k), MinPeerKeyBytes)
+		}
+		p.keys = append(p.keys, []byte(k))
+	}
+	var err error
+	if p.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: p.keys[0]}, nil); err != nil {
+		return nil, fmt.Errorf("sign with a peer key: %w", err)
+	}
+	p.seen, err = lru.New[string, struct{}](peerSeen)
+	return p, err
+}
+
+// statement is what a peer says of a request's caller.
+type statement struct {
+	ID      string `json:"jti"` // no statement counts twice
+	Issued  int64  `json:"iat"` // seconds
+	Expires int64  `json:"exp"`
+	Tenant  string `json:"tenant"`
+	Class   string `json:"class"`
+	Highest string `json:"highest_class"`
+	Weight  int    `json:"weight"`
+	Group   string `json:"cache_group,omitempty"`
+}
+
+// Sign says that a request is one of t's. "" where t cannot be stated.
+func (p *Peers) Sign(t *Tenant, now time.Time) string {
+	var id [12]byte
+	_, _ = rand.Read(id[:]) // never fails
+	payload, err := json.Marshal(statement{
+		ID: hex.EncodeToString(id[:]), Issued: now.Unix(), Expires: now.Add(peerLife).Unix(), Tenant: t.Name,
+		Class: t.Class.String(), Highest: t.HighestClass.String(), Weight: t.Weight, Group: t.CacheGroup,
+	})
+	if err != nil {
+		return ""
+	}
+	signed, err := p.signer.Sign(payload)
+	if err != nil {
+		return ""
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// Reasons of Denied.
+var (
+	deniedPeer     = &Denied{"the statement of a peer about its caller is not valid"}
+	deniedPeerTime = &Denied{"the statement of a peer about its caller is too old, or its clock differs"}
+	deniedReplay   = &Denied{"the statement of a peer about its caller was used before"}
+)
+
+// Verify is the tenant that a statement names. Limits are the peer's to watch: the tenant
+// has none here. The error is a *Denied.
+func (p *Peers) Verify(text string, now time.Time) (*Tenant, error) {
+	if len(text) > maxPeerBytes {
+		return nil, deniedPeer
+	}
+	signed, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.HS256})
+	if err != nil {
+		return nil, deniedPeer
+	}
+	payload, ok := p.open(signed)
+	var s statement
+	if !ok || json.Unmarshal(payload, &s) != nil {
+		return nil, deniedPeer
+	}
+	issued, expires := time.Unix(s.Issued, 0), time.Unix(s.Expires, 0)
+	if expires.Sub(issued) > peerLife || now.Before(issued.Add(-peerSkew)) || now.After(expires.Add(peerSkew)) {
+		return nil, deniedPeerTime
+	}
+	t, err := s.of()
+	if err != nil {
+		return nil, deniedPeer
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, _ := p.seen.ContainsOrAdd(s.ID, struct{}{}); known {
+		return nil, deniedReplay
+	}
+	return t, nil
+}
+
+func (p *Peers) open(signed *jose.JSONWebSignature) (payload []byte, ok bool) {
+	for _, key := range p.keys {
+		if payload, err := signed.Verify(key); err == nil {
+			return payload, true
+		}
+	}
+	return nil, false
+}
+
+// of is the tenant that the statement describes.
+func (s *statement) of() (*Tenant, error) {
+	t := New(s.Tenant)
+	class, known := ParseClass(s.Class)
+	highest, knownToo := ParseClass(s.Highest)
+	named := s.Tenant == "" || IsName(s.Tenant)
+	grouped := s.Group == "" || IsName(s.Group)
+	if !known || !knownToo || class < highest || !named || !grouped || s.ID == "" || s.Weight < 1 || s.Weight > MaxWeight {
+		return nil, deniedPeer
+	}
+	t.Weight, t.Class, t.HighestClass, t.CacheGroup = s.Weight, class, highest, s.Group
+	return &t, nil
+}

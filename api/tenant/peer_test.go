@@ -1,0 +1,113 @@
+package tenant
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+)
+
+const peerKey = "0123456789abcdef0123456789abcdef"
+
+func mustPeers(t testing.TB, keys ...string) *Peers {
+	t.Helper()
+	p, err := NewPeers(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// What a router says of a tenant, its replica sees; a statement counts once, for a minute,
+// and with the key of the peers.
+func TestPeersBelieveOneAnother(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	acme := New("acme")
+	acme.Weight, acme.Class, acme.HighestClass, acme.CacheGroup = 7, inference.Batch, inference.Default, "family"
+	acme.Limits.TokensPerMinute = 5
+	router, replica := mustPeers(t, peerKey), mustPeers(t, strings.Repeat("other", 8), peerKey)
+	said := router.Sign(&acme, now)
+	got, err := replica.Verify(said, now.Add(20*time.Second))
+	if err != nil || got.Name != "acme" || got.Weight != 7 || got.Class != inference.Batch || got.HighestClass != inference.Default ||
+		got.CacheDomain() != acme.CacheDomain() || got.Limits.TokensPerMinute != 0 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if _, err := replica.Verify(said, now); !errors.Is(err, deniedReplay) {
+		t.Errorf("a second time: %v", err)
+	}
+	for name, tc := range map[string]struct {
+		text string
+		at   time.Duration
+		want error
+	}{
+		"too late":         {router.Sign(&acme, now), peerLife + peerSkew + time.Second, deniedPeerTime},
+		"a late clock":     {router.Sign(&acme, now), -peerSkew - time.Second, deniedPeerTime},
+		"within the skew":  {router.Sign(&acme, now), -peerSkew + time.Second, nil},
+		"another key":      {mustPeers(t, strings.Repeat("wrong", 8)).Sign(&acme, now), 0, deniedPeer},
+		"nothing":          {"", 0, deniedPeer},
+		"no JWS":           {"a.b.c", 0, deniedPeer},
+		"unsigned":         {base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + strings.Split(said, ".")[1] + ".", 0, deniedPeer},
+		"changed":          {strings.Split(said, ".")[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"tenant":"evil"}`)) + "." + strings.Split(said, ".")[2], 0, deniedPeer},
+		"very long":        {strings.Repeat("x", 1<<20), 0, deniedPeer},
+		"of no valid name": {router.Sign(&Tenant{Name: "a b", Weight: 1}, now), 0, deniedPeer},
+		"of no weight":     {router.Sign(&Tenant{Name: "a"}, now), 0, deniedPeer},
+	} {
+		if _, err := replica.Verify(tc.text, now.Add(tc.at)); !errors.Is(err, tc.want) && (tc.want != nil || err != nil) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+	for _, keys := range [][]string{nil, {"short"}, {peerKey, "short"}} {
+		if _, err := NewPeers(keys); err == nil {
+			t.Errorf("%q were accepted", keys)
+		}
+	}
+}
+
+// Without a peer key the header is nothing; with it, the caller must be known as well.
+func TestIdentifyTakesThePeersWord(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	acme := New("acme")
+	said := func() string { return mustPeers(t, peerKey).Sign(&acme, now) }
+	deaf, err := NewAuthenticator(t.Context(), Config{StaticKeys: []string{"sk-router-key"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hears, err := NewAuthenticator(t.Context(), Config{StaticKeys: []string{"sk-router-key"}, Peers: mustPeers(t, peerKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := deaf.Identify(Proof{Secret: "sk-router-key", Caller: said()}, now); err != nil || c.Tenant.Name == "acme" || c.Peer {
+		t.Errorf("without a peer key: %+v %v", c, err)
+	}
+	if c, err := hears.Identify(Proof{Secret: "sk-router-key", Caller: said()}, now); err != nil || c.Tenant.Name != "acme" || !c.Peer || !c.Scope.Has(ScopeInference) {
+		t.Errorf("with it: %+v %v", c, err)
+	}
+	if c, err := hears.Identify(Proof{Secret: "sk-router-key"}, now); err != nil || c.Tenant.Name == "acme" || c.Peer {
+		t.Errorf("a client: %+v %v", c, err)
+	}
+	for name, p := range map[string]Proof{
+		"no key of its own": {Caller: said()}, "a wrong statement": {Secret: "sk-router-key", Caller: "x"},
+	} {
+		if c, err := hears.Identify(p, now); err == nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
+func FuzzPeerStatement(f *testing.F) {
+	now := time.Unix(1_800_000_000, 0)
+	p := mustPeers(f, peerKey)
+	acme := New("acme")
+	f.Add(p.Sign(&acme, now))
+	f.Add("a.b.c")
+	f.Add(`{"payload":"e30","signatures":[]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := p.Verify(text, now)
+		if (got == nil) == (err == nil) {
+			t.Errorf("%v and %v", got, err)
+		}
+	})
+}

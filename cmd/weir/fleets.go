@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api/openai"
+	"weir/configs"
+	"weir/router/balance"
+	"weir/router/fleet"
+)
+
+// fleets are the models of a server that other servers compute.
+type fleets struct {
+	s     *server
+	begin func(func(context.Context)) context.CancelFunc
+	end   context.CancelFunc // of all that watch replicas
+
+	mu     sync.Mutex
+	list   []*routed       // in the file's order
+	locals []*openai.Model // those that are computed here, as they were published last
+	open   bool            // there were some
+}
+
+// routed is a model and its fleet.
+type routed struct {
+	record  configs.ServedModel
+	fleet   *fleet.Fleet
+	stop    context.CancelFunc
+	created int64
+}
+
+func newFleets(s *server) *fleets {
+	f := &fleets{s: s}
+	f.begin, f.end = background()
+	return f
+}
+
+// prepare makes the fleets of a configuration; those that are there stay, with other replicas
+// where these have changed. commit cannot fail.
+func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var next []*routed
+	var errs []error
+	var changes []func() error
+	for _, m := range c.RoutedModels() {
+		i := slices.IndexFunc(f.list, func(r *routed) bool { return r.record.Name == m.Name && r.record.Policy == m.Policy })
+		if i >= 0 {
+			old := f.list[i]
+			next = append(next, &routed{m, old.fleet, old.stop, old.created})
+			changes = append(changes, func() error { return old.fleet.Reconfigure(m.Replicas) })
+			continue
+		}
+		made, err := f.make(m)
+		errs = append(errs, err)
+		next = append(next, made)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, configError(err)
+	}
+	return func() { f.commit(next, changes) }, nil
+}
+
+func (f *fleets) make(m configs.ServedModel) (*routed, error) {
+	policy, err := balance.ParsePolicy(m.Policy)
+	if err != nil {
+		return nil, err
+	}
+	made, err := fleet.New(fleet.Config{
+		Model: m.Name, Sources: m.Replicas,
+		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
+		Changed: func(c fleet.Change) { f.changed(m.Name, c) },
+	})
+	return &routed{record: m, fleet: made, created: time.Now().Unix()}, err
+}
+
+func (f *fleets) commit(next []*routed, changes []func() error) {
+	f.mu.Lock()
+	for _, change := range changes {
+		if err := change(); err != nil { // the sources were checked with the file
+			f.s.log.Error("replicas were not changed", zap.Error(err))
+		}
+	}
+	for _, r := range next {
+		if r.stop == nil {
+			r.stop = f.begin(r.fleet.Run)
+		}
+	}
+	for _, old := range f.list {
+		if !slices.ContainsFunc(next, func(r *routed) bool { return r.fleet == old.fleet }) {
+			old.stop()
+			old.fleet.Close()
+		}
+	}
+	f.list = next
+	locals, open := f.locals, f.open
+	f.mu.Unlock()
+	if open {
+		if err := f.publish(locals); err != nil {
+			f.s.log.Error("the list of models was not changed", zap.Error(err))
+		}
+	}
+}
+
+// publish gives the edge the models that are computed here, and those of the fleets.
+func (f *fleets) publish(locals []*openai.Model) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.locals, f.open = locals, true
+	all := slices.Clone(locals)
+	for _, r := range f.list {
+		all = append(all, &openai.Model{
+			ID: r.record.Name, Aliases: r.record.Aliases, Created: r.created, Price: f.s.price(r.record.Name), Upstream: r.fleet,
+		})
+	}
+	return f.s.edge.SetModels(all...)
+}
+
+// changed logs what became of a replica.
+func (f *fleets) changed(model string, c fleet.Change) {
+	level := zap.InfoLevel
+	if c.Why != "" && c.What != string(fleet.Draining) {
+		level = zap.WarnLevel
+	}
+	f.s.log.Log(level, "replica", zap.String("model", model), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))
+}
+
+// close stops watching. Requests have ended by then.
+func (f *fleets) close() {
+	f.end()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.list {
+		r.fleet.Close()
+	}
+}
+
+// newFleets is the live part of routed models.
+func (s *server) newFleets(c configs.Config) (commit func(), err error) { return s.fleets.prepare(c) }
+
+// names are those of the models.
+func (f *fleets) names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := make([]string, len(f.list))
+	for i, r := range f.list {
+		names[i] = r.record.Name
+	}
+	return names
+}
+
+// lines say for people where each model is computed.
+func (f *fleets) lines() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lines := make([]string, len(f.list))
+	for i, r := range f.list {
+		lines[i] = fmt.Sprintf("%s: %s by %s", printable(r.record.Name), countOf(len(r.fleet.Status()), "replica"), r.record.Policy)
+	}
+	return lines
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

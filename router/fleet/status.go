@@ -1,0 +1,54 @@
+package fleet
+
+import (
+	"time"
+
+	"weir/router"
+	"weir/router/balance"
+)
+
+// Status is a replica as the fleet sees it.
+type Status struct {
+	ID      string
+	Kind    Kind
+	Zone    string
+	Model   string // its name of the model
+	State   State
+	Why     string    // of a state other than Ready
+	Since   time.Time // of the state
+	Breaker string    // closed, half-open, open
+
+	Running  int   // requests that were sent there and have not ended
+	Requests int64 // since it was added
+	Failures int64
+	Refusals int64
+	Broken   int64 // streams that broke after they had content
+
+	Said   router.Report // of its load; negative numbers are unknown
+	SaidAt time.Time
+
+	Balance balance.Status
+}
+
+// Status lists the replicas by their ids.
+func (f *Fleet) Status() []Status {
+	numbered := make(map[balance.ReplicaID]balance.Status)
+	for _, b := range f.balancer.Status(time.Now()) {
+		numbered[b.ID] = b
+	}
+	members := f.members.Load().list
+	list := make([]Status, len(members))
+	for i, r := range members {
+		breaker := r.breaker.State().String() // may call back, so that no lock is held
+		r.mu.Lock()
+		list[i] = Status{
+			ID: r.id, Kind: r.target.Kind, Zone: r.target.Zone, Model: r.model, State: r.state, Why: r.why, Since: r.since,
+			Breaker: breaker, Said: r.said, SaidAt: r.saidAt,
+		}
+		r.mu.Unlock()
+		s := &list[i]
+		s.Running, s.Requests, s.Failures = int(r.running.Load()), r.counts.requests.Load(), r.counts.failures.Load()
+		s.Refusals, s.Broken, s.Balance = r.counts.refusals.Load(), r.counts.broken.Load(), numbered[r.number]
+	}
+	return list
+}
