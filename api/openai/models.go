@@ -30,6 +30,8 @@ type Model struct {
 
 	Versions Versions // what answers each request, in place of what follows; nil: this entry does
 
+	Fallback []string // names of models that answer where the upstream cannot, in order
+
 	Upstream router.Upstream // the servers that have it; nil: what follows is the engine here
 
 	Tokenizer   *tokenizer.Tokenizer

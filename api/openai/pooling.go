@@ -76,7 +76,7 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 	case m.Upstream != nil && e.upstream == "":
 		return m.tokenizesHere()
 	case m.Upstream != nil:
-		return c.relay(&e.service, m, o)
+		return c.relay(&e.service, m, o, false)
 	case !e.takes(m.kind()):
 		return m.wrongKind()
 	}

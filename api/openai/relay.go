@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -36,11 +38,17 @@ type passage struct {
 	ended  bool
 }
 
+// Codes of faults after which another model may answer.
+const (
+	upstreamUnavailable = "upstream_unavailable"
+	noReplica           = "no_replica"
+)
+
 var errStopped = errors.New("the server stops")
 
 // relay is the life of a relayed request up to its answer, or up to the stream
 // that gives it.
-func (c *call) relay(e *service, m *Model, o *object) *api.Error {
+func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
 	c.endTurn() // nothing is tokenised here
 	warn(c.ctx, o.notes)
 	s := c.server
@@ -86,10 +94,18 @@ func (c *call) relay(e *service, m *Model, o *object) *api.Error {
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(o), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	sent.Body, sent.Prompt = o.withoutModel()
-	api.ReleaseBody(c.ctx)
+	if !more {
+		api.ReleaseBody(c.ctx)
+	}
 	var err error
 	if p.answer, err = m.Upstream.Send(ctx, sent); err != nil {
 		return p.broken(err)
+	}
+	if status := p.answer.Status; more && (status == http.StatusTooManyRequests || status >= statusInternal && status != http.StatusNotImplemented) {
+		return p.broken(fmt.Errorf("status %d: %.200q", status, p.answer.Whole))
+	}
+	if more {
+		api.ReleaseBody(c.ctx)
 	}
 	c.tellRoute(p.answer)
 	switch {
@@ -225,10 +241,10 @@ func (p *passage) broken(err error) *api.Error {
 	case errors.Is(cause, inference.ErrDeadline):
 		fault = edge.Fault(cause)
 	case errors.Is(err, router.ErrNoReplica):
-		fault = api.Refuse("no_replica", "none of the servers behind this model takes requests now; retry")
+		fault = api.Refuse(noReplica, "none of the servers behind this model takes requests now; retry")
 		p.result.Cause = err
 	default:
-		fault = api.Refuse("upstream_unavailable", "the server behind this model did not answer, or not to the end; retry")
+		fault = api.Refuse(upstreamUnavailable, "the server behind this model did not answer, or not to the end; retry")
 		p.result.Cause = err
 	}
 	p.result.Status, p.result.Code = fault.Status, fault.Code

@@ -312,8 +312,39 @@ func (c *call) generate(e *endpoint) *api.Error {
 	}
 	lowered := c.brownout()
 	m = lowered.model(m, o.notes)
+	fault = c.answerBy(e, m, o, lowered, len(m.Fallback) > 0)
+	for i := 0; i < len(m.Fallback) && c.fallsBack(fault); i++ {
+		next, ok := c.fallback(m.Fallback[i], m)
+		if !ok {
+			continue
+		}
+		c.ctx.Response.Header.Set("X-Weir-Fallback", next.ID)
+		fault = c.answerBy(e, next, o, lowered, i+1 < len(m.Fallback))
+	}
+	return fault
+}
+
+// fallsBack reports whether another model shall answer: the servers behind a model could not,
+// and nobody has seen anything of their answer.
+func (c *call) fallsBack(fault *api.Error) bool {
+	return fault != nil && (fault.Code == upstreamUnavailable || fault.Code == noReplica) && !c.server.running.IsDraining()
+}
+
+// fallback is a model that answers in another one's place, where the caller may use it.
+func (c *call) fallback(name string, instead *Model) (*Model, bool) {
+	set, fault := c.models()
+	if fault != nil {
+		return nil, false
+	}
+	m, ok := set.find(name)
+	return m, ok && m != instead && (m.Upstream != nil || m.kind() == kindGenerate)
+}
+
+// answerBy has one model answer. more: another one may answer in its place, so that what a
+// server behind it refuses for want of room is a fault, and the request is kept until then.
+func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
 	if m.Upstream != nil {
-		return c.relay(&e.service, m, o)
+		return c.relay(&e.service, m, o, more)
 	}
 	defer c.tellLoad(m)
 	if m.kind() != kindGenerate {

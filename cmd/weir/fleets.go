@@ -99,8 +99,9 @@ func (f *fleets) commit(next []*routed, changes []func() error) {
 			old.fleet.Close()
 		}
 	}
+	open := f.open && len(f.list)+len(next) > 0
 	f.list = next
-	locals, open := f.locals, f.open
+	locals := f.locals
 	f.mu.Unlock()
 	if open {
 		if err := f.publish(locals); err != nil {
@@ -114,10 +115,16 @@ func (f *fleets) publish(locals []*openai.Model) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.locals, f.open = locals, true
-	all := slices.Clone(locals)
+	all := make([]*openai.Model, len(locals))
+	for i, m := range locals {
+		priced := *m // a reload may have brought other prices
+		priced.Price = f.s.price(m.ID)
+		all[i] = &priced
+	}
 	for _, r := range f.list {
 		all = append(all, &openai.Model{
 			ID: r.record.Name, Aliases: r.record.Aliases, Created: r.created, Price: f.s.price(r.record.Name), Upstream: r.fleet,
+			Fallback: r.record.Fallback,
 		})
 	}
 	return f.s.edge.SetModels(all...)
