@@ -423,6 +423,10 @@ func (r *resident) advise(p *planned) {
 	if len(p.config.Model.Prompts) > 0 && r.encoder == nil {
 		r.log.Warn("--embedding-prompt changes nothing: it is for text encoders, and this model generates text", model)
 	}
+	if r.encoder != nil && info.Pooling == inference.PoolingLast && info.Scores == 0 && !r.tokenizer.AddsEOS() {
+		r.log.Warn("a text's vector is that of its last token, and the file does not say that the end token goes behind a text "+
+			"(tokenizer.ggml.add_eos_token); write it there if the model was trained so, as Qwen3-Embedding was", model)
+	}
 	if r.template.note != "" {
 		r.log.Warn(r.template.note, model)
 	}
