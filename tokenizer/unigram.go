@@ -188,7 +188,7 @@ func (u *unigram) cut(dst []int32, text []byte, s *scratch) []int32 {
 			nodes[0] = cutNode{score: nodes[i].score}
 			nodes, start = nodes[:1], at
 		}
-		n, work := 0, 0
+		var n, work int
 		nodes, n, work = u.reach(nodes, text[start:], at-start)
 		at += n
 		if !s.spend(work) {
