@@ -42,6 +42,7 @@ var table = []folder{
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
 	{path: "router/fleet", own: []string{"router"}, third: []string{breaker}},
 	{path: "router/shelf", own: []string{"internal/inference"}},
+	{path: "router/rollout"},
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "router/balance", own: []string{"router/prefix"}},
 	{path: "router/prefix", own: []string{"kvcache"}},

@@ -1,0 +1,235 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Controller holds the rollouts of a server: at most one of each model that is not over. It
+// is safe for concurrent use. Transitions are what its methods have changed; the caller
+// applies, stores and audits them.
+type Controller struct {
+	mu     sync.RWMutex
+	active map[string]*guarded // by model
+	past   []*guarded          // the last ones that are over
+	killed bool
+}
+
+// guarded is a rollout with a lock of its own, so that models do not wait for each other.
+type guarded struct {
+	mu sync.Mutex
+	*Rollout
+}
+
+// maxPast is how many rollouts that are over are shown.
+const maxPast = 20
+
+// NewController has no rollouts.
+func NewController() *Controller { return &Controller{active: make(map[string]*guarded)} }
+
+var (
+	// ErrNone says that a model has no rollout.
+	ErrNone = errors.New("no rollout of this model is under way")
+	// ErrTaken says that a model has one already.
+	ErrTaken = errors.New("a rollout of this model is under way")
+	// ErrKilled says that rollouts are switched off.
+	ErrKilled = errors.New("rollouts are switched off until the server starts anew")
+)
+
+// Add takes a rollout in: a new one, or one that was kept.
+func (c *Controller) Add(r *Rollout) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := &guarded{Rollout: r}
+	switch model := r.plan.Model; {
+	case r.state.Over():
+		c.bury(g)
+	case c.killed:
+		return ErrKilled
+	case c.active[model] != nil:
+		return fmt.Errorf("%w: %s, which is %s; promote or abort it first", ErrTaken, c.active[model].plan.ID, c.active[model].state)
+	default:
+		c.active[model] = g
+	}
+	return nil
+}
+
+// bury keeps a rollout that is over for people to see. The caller holds mu.
+func (c *Controller) bury(g *guarded) {
+	c.past = append(c.past, g)
+	if len(c.past) > maxPast {
+		c.past = c.past[1:]
+	}
+}
+
+func (c *Controller) of(model string) *guarded {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.active[model]
+}
+
+// Choose decides for a request; ok is false where its model has no rollout.
+func (c *Controller) Choose(model, tenant, conversation, request string) (d Decision, ok bool) {
+	g := c.of(model)
+	if g == nil {
+		return d, false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.Rollout.Choose(g.plan.key(tenant, conversation, request)), true
+}
+
+// key is what gets the same arm each time.
+func (p *Plan) key(tenant, conversation, request string) string {
+	switch p.Sticky {
+	case ByRequest:
+		return request
+	case ByConversation:
+		if conversation != "" {
+			return tenant + "\x00" + conversation
+		}
+	case ByTenant:
+	}
+	return tenant
+}
+
+// do works on a model's rollout, and gives its transitions.
+func (c *Controller) do(model string, f func(r *Rollout) error) ([]Transition, error) {
+	g := c.of(model)
+	if g == nil {
+		return nil, fmt.Errorf("%w: %q", ErrNone, model)
+	}
+	g.mu.Lock()
+	err := f(g.Rollout)
+	list, over := g.Take(), g.state.Over()
+	g.mu.Unlock()
+	if over {
+		c.mu.Lock()
+		if c.active[model] == g {
+			delete(c.active, model)
+			c.bury(g)
+		}
+		c.mu.Unlock()
+	}
+	return list, err
+}
+
+// Observe takes in what became of a request.
+func (c *Controller) Observe(model string, now time.Time, o *Outcome) []Transition {
+	list, _ := c.do(model, func(r *Rollout) error { r.Observe(now, o); return nil }) // no rollout, no news
+	return list
+}
+
+// Compare takes in what became of a copy.
+func (c *Controller) Compare(model string, now time.Time, o *Copied) []Transition {
+	list, _ := c.do(model, func(r *Rollout) error { r.Compare(now, o); return nil })
+	return list
+}
+
+// Alarm takes a candidate back. version is whose alarm it is.
+func (c *Controller) Alarm(model, version, rule, why string, now time.Time) []Transition {
+	list, _ := c.do(model, func(r *Rollout) error {
+		if r.plan.Candidate == version {
+			r.Alarm(now, rule, why)
+		}
+		return nil
+	})
+	return list
+}
+
+// Tick moves all rollouts on.
+func (c *Controller) Tick(now time.Time) (all []Transition) {
+	for _, model := range c.models() {
+		list, _ := c.do(model, func(r *Rollout) error { r.Tick(now); return nil })
+		all = append(all, list...)
+	}
+	return all
+}
+
+func (c *Controller) models() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var list []string
+	for model := range c.active {
+		list = append(list, model)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Decide is an operator's word: "promote", "abort", "pause", "resume".
+func (c *Controller) Decide(model, what, by string, now time.Time) ([]Transition, error) {
+	return c.do(model, func(r *Rollout) error {
+		switch what {
+		case "promote":
+			return r.Promote(now, by)
+		case "abort":
+			return r.Abort(now, by, "aborted")
+		case "pause":
+			return r.Pause(now, by)
+		case "resume":
+			return r.Resume(now, by)
+		}
+		return fmt.Errorf("the action is %.40q; it must be promote, abort, pause or resume", what)
+	})
+}
+
+// Kill aborts all rollouts and takes no new ones.
+func (c *Controller) Kill(by string, now time.Time) (all []Transition) {
+	c.mu.Lock()
+	c.killed = true
+	c.mu.Unlock()
+	for _, model := range c.models() {
+		list, _ := c.do(model, func(r *Rollout) error { return r.Abort(now, by, "all rollouts were switched off") })
+		all = append(all, list...)
+	}
+	return all
+}
+
+// List describes all rollouts, those that are under way first.
+func (c *Controller) List(now time.Time) []Status {
+	c.mu.RLock()
+	var list []*guarded
+	for _, g := range c.active {
+		list = append(list, g)
+	}
+	slices.SortFunc(list, func(a, b *guarded) int { return strings.Compare(a.plan.Model, b.plan.Model) })
+	for _, g := range slices.Backward(c.past) {
+		list = append(list, g)
+	}
+	c.mu.RUnlock()
+	var all []Status
+	for _, g := range list {
+		g.mu.Lock()
+		all = append(all, g.Status(now))
+		g.mu.Unlock()
+	}
+	return all
+}
+
+// Record is what a Store keeps of the rollout of an id.
+func (c *Controller) Record(id string) ([]byte, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, g := range c.active {
+		if g.plan.ID == id {
+			return g.record()
+		}
+	}
+	for _, g := range c.past {
+		if g.plan.ID == id {
+			return g.record()
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNone, id)
+}
+
+func (g *guarded) record() ([]byte, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.Rollout.Record()
+}
