@@ -57,6 +57,7 @@ var Refusals = map[string]Refusal{
 	"invalid_api_key":      {http.StatusUnauthorized, TypeInvalidRequest, 0},
 	"host_not_allowed":     {http.StatusForbidden, TypeInvalidRequest, 0},
 	"insufficient_scope":   {http.StatusForbidden, TypeInvalidRequest, 0},
+	"deployment_conflict":  {http.StatusConflict, TypeInvalidRequest, 0},
 	"origin_not_allowed":   {http.StatusForbidden, TypeInvalidRequest, 0},
 	"identity_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 
@@ -75,6 +76,7 @@ var Refusals = map[string]Refusal{
 	"kv_cache_exhausted":      {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"model_loading":           {http.StatusServiceUnavailable, TypeUnavailable, 2 * time.Second},
 	"tenant_not_forgotten":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"deployment_not_changed":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"model_not_changed":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"prefix_cache_not_reset":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"queue_timeout":           {http.StatusServiceUnavailable, TypeUnavailable, time.Second},

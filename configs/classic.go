@@ -65,6 +65,7 @@ type Classic struct {
 	MaxRows       int // of a request
 	MaxQueueDelay time.Duration
 	Pinned        bool
+	Candidate     bool // requests that name no version do not get it, unless a rollout says so
 }
 
 // NewClassic is a record with the defaults.
@@ -183,6 +184,7 @@ func classicFields(m *Classic) []field {
 		{key: "max_rows", binding: bindInt(&m.MaxRows, 1, 1<<20, "")},
 		{key: "max_queue_delay", binding: bindDuration(&m.MaxQueueDelay, 0, time.Second)},
 		{key: "pinned", binding: bindBool(&m.Pinned)},
+		{key: "candidate", binding: bindBool(&m.Candidate)},
 	}
 }
 
@@ -219,4 +221,5 @@ const classicSample = `
 #     max_rows: 16384 # of a request
 #     max_queue_delay: 0s # that a batch may wait for more rows
 #     pinned: true # it stays in memory
+#     candidate: false # true: requests that name no version do not get it, unless a rollout says so
 `

@@ -30,3 +30,10 @@ type ModelState struct {
 	Ready         bool
 	Reason        string // why it is not ready; "" where nobody asked for it yet
 }
+
+// Chooser decides which version of a model answers a request that names none.
+type Chooser interface {
+	// Choose returns the version, "" for that which answers by default, and the arm of the
+	// rollout that chose it, "" for none. request is the request's id.
+	Choose(model, tenant, request string) (version, arm string)
+}

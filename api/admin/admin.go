@@ -20,20 +20,21 @@ import (
 
 // Config is what the handlers of the second listener are made of.
 type Config struct {
-	Metrics http.Handler                    // GET /metrics; nil: 404
-	Ready   func() (ready bool, why string) // GET /health and /ready; nil: always ready
-	Debug   map[string]func() any           // GET /debug/NAME: a snapshot as JSON
-	Journal *Journal                        // GET /admin/requests; nil: 404
-	States  StatesFunc                      // what the engines say of running requests; nil: nothing
-	Reset   ResetFunc                       // POST /reset_prefix_cache; nil: 404
-	Reload  ReloadFunc                      // POST /admin/reload; nil: 404
-	Forget  ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
-	Drift   http.Handler                    // GET /admin/drift; nil: 404
-	Models  Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
-	Usage   usage.Ledger                    // GET /admin/usage; nil: 404
-	Access  api.Access                      // names to answer under, and pages that may call
-	Callers *tenant.Authenticator           // says who calls; nil: nobody is asked
-	Version string
+	Metrics     http.Handler                    // GET /metrics; nil: 404
+	Ready       func() (ready bool, why string) // GET /health and /ready; nil: always ready
+	Debug       map[string]func() any           // GET /debug/NAME: a snapshot as JSON
+	Journal     *Journal                        // GET /admin/requests; nil: 404
+	States      StatesFunc                      // what the engines say of running requests; nil: nothing
+	Reset       ResetFunc                       // POST /reset_prefix_cache; nil: 404
+	Reload      ReloadFunc                      // POST /admin/reload; nil: 404
+	Forget      ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
+	Drift       http.Handler                    // GET /admin/drift; nil: 404
+	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
+	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
+	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
+	Access      api.Access                      // names to answer under, and pages that may call
+	Callers     *tenant.Authenticator           // says who calls; nil: nobody is asked
+	Version     string
 }
 
 // ResetFunc evicts the prefix cache's blocks that no running request uses, and
@@ -77,6 +78,11 @@ func New(c Config) http.Handler {
 	if c.Models != nil {
 		mux.HandleFunc("GET "+modelsPath, c.models)
 		mux.HandleFunc("POST "+modelsPath+"/{action}", c.changeModel)
+	}
+	if c.Deployments != nil {
+		mux.HandleFunc("GET "+deploymentsPath, c.deployments)
+		mux.HandleFunc("POST "+deploymentsPath, c.deploy)
+		mux.HandleFunc("POST "+deploymentsPath+"/{action}", c.decide)
 	}
 	if c.Drift != nil {
 		mux.Handle("GET "+driftPath, c.Drift)
@@ -159,6 +165,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Models != nil {
 		paths = append(paths, modelsPath, "POST "+modelsPath+"/{"+strings.Join(modelActions, "|")+"}")
+	}
+	if c.Deployments != nil {
+		paths = append(paths, deploymentsPath, "POST "+deploymentsPath, "POST "+deploymentsPath+"/{promote|abort|pause|resume|kill}")
 	}
 	if c.Drift != nil {
 		paths = append(paths, driftPath)

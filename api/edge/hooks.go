@@ -66,6 +66,7 @@ type RequestStart struct {
 	Endpoint     string // "/v1/chat/completions"
 	Model        string // id of the served model
 	Version      string // of the model
+	Arm          string // of the rollout that chose the version; "" is none
 	Tenant       string
 	Class        inference.Class
 	Stream       bool
@@ -97,6 +98,8 @@ type RequestFinish struct {
 	FirstToken   time.Time
 	LastToken    time.Time
 	Finished     time.Time
+	Empty        bool   // the answer is whole and has no text
+	Refuses      bool   // the answer says that it does not do what was asked; of arms only
 	Texts        *Texts // of a tenant with LogPrompts; of others nil, and of an upstream's
 	Cause        error  // what an upstream did wrong; for logs, never sent
 }

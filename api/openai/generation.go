@@ -355,9 +355,13 @@ func (g *generation) end() {
 		}
 		g.result.Reasons = append(g.result.Reasons, reason)
 	}
+	g.judge()
 	if h := g.server.config.Hooks.OnRequestFinish; h != nil {
 		g.result.Texts = g.texts()
 		h(g.result)
+	}
+	if g.job.copied != nil && g.open == 0 && g.result.Status == statusOK {
+		g.job.copied(g)
 	}
 }
 

@@ -27,7 +27,9 @@ type job struct {
 	arrived        time.Time
 	parsed         time.Time // before the prompt was tokenised
 	trace          edge.Trace
-	keepsTexts     bool // its tenant agreed
+	keepsTexts     bool              // its tenant agreed, or a rollout compares them
+	arm            string            // of the rollout that chose the version; "" is none
+	copied         func(*generation) // gets the whole answer; nil: nobody wants it
 }
 
 func (j *job) promptTokens() int {
@@ -78,7 +80,8 @@ func (j *job) request(i int) *inference.Request {
 
 func (j *job) start() edge.RequestStart {
 	return edge.RequestStart{
-		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Tenant: j.tenant.Name, Class: j.terms.class, Stream: j.params.stream,
+		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Arm: j.arm,
+		Tenant: j.tenant.Name, Class: j.terms.class, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
 		Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
 	}

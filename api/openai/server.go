@@ -370,7 +370,8 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
-	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts
+	j.arm, j.copied = c.arm(), c.copied()
+	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm != ""
 	lowered.job(j)
 	api.ReleaseBody(c.ctx)
 	j.retries = c.retries()

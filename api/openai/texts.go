@@ -10,7 +10,7 @@ const tokenBytes = 4 // of an id
 // texts are those of the generation where its tenant agreed that they are kept, else
 // nil.
 func (g *generation) texts() *edge.Texts {
-	if !g.job.keepsTexts {
+	if !g.job.tenant.LogPrompts {
 		return nil
 	}
 	t := &edge.Texts{Prompts: g.job.promptTexts, PromptBytes: tokenBytes * g.job.promptTokens()}

@@ -58,9 +58,11 @@ type Held struct {
 	Model   *Model
 	Load    func(ctx context.Context) (*Model, error)
 	Release func()
-	Label   string     // x-weir-version
-	Arm     string     // of a rollout; "" is none
-	Copy    func(Copy) // wants the request and its answer, once that is whole; nil: it does not
+	Label   string      // x-weir-version
+	Arm     string      // of a rollout; "" is none
+	Copy    func(*Copy) // wants the request and its answer, once that is whole, and must not block; nil: it does not
+
+	ask *Ask
 }
 
 func (o *Outline) kind() kind {
@@ -98,6 +100,7 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 	case err != nil:
 		return nil, edge.Fault(err)
 	}
+	held.ask = a
 	c.held = &held
 	if held.Model == nil {
 		if fault := c.awaitVersion(m, o, t); fault != nil {
@@ -230,15 +233,15 @@ func (o *object) conversation() string {
 	return ""
 }
 
-// Copy is a request that was answered, for another version to answer it, too.
-type Copy struct {
-	Endpoint string
-	Body     []byte
-	Ask      Ask
-	Finish   edge.RequestFinish // with the texts
+// arm is that of the rollout that chose the call's version; "" is none.
+func (c *call) arm() string {
+	if c.held == nil {
+		return ""
+	}
+	return c.held.Arm
 }
 
-// stateOf is what /v1/models says of an entry that is not simply there.
+// outline is what an entry's Versions say of it.
 func (m *Model) outline() Outline {
 	if m.Versions == nil {
 		return Outline{}

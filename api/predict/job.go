@@ -28,7 +28,8 @@ type job struct {
 	about     *router.Description
 	p         router.Prediction
 	warnings  []string
-	started   bool // OnRequestStart has seen it
+	arm       string // of the rollout that chose the version; "" is none
+	started   bool   // OnRequestStart has seen it
 	parsed    time.Time
 	computed  time.Time // the answer was there
 }
@@ -39,6 +40,9 @@ func isUnknown(err error) bool { return errors.Is(err, router.ErrNoPredictor) }
 // use finds the model of the job's request, if its tenant may use it. A model that the
 // tenant may not use does not exist.
 func (s *Server) use(j *job, model, version string) *api.Error {
+	if c, ok := s.config.Models.(router.Chooser); ok && version == "" {
+		version, j.arm = c.Choose(model, j.caller.Tenant.Name, j.id)
+	}
 	predictor, err := s.config.Models.Find(model, version)
 	if err == nil {
 		about := predictor.Describe()
@@ -83,7 +87,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	}
 	j.parsed = time.Now()
 	finish := edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Tenant: t.Name, Class: p.Class,
+		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Class: p.Class,
 		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.arrived, Parsed: j.parsed, Submitted: j.parsed, Trace: j.trace,
 	}, Status: statusOK}
 	hooks := &s.config.Hooks

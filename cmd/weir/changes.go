@@ -25,6 +25,7 @@ const (
 	actionModelUnload   = "model.unload"
 	actionModelAlias    = "model.alias"
 	actionModelRollback = "model.rollback"
+	actionRollout       = "rollout." // and what it came to
 	actionBrownoutLower = "brownout.lower"
 	actionBrownoutRaise = "brownout.raise"
 	actionStart         = "process.start"

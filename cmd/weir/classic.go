@@ -64,7 +64,7 @@ func (s *server) newPredictors(about openai.Config) error {
 	if p.series, err = s.metrics.AddPredictions(p.state); err != nil {
 		return err
 	}
-	if p.enriched, err = newEnriched(p, enrichmentOf(s.config), s.metrics, s.log); err != nil {
+	if p.enriched, err = newEnriched(p, enrichmentOf(s.config, s.rollouts), s.metrics, s.log); err != nil {
 		return err
 	}
 	s.predict, err = predict.New(predict.Config{
@@ -96,7 +96,7 @@ func (s *server) predictHooks() edge.Hooks {
 	if s.ledger != nil {
 		h = accounted(s.ledger, h)
 	}
-	return journaled(s.journal, h)
+	return s.rollouts.rolled(journaled(s.journal, h))
 }
 
 // entries are the classical models of a configuration: without any model in it, the
@@ -105,7 +105,7 @@ func entries(c configs.Config) []classic.Entry {
 	var list []classic.Entry
 	for _, m := range c.ClassicModels() {
 		list = append(list, classic.Entry{
-			Name: m.Name, Path: m.Path, Golden: m.Golden, Pinned: m.Pinned,
+			Name: m.Name, Path: m.Path, Golden: m.Golden, Pinned: m.Pinned, Candidate: m.Candidate,
 			Options: classic.Options{Version: m.Version, MaxBatch: m.MaxBatch, MaxRows: m.MaxRows, MaxDelay: m.MaxQueueDelay, Labels: m.Labels},
 		})
 	}
@@ -180,6 +180,15 @@ func (p *predictors) Find(name, version string) (router.Predictor, error) {
 	d := served.Describe()
 	found, _ := p.known.LoadOrStore(served, &observed{served, p.series.Of(d.Name, d.Version)})
 	return found.(router.Predictor), nil
+}
+
+// version is the label of a version; of "" that which answers by default.
+func (p *predictors) version(name, version string) (string, error) {
+	served, err := p.repository.Find(name, version)
+	if err != nil {
+		return "", err
+	}
+	return served.Label(), nil
 }
 
 // Index implements router.Predictors.

@@ -22,9 +22,10 @@ import (
 )
 
 // enrichmentOf reads a configuration.
-func enrichmentOf(c configs.Config) enrichment {
+func enrichmentOf(c configs.Config, r *rollouts) enrichment {
 	p := c.Predict
 	e := enrichment{
+		rollouts:     r,
 		featureRedis: p.FeatureRedis,
 		rules:        drift.Rules{Window: p.Drift.Window, MinRows: int64(p.Drift.MinRows), PSI: p.Drift.PSI},
 		log: predictions.Config{
@@ -53,6 +54,7 @@ func enrichmentFiles(c configs.Config) (manifests, profiles map[modelVersion]str
 // enrichment is what classical models have beside their files: features from elsewhere,
 // a watch over drift, a log of predictions.
 type enrichment struct {
+	rollouts     *rollouts               // nil: none
 	featureRedis string                  // URL of the online store; "": none
 	manifests    map[modelVersion]string // files
 	profiles     map[modelVersion]string // files
@@ -151,6 +153,11 @@ func (w *enriched) Find(name, version string) (router.Predictor, error) {
 	return o.outer, nil
 }
 
+// Choose implements router.Chooser.
+func (w *enriched) Choose(model, tenant, request string) (version, arm string) {
+	return w.config.rollouts.chooseClassic(model, tenant, request)
+}
+
 // close writes what the logs hold and ends the connections.
 func (w *enriched) close(ctx context.Context) error {
 	close(w.over)
@@ -203,6 +210,9 @@ func (w *enriched) say(o *enrichedModel) {
 	o.drifting = drifting
 	w.logger.Warn("drift of features or scores changed", zap.String("model", o.key.name), zap.String("version", o.key.version),
 		zap.Int("columns", len(r.Columns)), zap.Strings("drifting", drifting[:min(len(drifting), 20)]))
+	if len(drifting) > 0 {
+		w.config.rollouts.drift(o.key.name, o.key.version, drifting)
+	}
 }
 
 // all are the models that were asked for, in the order of their names.

@@ -468,7 +468,17 @@ func (l *languages) Outline(name string) openai.Outline {
 
 // Acquire implements openai.Versions.
 func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
-	lease, err := l.shelf.Acquire(a.Model, a.Version)
+	label := a.Version
+	d, rolling := l.s.rollouts.choose(a)
+	if rolling {
+		label = d.Version
+	}
+	lease, err := l.shelf.Acquire(a.Model, label)
+	if err != nil && rolling { // a reload or an operator has taken the version away
+		l.s.rollouts.lost(a.Model, err)
+		rolling, d.Shadow = false, false
+		lease, err = l.shelf.Acquire(a.Model, "")
+	}
 	if err != nil {
 		if errors.Is(err, shelf.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", openai.ErrNoVersion, err)
@@ -476,6 +486,12 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 		return openai.Held{}, err
 	}
 	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
+	if rolling {
+		held.Arm = d.Arm.String()
+	}
+	if d.Shadow {
+		held.Copy = l.s.rollouts.copy
+	}
 	if r, ok := lease.Content.(*resident); ok {
 		held.Model = r.entry
 		return held, nil

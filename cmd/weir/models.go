@@ -34,6 +34,7 @@ func newModels() *cobra.Command {
 	}
 	cmd.AddCommand(newModelsImport(), newModelsList(), newModelsShow(), newModelsTag(), newModelsPush(), newModelsPull(), newModelsVerify(), newModelsSign(), newModelsRemove(),
 		newModelsCollect(), newModelsHistory())
+	cmd.AddCommand(liveModels()...)
 	return cmd
 }
 

@@ -125,6 +125,7 @@ type server struct {
 
 	languages  *languages      // language models and text encoders
 	fleets     *fleets         // models that other servers compute
+	rollouts   *rollouts       // of versions of models
 	predictors *predictors     // classical models
 	predict    *predict.Server // their protocols, in front of edge
 
@@ -198,6 +199,9 @@ func newServer(c configs.Config, budget int64, read readConfig, out, errs io.Wri
 	if s.languages, err = newLanguages(s, budget); err != nil {
 		return nil, err
 	}
+	if s.rollouts, err = s.newRollouts(); err != nil {
+		return nil, err
+	}
 	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic, s.brownoutSteps, s.objectives, s.quotaTerms, s.newFleets)
 	if err := s.newTLS(); err != nil {
 		return nil, configError(err)
@@ -260,6 +264,7 @@ func (s *server) build(b telemetry.Build) error {
 	if s.transcripts != nil {
 		edge.Hooks = transcribed(s.transcripts, edge.Hooks)
 	}
+	edge.Hooks = s.rollouts.rolled(edge.Hooks)
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics = s.metrics.Handler()
@@ -286,7 +291,7 @@ func (s *server) build(b telemetry.Build) error {
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
-			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget, Models: s.languages,
+			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})
 		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)
@@ -411,11 +416,13 @@ func (s *server) load(plan []*planned) error {
 	s.languages.start()
 	s.brownout.start(s.languages.engines)
 	if len(plan) == 0 {
+		s.rollouts.start()
 		return s.openClassic()
 	}
 	if err := s.languages.load(plan); err != nil {
 		return err
 	}
+	s.rollouts.start()
 	return s.announce(plan)
 }
 
@@ -548,6 +555,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	errs = append(errs, s.predictors.lane.Close(closing), s.predictors.enriched.close(closing))
+	s.rollouts.stop()
 	s.languages.stop()
 	s.compute.Close()
 	s.fleets.close()

@@ -22,6 +22,8 @@ type Entry struct {
 	Path   string // of the model's file
 	Golden string // file of golden rows; empty: MODEL.golden.json beside the model, if it exists
 	Pinned bool   // it is never evicted
+
+	Candidate bool // requests that name no version do not get it, unless there is no other
 	Options
 
 	Data, GoldenData string // the files' contents, where there are no files
@@ -119,6 +121,9 @@ func (s *Served) Version() *Version {
 	defer s.repository.mu.Unlock()
 	return s.version
 }
+
+// Label is the version's name among those of its model.
+func (s *Served) Label() string { return s.entry.key().version }
 
 // held is the version in memory, whose hold the caller releases; nil is none.
 func (s *Served) held() *Version {
@@ -397,7 +402,7 @@ func (r *Repository) Find(name, version string) (*Served, error) {
 	}
 	var best *Served
 	for k, s := range r.table {
-		if k.name == name && (best == nil || best.off && !s.off || best.off == s.off && newer(k.version, best.entry.key().version)) {
+		if k.name == name && (best == nil || s.before(best)) {
 			best = s
 		}
 	}
@@ -405,6 +410,18 @@ func (r *Repository) Find(name, version string) (*Served, error) {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, name)
 	}
 	return best, nil
+}
+
+// before reports whether requests that name no version get s rather than o: what is ready,
+// what is no candidate, what is newer. The caller holds the repository's mu.
+func (s *Served) before(o *Served) bool {
+	switch {
+	case s.off != o.off:
+		return o.off
+	case s.entry.Candidate != o.entry.Candidate:
+		return o.entry.Candidate
+	}
+	return newer(s.entry.key().version, o.entry.key().version)
 }
 
 // newer compares versions: as numbers where both are, else as texts.

@@ -15,7 +15,8 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
-		"api/replay", "api/tenant", "api/usage", "router/feature", "scheduler/quota", "telemetry/audit", "telemetry/transcript",
+		"api/replay", "api/tenant", "api/usage", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
+		"telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
 	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "router/fleet", "scheduler", "telemetry"}, third: []string{yaml}},

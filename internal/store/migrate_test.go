@@ -34,6 +34,7 @@ var samples = []struct {
 	{3, `INSERT INTO weir_replay VALUES ('acme', HASH, HASH, 'OWNER', 'CLAIM', 9000000000000000, HASH)`},
 	{4, `INSERT INTO weir_audit VALUES (1, 1700000000000000, 'a', 'key.create', '0123456789', '{}', ZERO, FIRST)`},
 	{5, `INSERT INTO weir_transcripts VALUES ('ID', 'acme', 1700000000000000, 'r', '/v1/completions', 'm', 200, '["p"]', '["a"]')`},
+	{6, `INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}')`},
 }
 
 // firstEntry is the entry of the samples.
@@ -236,6 +237,9 @@ func checkSamples(t *testing.T, s *Store, version int) {
 	head, err := audit.Verify(s.Entries(ctx, 0))
 	if want := firstEntry(); err != nil || version >= 4 && head != want.Head() {
 		t.Errorf("audit log: %v, %v", head, err)
+	}
+	if kept, err := s.Rollouts(ctx); err != nil || (len(kept) == 1) != (version >= 6) {
+		t.Errorf("rollouts: %q, %v", kept, err)
 	}
 	if kept := transcripts(t, s, "acme"); (len(kept) == 1) != (version >= 5) {
 		t.Errorf("transcripts: %v", kept)

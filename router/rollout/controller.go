@@ -174,7 +174,7 @@ func (c *Controller) Decide(model, what, by string, now time.Time) ([]Transition
 		case "resume":
 			return r.Resume(now, by)
 		}
-		return fmt.Errorf("the action is %.40q; it must be promote, abort, pause or resume", what)
+		return fmt.Errorf("%w: the action is %.40q; it must be promote, abort, pause or resume", ErrPlan, what)
 	})
 }
 

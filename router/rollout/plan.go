@@ -121,8 +121,14 @@ func (p Plan) WithDefaults() (Plan, error) {
 			*g.p = g.usual
 		}
 	}
-	return p, p.check()
+	if err := p.check(); err != nil {
+		return p, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	return p, nil
 }
+
+// ErrPlan says that a plan cannot be carried out.
+var ErrPlan = errors.New("this is no plan of a rollout")
 
 func (p *Plan) check() error {
 	var errs []error

@@ -25,14 +25,16 @@ func (s State) Over() bool { return s == Promoted || s == RolledBack || s == Abo
 
 // Transition is a change of a rollout, for the audit log.
 type Transition struct {
-	ID, Model string
-	At        time.Time
-	From, To  State
-	Step      int     // from 1
-	Percent   float64 // that the candidate answers from now on
-	By        string  // who or which rule
-	Reason    string
-	Harmed    int // requests so far that the candidate failed
+	ID      string    `json:"id"`
+	Model   string    `json:"model"`
+	At      time.Time `json:"at"`
+	From    State     `json:"from"`
+	To      State     `json:"to"`
+	Step    int       `json:"step"`    // from 1
+	Percent float64   `json:"percent"` // that the candidate answers from now on
+	By      string    `json:"by"`      // who or which rule
+	Reason  string    `json:"reason"`
+	Harmed  int       `json:"harmed"` // requests so far that the candidate failed
 }
 
 // Decision is which version answers a request.
@@ -80,6 +82,9 @@ func Start(p Plan, budget float64, now time.Time) (*Rollout, error) {
 
 // Plan is what the rollout does.
 func (r *Rollout) Plan() Plan { return r.plan }
+
+// State is where the rollout stands.
+func (r *Rollout) State() State { return r.state }
 
 // percent is the candidate's share now.
 func (r *Rollout) percent() float64 {

@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"weir/api"
+	"weir/router/rollout"
+)
+
+// Deployments are the rollouts of a server's models, for operators. Implementations are
+// safe for concurrent use.
+type Deployments interface {
+	// Start begins a plan. An empty stable version is the one that answers now.
+	Start(ctx context.Context, by string, p rollout.Plan) (rollout.Status, error)
+	// Decide is an operator's word: promote, abort, pause or resume.
+	Decide(ctx context.Context, by, model, what string) (rollout.Status, error)
+	// Kill aborts all rollouts; until the server starts anew there are no others.
+	Kill(ctx context.Context, by string) error
+	List() []rollout.Status
+}
+
+const deploymentsPath = "/v1/deployments"
+
+// killAction is the word that ends all rollouts.
+const killAction = "kill"
+
+func (c Config) deployments(w http.ResponseWriter, _ *http.Request) {
+	list := c.Deployments.List()
+	if list == nil {
+		list = []rollout.Status{}
+	}
+	write(w, http.StatusOK, map[string]any{"deployments": list})
+}
+
+func (c Config) deploy(w http.ResponseWriter, r *http.Request) {
+	var p rollout.Plan
+	if err := readBody(r, &p); err != nil {
+		refuse(w, api.Refuse("invalid_value", err.Error()+`; send {"model": "chat", "candidate": "2"}, and steps and gates where the usual ones do not do`))
+		return
+	}
+	st, err := c.Deployments.Start(r.Context(), by(r), p)
+	answerDeployment(w, st, err)
+}
+
+func (c Config) decide(w http.ResponseWriter, r *http.Request) {
+	action := r.PathValue("action")
+	if action == killAction {
+		if err := c.Deployments.Kill(r.Context(), by(r)); err != nil {
+			refuse(w, api.Refuse("deployment_not_changed", err.Error()))
+			return
+		}
+		c.deployments(w, r)
+		return
+	}
+	var what struct {
+		Model string `json:"model"`
+	}
+	if err := readBody(r, &what); err != nil || what.Model == "" {
+		refuse(w, api.Refuse("invalid_value", `the body must be {"model": "chat"}`))
+		return
+	}
+	st, err := c.Deployments.Decide(r.Context(), by(r), what.Model, action)
+	answerDeployment(w, st, err)
+}
+
+func answerDeployment(w http.ResponseWriter, st rollout.Status, err error) {
+	switch {
+	case err == nil:
+		write(w, http.StatusOK, st)
+	case errors.Is(err, rollout.ErrPlan):
+		refuse(w, api.Refuse("invalid_value", strings.ReplaceAll(err.Error(), "\n", "; ")))
+	case errors.Is(err, rollout.ErrNone), errors.Is(err, ErrNoModel):
+		refuse(w, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Message: err.Error()})
+	case errors.Is(err, rollout.ErrTaken), errors.Is(err, rollout.ErrKilled), errors.Is(err, rollout.ErrOver):
+		refuse(w, &api.Error{Status: http.StatusConflict, Type: api.TypeInvalidRequest, Code: "deployment_conflict", Message: err.Error(), NoRetry: true})
+	default:
+		refuse(w, api.Refuse("deployment_not_changed", err.Error()))
+	}
+}

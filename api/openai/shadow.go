@@ -1,0 +1,156 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"weir/api/edge"
+	"weir/api/tenant"
+	"weir/internal/inference"
+)
+
+// A shadow is an answer that nobody sees: a copy of a request that a client was answered,
+// computed by another version to be compared. It is not billed, hooks do not hear of it,
+// and it runs in the lowest class.
+
+// Copy is a request that was answered whole, for another version to answer, too.
+type Copy struct {
+	Ask    Ask
+	Body   []byte
+	Texts  []string // of the answer that the client got, by choice
+	Finish edge.RequestFinish
+}
+
+// shadows is whom shadows are computed for: no tenant's share of the service pays for them,
+// and no tenant's cached blocks are read.
+var shadows = tenant.New("weir-shadow")
+
+// Shadowed is what became of a shadow. Times are 0 where no token came, or only one.
+type Shadowed struct {
+	Texts  []string
+	Output int // tokens
+	TTFT   time.Duration
+	ITL    time.Duration // mean gap between tokens
+}
+
+// copied keeps what a copy of the call's request needs; nil: nobody wants one.
+func (c *call) copied() func(*generation) {
+	if c.held == nil || c.held.Copy == nil {
+		return nil
+	}
+	kept := &Copy{Ask: *c.held.ask, Body: bytes.Clone(c.ctx.PostBody())}
+	want := c.held.Copy
+	return func(g *generation) {
+		kept.Texts, kept.Finish = g.answers(), g.result
+		want(kept)
+	}
+}
+
+// Shadow computes a copy with another model. It returns when the answer is whole or ctx
+// ends; the error is that of a request.
+func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error) {
+	e := &completionEndpoint
+	if c.Ask.Endpoint == chatEndpoint.route {
+		e = &chatEndpoint
+	}
+	o, fault := parseBody(c.Body, false)
+	if fault != nil {
+		return Shadowed{}, fault
+	}
+	if len(c.Body) > freeBytes {
+		turn, fault := s.turns.take(ctx.Done())
+		if fault != nil {
+			return Shadowed{}, fault
+		}
+		o.turn = turn
+	}
+	j, fault := e.read(s, o, m)
+	o.turn.end()
+	if fault != nil {
+		return Shadowed{}, fault
+	}
+	j.endpoint, j.id, j.tenant = e, "shadow-"+c.Ask.ID, &shadows
+	j.arrived, j.terms, j.keepsTexts = time.Now(), terms{class: inference.Batch}, true
+	if !s.running.Enter() {
+		return Shadowed{}, edge.ShuttingDown()
+	}
+	defer s.running.Leave()
+	return s.computeShadow(ctx, j)
+}
+
+func (s *Server) computeShadow(ctx context.Context, j *job) (Shadowed, error) {
+	quiet := &Server{config: s.config, running: s.running, estimates: s.estimates}
+	quiet.config.Hooks = edge.Hooks{}
+	g := &generation{server: quiet, job: j, gone: ctx.Done()}
+	streams, err := g.submit()
+	if err != nil {
+		return Shadowed{}, err
+	}
+	for _, st := range streams {
+		g.streams = append(g.streams, &stream{Stream: st})
+	}
+	for i := range len(j.prompts) * j.params.n {
+		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.n], i))
+	}
+	g.open = len(g.choices)
+	fault := g.run()
+	g.cancel()
+	if fault != nil {
+		return Shadowed{}, fault
+	}
+	return Shadowed{Texts: g.answers(), Output: g.outputTokens(), TTFT: since(j.arrived, g.result.FirstToken), ITL: g.meanGap()}, nil
+}
+
+func since(from, to time.Time) time.Duration {
+	if to.IsZero() {
+		return 0
+	}
+	return to.Sub(from)
+}
+
+// meanGap is the mean time between the tokens of a choice; 0 where there was none.
+func (g *generation) meanGap() time.Duration {
+	if gaps := g.outputTokens() - len(g.choices); gaps > 0 {
+		return since(g.result.FirstToken, g.result.LastToken) * time.Duration(len(g.choices)) / time.Duration(gaps)
+	}
+	return 0
+}
+
+// answers are the texts of all choices, of a job that keeps them.
+func (g *generation) answers() []string {
+	var list []string
+	for _, c := range g.choices {
+		list = append(list, string(append(bytes.Clone(c.kept), c.text...)))
+	}
+	return list
+}
+
+// judge notes what a rollout asks of an answer's text: whether there is any, and whether
+// it refuses.
+func (g *generation) judge() {
+	g.result.Empty = g.open == 0 && g.result.Status == statusOK && len(g.choices) > 0
+	for i, c := range g.choices {
+		g.result.Empty = g.result.Empty && c.received.bytes == 0
+		if g.job.arm != "" && i == 0 {
+			g.result.Refuses = refuses(g.answers()[0])
+		}
+	}
+}
+
+// refusals are how answers of common models begin that do not do what was asked.
+var refusals = []string{"i'm sorry, but", "i am sorry, but", "i cannot ", "i can't ", "i'm unable to", "i am unable to", "i'm not able to", "i won't "}
+
+// refusalBytes is where an answer that refuses has said so.
+const refusalBytes = 120
+
+func refuses(text string) bool {
+	text = strings.ToLower(strings.ReplaceAll(text[:min(len(text), refusalBytes)], "’", "'"))
+	for _, r := range refusals {
+		if strings.Contains(text, r) {
+			return true
+		}
+	}
+	return false
+}

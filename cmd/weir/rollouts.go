@@ -1,0 +1,537 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/api/edge"
+	"weir/api/openai"
+	"weir/internal/inference"
+	"weir/router/rollout"
+	"weir/telemetry"
+)
+
+// rollouts carry out what router/rollout decides: they apply, store, log and audit its
+// transitions, feed it with what became of requests, and have copies answered.
+type rollouts struct {
+	s       *server
+	control *rollout.Controller
+	series  *telemetry.Rollouts
+	copies  chan copied
+	over    context.CancelFunc
+	ctx     context.Context // of what runs by itself; ends with stop
+	ended   sync.WaitGroup
+
+	mu      sync.Mutex
+	keeps   map[string]func() // by rollout: lets the candidate leave memory
+	classic map[string]string // by classical model: the version that a rollout has left it with
+	changes chan []rollout.Transition
+}
+
+// copied is a request that was answered, to be answered by the candidate too.
+type copied struct {
+	model, candidate string
+	*openai.Copy
+}
+
+const (
+	// shadowQueue is how many copies wait for the one that is computed; further ones are
+	// dropped.
+	shadowQueue = 8
+	shadowTime  = 2 * time.Minute
+	tickEvery   = time.Second
+	// changeQueue bounds transitions that wait to be applied; each rollout has few.
+	changeQueue = 256
+)
+
+func (s *server) newRollouts() (*rollouts, error) {
+	r := &rollouts{
+		s: s, control: rollout.NewController(), copies: make(chan copied, shadowQueue), keeps: make(map[string]func()),
+		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue),
+	}
+	r.ctx, r.over = context.WithCancel(context.Background())
+	var err error
+	r.series, err = s.metrics.AddRollouts(r.figures)
+	return r, err
+}
+
+// start goes on with the rollouts that the store has, and moves all on until stop. The
+// models are loaded.
+func (r *rollouts) start() {
+	r.restore()
+	r.ended.Go(func() {
+		tick := time.NewTicker(tickEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case now := <-tick.C:
+				r.apply(r.control.Tick(now))
+			case list := <-r.changes:
+				r.apply(list)
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	})
+	r.ended.Go(func() {
+		for {
+			select {
+			case c := <-r.copies:
+				r.shadow(&c)
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (r *rollouts) stop() {
+	r.over()
+	r.ended.Wait()
+}
+
+// changed hands transitions to the goroutine that applies them. Hooks call it, and must
+// not wait for a store.
+func (r *rollouts) changed(list []rollout.Transition) {
+	if len(list) == 0 {
+		return
+	}
+	select {
+	case r.changes <- list:
+	default:
+		r.ended.Go(func() { r.apply(list) })
+	}
+}
+
+// apply puts transitions into force: what Choose answers has changed already.
+func (r *rollouts) apply(list []rollout.Transition) {
+	for i := range list {
+		t := &list[i]
+		r.series.CountTransition(string(t.To))
+		r.s.log.Info("rollout", zap.String("id", t.ID), zap.String("model", t.Model), zap.String("from", string(t.From)), zap.String("to", string(t.To)),
+			zap.Int("step", t.Step), zap.Float64("percent", t.Percent), zap.String("by", t.By), zap.String("reason", t.Reason), zap.Int("harmed", t.Harmed))
+		if t.To.Over() {
+			r.finish(t)
+		}
+		if err := r.keep(t); err != nil {
+			r.s.log.Error("a change of a rollout is not in the store", zap.String("id", t.ID), zap.Error(err))
+		}
+	}
+}
+
+// keep stores and audits a transition.
+func (r *rollouts) keep(t *rollout.Transition) error {
+	if r.s.store == nil {
+		return nil
+	}
+	err := r.s.audit(context.Background(), "rollout: "+t.By, actionRollout+string(t.To), t.Model, details{
+		"id": t.ID, "from": t.From, "step": t.Step, "percent": t.Percent, "reason": t.Reason, "harmed": t.Harmed,
+	})
+	record, recordErr := r.control.Record(t.ID)
+	if recordErr == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		defer cancel()
+		recordErr = r.s.store.SaveRollout(ctx, t.ID, t.At, record)
+	}
+	return errors.Join(err, recordErr)
+}
+
+// finish gives a model's name to the version that a rollout ended with.
+func (r *rollouts) finish(t *rollout.Transition) {
+	plan, ok := r.plan(t.ID)
+	if !ok {
+		return
+	}
+	if !r.isLanguage(t.Model) {
+		r.mu.Lock()
+		r.classic[t.Model] = plan.Stable
+		if t.To == rollout.Promoted {
+			r.classic[t.Model] = plan.Candidate
+		}
+		r.mu.Unlock()
+		return
+	}
+	if t.To == rollout.Promoted {
+		r.promote(plan)
+	}
+	r.mu.Lock()
+	release := r.keeps[t.ID]
+	delete(r.keeps, t.ID)
+	r.mu.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+// promote lets a candidate answer for its name.
+func (r *rollouts) promote(p rollout.Plan) {
+	l := r.s.languages
+	_, err := l.shelf.Move(context.Background(), p.Model, p.Candidate)
+	if err == nil {
+		_, err = l.moved(p.Model, p.Stable, "rollout "+p.ID)
+	}
+	if err != nil {
+		r.s.log.Error("a promoted version does not answer", zap.String("model", p.Model), zap.String("version", p.Candidate), zap.Error(err))
+	}
+}
+
+func (r *rollouts) plan(id string) (rollout.Plan, bool) {
+	for _, st := range r.control.List(time.Now()) {
+		if st.Plan.ID == id {
+			return st.Plan, true
+		}
+	}
+	return rollout.Plan{}, false
+}
+
+func (r *rollouts) isLanguage(model string) bool {
+	_, _, ok := r.s.languages.shelf.Answer(model)
+	return ok
+}
+
+// Start implements admin.Deployments.
+func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollout.Status, error) {
+	p.ID = cmp.Or(p.ID, strings.ToLower(rand.Text()[:10]))
+	if err := r.complete(&p); err != nil {
+		return rollout.Status{}, err
+	}
+	o := r.s.traces.slo.Load()
+	run, err := rollout.Start(p, 1-min(o.Availability, o.FirstToken.Share), time.Now())
+	if err != nil {
+		return rollout.Status{}, err
+	}
+	release, err := r.hold(ctx, p)
+	if err != nil {
+		return rollout.Status{}, err
+	}
+	if err := r.s.audit(ctx, by, actionRollout+"start", p.Model, details{"id": p.ID, "stable": p.Stable, "candidate": p.Candidate}); err != nil {
+		release()
+		return rollout.Status{}, err
+	}
+	if err := r.control.Add(run); err != nil {
+		release()
+		return rollout.Status{}, err
+	}
+	r.mu.Lock()
+	r.keeps[p.ID] = release
+	r.mu.Unlock()
+	r.apply(run.Take())
+	return r.status(p.ID)
+}
+
+// complete fills in the version that answers now, and refuses versions that are not there.
+func (r *rollouts) complete(p *rollout.Plan) error {
+	if st, _, ok := r.s.languages.shelf.Answer(p.Model); ok {
+		p.Stable = cmp.Or(p.Stable, st.Label)
+		if p.Stable != st.Label {
+			return fmt.Errorf("%w: the stable version is %q, and %q answers; move the name first", rollout.ErrPlan, p.Stable, st.Label)
+		}
+		return nil
+	}
+	stable, err := r.s.predictors.version(p.Model, p.Stable)
+	if err != nil {
+		return fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	}
+	if p.Stable = stable; p.Candidate == "" {
+		return nil // the plan's own check says so
+	}
+	if _, err := r.s.predictors.version(p.Model, p.Candidate); err != nil {
+		return fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	}
+	return nil
+}
+
+// hold keeps both versions of a language model in memory.
+func (r *rollouts) hold(ctx context.Context, p rollout.Plan) (release func(), err error) {
+	if !r.isLanguage(p.Model) {
+		return func() {}, nil
+	}
+	var held []func()
+	release = func() {
+		for _, f := range held {
+			f()
+		}
+	}
+	for _, label := range []string{p.Stable, p.Candidate} {
+		f, err := r.s.languages.shelf.Keep(ctx, p.Model, label)
+		if err != nil {
+			release()
+			return nil, fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+		}
+		held = append(held, f)
+	}
+	return release, nil
+}
+
+func (r *rollouts) status(id string) (rollout.Status, error) {
+	for _, st := range r.control.List(time.Now()) {
+		if st.Plan.ID == id {
+			return st, nil
+		}
+	}
+	return rollout.Status{}, rollout.ErrNone
+}
+
+// Decide implements admin.Deployments.
+func (r *rollouts) Decide(_ context.Context, by, model, what string) (rollout.Status, error) {
+	list, err := r.control.Decide(model, what, by, time.Now())
+	if err != nil {
+		return rollout.Status{}, err
+	}
+	r.apply(list)
+	return r.status(list[0].ID)
+}
+
+// Kill implements admin.Deployments.
+func (r *rollouts) Kill(ctx context.Context, by string) error {
+	list := r.control.Kill(by, time.Now()) // first: nothing may delay it
+	r.apply(list)
+	return r.s.audit(ctx, by, actionRollout+"kill", "", details{"aborted": len(list)})
+}
+
+// List implements admin.Deployments.
+func (r *rollouts) List() []rollout.Status { return r.control.List(time.Now()) }
+
+// restore goes on with what the store has: rollouts that were under way, and versions that
+// were promoted over what the configuration says.
+func (r *rollouts) restore() {
+	if r.s.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
+	defer cancel()
+	records, err := r.s.store.Rollouts(ctx)
+	if err != nil {
+		r.s.log.Error("rollouts cannot be read from the store; none goes on", zap.Error(err))
+		return
+	}
+	last := make(map[string]*rollout.Rollout)
+	for _, record := range records {
+		run, err := rollout.Restore(record, time.Now())
+		if err != nil {
+			r.s.log.Error("a rollout in the store cannot be read; it does not go on", zap.Error(err))
+			continue
+		}
+		last[run.Plan().Model] = run
+		if run.State().Over() {
+			_ = r.control.Add(run) // for people to see
+		}
+	}
+	for _, run := range last {
+		r.resume(run)
+	}
+}
+
+// resume goes on with the last rollout of a model.
+func (r *rollouts) resume(run *rollout.Rollout) {
+	p := run.Plan()
+	log := r.s.log.With(zap.String("id", p.ID), zap.String("model", p.Model), zap.String("candidate", p.Candidate))
+	language := r.isLanguage(p.Model)
+	switch {
+	case run.State() == rollout.Promoted && language:
+		if st, _, _ := r.s.languages.shelf.Answer(p.Model); st.Label == p.Stable {
+			r.promote(p)
+		}
+	case run.State().Over() && !language:
+		r.mu.Lock()
+		r.classic[p.Model] = p.Stable
+		if run.State() == rollout.Promoted {
+			r.classic[p.Model] = p.Candidate
+		}
+		r.mu.Unlock()
+	case run.State().Over():
+	default:
+		if err := r.complete(&p); err != nil {
+			log.Error("a rollout does not go on", zap.Error(err))
+			return
+		}
+		release, err := r.hold(r.ctx, p)
+		if err == nil {
+			err = r.control.Add(run)
+		}
+		if err != nil {
+			log.Error("a rollout does not go on", zap.Error(err))
+			return
+		}
+		r.mu.Lock()
+		r.keeps[p.ID] = release
+		r.mu.Unlock()
+		log.Info("a rollout goes on; its step begins anew")
+	}
+}
+
+// choose lets a rollout decide which version answers a request that names none.
+func (r *rollouts) choose(a *openai.Ask) (d rollout.Decision, ok bool) {
+	if a.Pinned {
+		return d, false
+	}
+	return r.control.Choose(a.Model, a.Tenant, a.Conversation, a.ID)
+}
+
+// lost ends a rollout one of whose versions is not there any more.
+func (r *rollouts) lost(model string, why error) {
+	list, err := r.control.Decide(model, "abort", "server, "+why.Error(), time.Now())
+	if err == nil {
+		r.changed(list)
+	}
+}
+
+// copy is what takes a request's copy to the candidate of its model.
+func (r *rollouts) copy(c *openai.Copy) {
+	candidate := ""
+	for _, st := range r.control.List(time.Now()) {
+		if st.Plan.Model == c.Ask.Model && !st.State.Over() {
+			candidate = st.Plan.Candidate
+		}
+	}
+	select {
+	case r.copies <- copied{c.Ask.Model, candidate, c}:
+	default:
+		r.series.CountShadow("dropped")
+	}
+}
+
+// shadow has a copy answered by the candidate, one at a time, and compares.
+func (r *rollouts) shadow(c *copied) {
+	lease, err := r.s.languages.shelf.Acquire(c.model, c.candidate)
+	if err != nil || lease.Content == nil {
+		r.series.CountShadow("dropped") // the rollout is over
+		return
+	}
+	defer lease.Release()
+	ctx, cancel := context.WithTimeout(r.ctx, shadowTime)
+	defer cancel()
+	got, err := r.s.edge.Shadow(ctx, lease.Content.(*resident).entry, c.Copy)
+	switch {
+	case r.ctx.Err() != nil:
+		return
+	case errors.Is(err, inference.ErrQueueFull), errors.Is(err, inference.ErrShed), errors.Is(err, inference.ErrQueueTimeout):
+		r.series.CountShadow("dropped") // the server is busy, which says nothing of the candidate
+		return
+	case err != nil:
+		r.series.CountShadow("failed")
+	default:
+		r.series.CountShadow("compared")
+	}
+	r.changed(r.control.Compare(c.model, time.Now(), &rollout.Copied{
+		Failed: err != nil, Empty: err == nil && strings.Join(got.Texts, "") == "",
+		Distance: textDistance(c.Texts, got.Texts), ITL: got.ITL, Stable: meanGap(&c.Finish), Output: got.Output, Before: c.Finish.OutputTokens,
+	}))
+}
+
+// textDistance is the mean over the choices.
+func textDistance(a, b []string) float64 {
+	if len(a) != len(b) || len(a) == 0 {
+		return 1
+	}
+	sum := 0.0
+	for i := range a {
+		sum += rollout.Distance(a[i], b[i])
+	}
+	return sum / float64(len(a))
+}
+
+// rolled lets rollouts see what became of requests.
+func (r *rollouts) rolled(h edge.Hooks) edge.Hooks {
+	finish := h.OnRequestFinish
+	h.OnRequestFinish = func(f edge.RequestFinish) {
+		finish(f)
+		if f.Arm != "" {
+			r.observe(&f)
+		}
+	}
+	return h
+}
+
+func (r *rollouts) observe(f *edge.RequestFinish) {
+	if f.FromCache || f.Status >= http.StatusBadRequest && f.Status < http.StatusInternalServerError {
+		return // no version computed it, or the client is why it ended: quotas, hang-ups, deadlines of its own
+	}
+	o := &rollout.Outcome{
+		Arm: armOf(f.Arm), Failed: f.Status >= http.StatusInternalServerError, Empty: f.Empty, Refused: f.Refuses,
+		TTFT: since(f.Arrived, f.FirstToken), ITL: meanGap(f), Output: f.OutputTokens, Cost: float64(f.Cost),
+	}
+	if f.FirstToken.IsZero() && f.OutputTokens == 0 && !o.Failed {
+		o.TTFT = f.Finished.Sub(f.Arrived) // of an answer that has one part
+	}
+	for _, reason := range f.Reasons {
+		o.Length = o.Length || reason == inference.FinishLength
+	}
+	o.Missed = r.s.traces.slo.Load().Missed(o.TTFT, o.ITL)
+	r.changed(r.control.Observe(f.Model, time.Now(), o))
+}
+
+func armOf(name string) rollout.Arm {
+	if name == rollout.Candidate.String() {
+		return rollout.Candidate
+	}
+	return rollout.Stable
+}
+
+func since(from, to time.Time) time.Duration {
+	if to.IsZero() {
+		return 0
+	}
+	return to.Sub(from)
+}
+
+// meanGap is the mean time between the tokens of a choice; 0 where there was none.
+func meanGap(f *edge.RequestFinish) time.Duration {
+	choices := len(f.Reasons)
+	if gaps := f.OutputTokens - choices; gaps > 0 && !f.LastToken.IsZero() {
+		return f.LastToken.Sub(f.FirstToken) * time.Duration(max(choices, 1)) / time.Duration(gaps)
+	}
+	return 0
+}
+
+// figures is what a scrape shows.
+func (r *rollouts) figures() []telemetry.Rollout {
+	var list []telemetry.Rollout
+	for _, st := range r.control.List(time.Now()) {
+		if st.State.Over() {
+			continue
+		}
+		t := telemetry.Rollout{Model: st.Plan.Model, Percent: st.Percent, Step: st.Step, Paused: st.State == rollout.Paused, Copies: st.Copies}
+		for _, a := range st.Arms {
+			t.Arms = append(t.Arms, telemetry.RolloutArm{Arm: a.Arm, Requests: a.Requests, Failed: a.Failed, Empty: a.Empty, Length: a.Length, Refused: a.Refused})
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// chooseClassic decides for a classical model: by a rollout, or what the last one has left.
+func (r *rollouts) chooseClassic(model, tenant, request string) (version, arm string) {
+	if r == nil {
+		return "", ""
+	}
+	if d, ok := r.control.Choose(model, tenant, "", request); ok {
+		return d.Version, d.Arm.String()
+	}
+	r.mu.Lock()
+	version = r.classic[model]
+	r.mu.Unlock()
+	if _, err := r.s.predictors.version(model, version); err != nil {
+		return "", "" // the configuration has it no more
+	}
+	return version, ""
+}
+
+// drift takes a candidate back whose features or scores drift.
+func (r *rollouts) drift(model, version string, columns []string) {
+	if r == nil {
+		return
+	}
+	why := "drift of " + strings.Join(columns[:min(len(columns), 5)], ", ")
+	r.changed(r.control.Alarm(model, version, rollout.DriftRule, why, time.Now()))
+}

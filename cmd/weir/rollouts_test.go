@@ -1,0 +1,271 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/configs"
+	"weir/internal/defaultmodel"
+	"weir/router/rollout"
+)
+
+// deploy is POST to /v1/deployments and what is below it.
+func (s *started) deploy(path, body string) (int, rollout.Status, string) {
+	s.t.Helper()
+	r, err := http.Post(s.metrics+"/v1/deployments"+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var raw json.RawMessage
+	var st rollout.Status
+	_ = json.NewDecoder(r.Body).Decode(&raw)
+	_ = json.Unmarshal(raw, &st)
+	return r.StatusCode, st, string(raw)
+}
+
+// deployments are the rollouts of a server.
+func (s *started) deployments() []rollout.Status {
+	s.t.Helper()
+	var list struct{ Deployments []rollout.Status }
+	if status, body := s.get(s.metrics + "/v1/deployments"); status != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil {
+		s.t.Fatalf("%d %s", status, body)
+	}
+	return list.Deployments
+}
+
+// until waits for the state of the server's only rollout, while clients ask.
+func (s *started) until(want rollout.State, ask func(n int)) rollout.Status {
+	s.t.Helper()
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for c := range 4 {
+		clients.Go(func() {
+			for n := c; ; n += 4 {
+				select {
+				case <-stop:
+					return
+				default:
+					ask(n)
+				}
+			}
+		})
+	}
+	defer func() { close(stop); clients.Wait() }()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if list := s.deployments(); len(list) > 0 && list[0].State == want {
+			return list[0]
+		} else if len(list) > 0 && list[0].State.Over() {
+			s.t.Fatalf("the rollout is %s, not %s: %+v", list[0].State, want, list[0].Changes[len(list[0].Changes)-1])
+		}
+	}
+	s.t.Fatalf("the rollout did not come to %s: %+v", want, s.deployments())
+	return rollout.Status{}
+}
+
+// talk asks in a conversation of its own and notes which arm answered.
+func (s *started) talk(n int) (arm, version string) {
+	r, err := http.Post(s.api+"/v1/chat/completions", "application/json", strings.NewReader(fmt.Sprintf(
+		`{"model":"chat","messages":[{"role":"user","content":"Hello"}],"temperature":0,"max_tokens":80,"prompt_cache_key":"conversation %d"}`, n)))
+	if err != nil {
+		s.t.Error(err)
+		return "", ""
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		s.t.Errorf("conversation %d: status %d", n, r.StatusCode)
+	}
+	return r.Header.Get("X-Weir-Arm"), r.Header.Get("X-Weir-Version")
+}
+
+const quickSteps = `"steps": [{"shadow": 100, "min_requests": 10, "min_time": "1s"}, {"percent": 30, "min_requests": 15, "min_time": "1s"},
+	{"percent": 100, "min_requests": 15, "min_time": "1s"}]`
+
+// A good version is promoted through shadow and shares: copies are compared and shown to
+// nobody, conversations stick to their arm, and the name has moved at the end.
+func TestRolloutOfALanguageModel(t *testing.T) {
+	folder := t.TempDir()
+	configure := func(c *configs.Config) {
+		c.Store.URL = "sqlite:" + filepath.Join(folder, "weir.db")
+		c.Models = []configs.ServedModel{
+			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+			record("chat", modelFile(t, "other", 1), func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+		}
+	}
+	s := start(t, configure)
+	for body, want := range map[string]int{
+		`{"model": "nobody", "candidate": "2"}`:               http.StatusNotFound,
+		`{"model": "chat", "candidate": "9"}`:                 http.StatusNotFound,
+		`{"model": "chat", "candidate": "1"}`:                 http.StatusBadRequest,
+		`{"model": "chat", "candidate": "2", "percent": 5}`:   http.StatusBadRequest,
+		`{"model": "chat", "candidate": "2", "sticky": "no"}`: http.StatusBadRequest,
+	} {
+		if status, _, text := s.deploy("", body); status != want {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+	// Latencies of a small model on a busy machine tell nothing.
+	status, st, text := s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "distance": 0.2}, `+quickSteps+`}`)
+	if status != http.StatusOK || st.State != rollout.Running || st.Plan.Stable != "1" {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, _, text := s.deploy("", `{"model": "chat", "candidate": "2"}`); status != http.StatusConflict {
+		t.Errorf("a second one: %d %s", status, text)
+	}
+	var mu sync.Mutex
+	arms := map[int]map[string]bool{}
+	done := s.until(rollout.Promoted, func(n int) {
+		arm, _ := s.talk(n % 40)
+		mu.Lock()
+		defer mu.Unlock()
+		if arms[n%40] == nil {
+			arms[n%40] = map[string]bool{}
+		}
+		arms[n%40][arm] = true
+	})
+	if done.Copies < 10 || done.Arms[1].Requests < 30 || len(done.Changes) != 4 {
+		t.Errorf("%d copies, %+v, %d changes", done.Copies, done.Arms, len(done.Changes))
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, version := s.talk(1); version == "2" {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("version %s answers after a rollout to 2", version)
+		}
+	}
+	_, metrics := s.get(s.metrics + "/metrics")
+	for _, want := range []string{`weir_rollout_transitions_total{to="promoted"} 1`, `weir_rollout_shadows_total{outcome="compared"}`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, configure) // the configuration still says 1
+	if _, version := again.talk(1); version != "2" {
+		t.Errorf("after a restart version %q answers", version)
+	}
+	if list := again.deployments(); len(list) != 1 || list[0].State != rollout.Promoted {
+		t.Errorf("after a restart: %+v", list)
+	}
+}
+
+// garbledModel writes a copy of the built-in model with other weights here and there: the
+// engine takes it, and its answers are no language.
+func garbledModel(t *testing.T) string {
+	t.Helper()
+	data := defaultmodel.GGUF()
+	for i := len(data) - 900_000; i < len(data)-100_000; i += 97 {
+		data[i] ^= 0x31
+	}
+	path := filepath.Join(t.TempDir(), "garbled.gguf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A version that writes garbage is taken back by what its copies say, before any client
+// gets it; and one that clients get, by their answers.
+func TestRolloutOfGarbageIsRolledBack(t *testing.T) {
+	s := start(t, records(
+		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+		record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+	))
+	for name, steps := range map[string]string{
+		"copies":  `"gates": {"distance": 0.3}, "steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]`,
+		"clients": `"steps": [{"percent": 30, "min_requests": 1000, "min_time": "10m", "max_time": "20m"}]`,
+	} {
+		begun := time.Now()
+		status, _, text := s.deploy("", `{"model": "chat", "candidate": "2", `+steps+`}`)
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		done := s.until(rollout.RolledBack, func(n int) { s.talk(n) })
+		took := time.Since(begun)
+		t.Logf("%s: rolled back within %v, %d answers of the candidate: %s", name, took.Round(time.Millisecond), done.Arms[1].Requests, done.Reason)
+		if took > time.Minute || name == "copies" && done.Arms[1].Requests > 0 {
+			t.Errorf("%s: within %v, %d clients got the candidate", name, took, done.Arms[1].Requests)
+		}
+		if arm, version := s.talk(1); arm != "" || version != "1" {
+			t.Errorf("%s: arm %q, version %q after the rollback", name, arm, version)
+		}
+	}
+}
+
+// A classical candidate that is worse is taken back, and a good one stays the default
+// after its promotion. Requests that name a version get it whatever happens.
+func TestRolloutOfAClassicalModel(t *testing.T) {
+	model, _ := defaultmodel.Iris()
+	path := filepath.Join(t.TempDir(), "iris.json")
+	if err := os.WriteFile(path, []byte(model), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(c *configs.Config) {
+		c.Model.Path = embeddedFile(t)
+		for _, v := range []string{"1", "2"} {
+			m := configs.NewClassic("iris", path)
+			m.Version, m.Candidate = v, v == "2"
+			c.Classic = append(c.Classic, m)
+		}
+	})
+	predict := func(version string) (answered string) {
+		target := "/v2/models/iris/infer"
+		if version != "" {
+			target = "/v2/models/iris/versions/" + version + "/infer"
+		}
+		r := s.post(target, `{"inputs":[{"name":"input","datatype":"FP32","shape":[1,4],"data":[5.1,3.5,1.4,0.2]}]}`)
+		defer r.Body.Close()
+		var answer struct {
+			Version string `json:"model_version"`
+			Error   any    `json:"error"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&answer)
+		if answer.Version == "" {
+			t.Errorf("status %d: %v", r.StatusCode, answer.Error)
+		}
+		return answer.Version
+	}
+	if got := predict(""); got != "1" {
+		t.Fatalf("version %s answers before the rollout", got)
+	}
+	status, _, text := s.deploy("", `{"model": "iris", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1},
+		"steps": [{"percent": 50, "min_requests": 50, "min_time": "1s"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	done := s.until(rollout.Promoted, func(int) { predict("") })
+	if done.Arms[0].Requests == 0 || done.Arms[1].Requests < 50 {
+		t.Errorf("%+v", done.Arms)
+	}
+	if got := predict(""); got != "2" {
+		t.Errorf("version %s answers after the promotion", got)
+	}
+	if got := predict("1"); got != "1" {
+		t.Errorf("version %s answers a request for 1", got)
+	}
+	status, _, text = s.deploy("", `{"model": "iris", "stable": "2", "candidate": "1", "steps": [{"percent": 50, "min_requests": 5000, "min_time": "1h"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, st, text := s.deploy("/abort", `{"model": "iris"}`); status != http.StatusOK || st.State != rollout.Aborted {
+		t.Errorf("%d %s", status, text)
+	}
+	if got := predict(""); got != "2" {
+		t.Errorf("version %s answers after an abort", got)
+	}
+	if status, _, text := s.deploy("/kill", ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, _, _ := s.deploy("", `{"model": "iris", "stable": "2", "candidate": "1"}`); status != http.StatusConflict {
+		t.Errorf("after the kill switch: %d", status)
+	}
+}
