@@ -101,7 +101,10 @@ func TestVersionsAreHeldAndLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &fakeVersions{takes: time.Second}
 		r := versionedRig(t, DefaultConfig(), v, &fakeBackend{})
-		defer r.close()
+		defer func() {
+			r.close()
+			time.Sleep(time.Minute) // virtual: fasthttp's worker pool looks for its end every 10 s
+		}()
 		for _, c := range []struct {
 			what, path, body, header string
 			status                   int
@@ -137,7 +140,10 @@ func TestWaitingForAVersionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &fakeVersions{takes: time.Hour}
 		r := versionedRig(t, DefaultConfig(), v, &fakeBackend{})
-		defer r.close()
+		defer func() {
+			r.close()
+			time.Sleep(time.Minute) // virtual: fasthttp's worker pool looks for its end every 10 s
+		}()
 		begun := time.Now()
 		res, text := r.do("POST", routeChat, "X-Weir-Ttft-Ms: 3000\r\n", fmt.Sprintf(helloChat, "test-model", ""))
 		if took := time.Since(begun); res.StatusCode != http.StatusRequestTimeout || took != 3*time.Second {
@@ -190,7 +196,10 @@ func TestCopiesAndShadows(t *testing.T) {
 		v := &fakeVersions{loaded: true, arm: "copied"}
 		b := &fakeBackend{}
 		r := versionedRig(t, c, v, b)
-		defer r.close()
+		defer func() {
+			r.close()
+			time.Sleep(time.Minute) // virtual: fasthttp's worker pool looks for its end every 10 s
+		}()
 		for _, stream := range []string{"", `,"stream":true`} {
 			if status, text := r.post(routeChat, fmt.Sprintf(helloChat, "test-model", stream)); status != http.StatusOK {
 				t.Fatalf("%d %s", status, text)

@@ -46,9 +46,10 @@ func (s *started) until(want rollout.State, ask func(n int)) rollout.Status {
 	s.t.Helper()
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
-	for c := range 4 {
+	const many = 12
+	for c := range many {
 		clients.Go(func() {
-			for n := c; ; n += 4 {
+			for n := c; ; n += many {
 				select {
 				case <-stop:
 					return
@@ -174,29 +175,41 @@ func garbledModel(t *testing.T) string {
 }
 
 // A version that writes garbage is taken back by what its copies say, before any client
-// gets it; and one that clients get, by their answers.
-func TestRolloutOfGarbageIsRolledBack(t *testing.T) {
+// gets it; one that refuses much of what it gets, by the answers to clients.
+func TestBadVersionsAreRolledBack(t *testing.T) {
 	s := start(t, records(
 		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
-		record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+		record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "garbled", configs.LoadNever }),
+		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) {
+			m.Version, m.Load = "refusing", configs.LoadNever
+			m.Settings = []configs.ModelSetting{{Key: "scheduler.max_num_seqs", Value: "1"}, {Key: "scheduler.max_num_queued_reqs", Value: "1"}}
+		}),
 	))
-	for name, steps := range map[string]string{
-		"copies":  `"gates": {"distance": 0.3}, "steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]`,
-		"clients": `"steps": [{"percent": 30, "min_requests": 1000, "min_time": "10m", "max_time": "20m"}]`,
+	for candidate, plan := range map[string]string{
+		"garbled":  `"gates": {"distance": 0.3}, "steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]`,
+		"refusing": `"gates": {"ttft_ratio": -1, "itl_ratio": -1}, "steps": [{"percent": 50, "min_requests": 100000, "min_time": "10m", "max_time": "20m"}]`,
 	} {
 		begun := time.Now()
-		status, _, text := s.deploy("", `{"model": "chat", "candidate": "2", `+steps+`}`)
+		status, _, text := s.deploy("", fmt.Sprintf(`{"model": "chat", "candidate": %q, %s}`, candidate, plan))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}
-		done := s.until(rollout.RolledBack, func(n int) { s.talk(n) })
-		took := time.Since(begun)
-		t.Logf("%s: rolled back within %v, %d answers of the candidate: %s", name, took.Round(time.Millisecond), done.Arms[1].Requests, done.Reason)
-		if took > time.Minute || name == "copies" && done.Arms[1].Requests > 0 {
-			t.Errorf("%s: within %v, %d clients got the candidate", name, took, done.Arms[1].Requests)
+		done := s.until(rollout.RolledBack, func(n int) {
+			body := fmt.Sprintf(`{"model":"chat","messages":[{"role":"user","content":"Hello"}],"temperature":0,"max_tokens":80,"prompt_cache_key":"%d"}`, n)
+			r, err := http.Post(s.api+"/v1/chat/completions", "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Body.Close()
+		})
+		took, harmed := time.Since(begun), done.Changes[len(done.Changes)-1].Harmed
+		t.Logf("%s: rolled back within %v, %d answers of the candidate, %d harmed: %s", candidate, took.Round(time.Millisecond), done.Arms[1].Requests, harmed, done.Reason)
+		if took > time.Minute || candidate == "garbled" && done.Arms[1].Requests > 0 {
+			t.Errorf("%s: within %v, %d clients got the candidate", candidate, took, done.Arms[1].Requests)
 		}
 		if arm, version := s.talk(1); arm != "" || version != "1" {
-			t.Errorf("%s: arm %q, version %q after the rollback", name, arm, version)
+			t.Errorf("%s: arm %q, version %q after the rollback", candidate, arm, version)
 		}
 	}
 }
