@@ -134,7 +134,7 @@ func (b *Balancer) Report(now time.Time, id ReplicaID, rep Report) {
 
 // Pick chooses a replica and counts the request as its load, until the lease is done. The error is ErrNone.
 func (b *Balancer) Pick(now time.Time, r *Request) (Lease, error) {
-	p := picking{b: b, m: b.members.Load(), now: b.since(now), request: r, random: b.source.draw()}
+	p := picking{b: b, m: b.members.Load(), now: b.since(now), request: *r, random: b.source.draw()}
 	b.sweep(p.now)
 	if !p.choose() {
 		return Lease{}, fmt.Errorf("%w: %d are active, %d to be avoided", ErrNone, len(p.m.active), len(r.Avoid))

@@ -20,7 +20,7 @@ type picking struct {
 	b       *Balancer
 	m       *members
 	now     time.Duration
-	request *Request
+	request Request
 	random  random
 
 	list   [maxCandidates]candidate

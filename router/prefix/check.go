@@ -96,15 +96,15 @@ func (s *shard) check(number uint32, refs map[nodeID]uint32) error {
 	t := s.table.Load()
 	used := uint32(0)
 	for i := range t.slots {
-		v := t.slots[i].Load()
+		v := slot(t.slots[i].Load())
 		if v == 0 {
 			continue
 		}
 		used++
-		place := v & placeMask
+		place := v.place()
 		p := s.nodes.at(place)
-		if got := s.find(split{p.lo.Load(), p.hi.Load()}); got != place {
-			return fmt.Errorf("node %d is found as %d", place, got)
+		if got, at := s.find(split{p.lo.Load(), p.hi.Load()}); got != place || int(at) != i {
+			return fmt.Errorf("node %d in slot %d is found as %d in %d", place, i, got, at)
 		}
 		if want := refs[nodeID(place<<shardBits|number)]; p.refs != want || want == 0 {
 			return fmt.Errorf("node %d counts %d references of %d", place, p.refs, want)
@@ -114,6 +114,9 @@ func (s *shard) check(number uint32, refs map[nodeID]uint32) error {
 			if s.has(set, Replica(r)) {
 				n++
 			}
+		}
+		if v.count() != min(n, many) {
+			return fmt.Errorf("node %d has %d holders, and its slot says %d", place, n, v.count())
 		}
 		if n != set.count() || n > int(p.refs) {
 			return fmt.Errorf("node %d has %d holders, counts %d, and %d references", place, n, set.count(), p.refs)

@@ -143,14 +143,17 @@ func (s *slab[T]) at(i uint32) *T {
 
 // grow makes room for n elements. One goroutine at a time may call it.
 func (s *slab[T]) grow(n uint32) {
+	if have := s.chunks() * slabChunk; int(n) > have {
+		s.extend((int(n) - have + slabChunk - 1) / slabChunk)
+	}
+}
+
+func (s *slab[T]) extend(chunks int) {
 	var dir []*[slabChunk]T
 	if old := s.dir.Load(); old != nil {
 		dir = *old
 	}
-	if int(n) <= len(dir)*slabChunk {
-		return
-	}
-	for int(n) > len(dir)*slabChunk {
+	for range chunks {
 		// Readers never look beyond the length that they loaded, so a spare place may be written.
 		dir = append(dir, new([slabChunk]T))
 	}

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"math/bits"
 	"sync"
 	"time"
 )
@@ -18,7 +19,7 @@ type entry struct {
 	state      entryState
 }
 
-type entryState uint8
+type entryState uint32
 
 const (
 	unused entryState = iota
@@ -28,7 +29,7 @@ const (
 
 // entryBytes is about what one key of one replica takes: its entry and slot here, its node and slot in a shard, each with the
 // slots' spare room.
-const entryBytes = 84
+const entryBytes = 100
 
 // holdings are the keys of one replica.
 type holdings struct {
@@ -36,11 +37,12 @@ type holdings struct {
 	shards  *[shards]shard
 	id      Replica
 	entries slab[entry]
-	slots   []uint32 // open addressing by node
-	used    int      // entries, gaps included
-	next    uint32   // place of the first entry that was never used
-	free    uint32   // first of the free list
-	uses    uint32   // counts stamps
+	slots   []nodeSlot // open addressing by node
+	shift   uint8      // from a hash to its slot
+	used    int        // entries, gaps included
+	next    uint32     // place of the first entry that was never used
+	free    uint32     // first of the free list
+	uses    uint32     // counts stamps
 	limit   int
 	gaps    int
 	pending queue // of speculative entries, in the order of their ends
@@ -56,26 +58,32 @@ func (h *holdings) init(id Replica, all *[shards]shard, limit int) {
 // ready allocates what a replica needs at its first key.
 func (h *holdings) ready() {
 	if h.slots == nil {
-		h.slots = make([]uint32, firstSize)
+		h.resize(firstSize)
 		h.entries.grow(1)
 	}
 }
 
 func (h *holdings) at(e uint32) *entry { return h.entries.at(e) }
 
-// home is a node's first slot. Its bits are mixed: nodes are numbered in the order of their creation.
-func (h *holdings) home(n nodeID) uint32 {
-	return uint32(uint64(n) * 0x9e3779b97f4a7c15 >> 32 & uint64(len(h.slots)-1))
-}
+// nodeSlot is a node's mixed number and its entry; 0 is free.
+type nodeSlot uint64
+
+func newNodeSlot(hash, entry uint32) nodeSlot { return nodeSlot(hash)<<32 | nodeSlot(entry) }
+func (s nodeSlot) hash() uint32               { return uint32(s >> 32) }
+func (s nodeSlot) entry() uint32              { return uint32(s) }
+
+// hash mixes a node's number, as nodes are numbered in the order of their creation. It loses nothing: the factor is odd.
+func (n nodeID) hash() uint32 { return uint32(n) * 0x9e3779b1 }
+
+// home is the first slot of a hash: by its upper bits, which depend on all of the number's.
+func (h *holdings) home(hash uint32) uint32 { return hash >> h.shift }
 
 // find is the entry of a node; 0 when there is none.
 func (h *holdings) find(n nodeID) uint32 {
-	if h.slots == nil || n == 0 {
-		return 0
-	}
-	for i := h.home(n); ; i = (i + 1) & uint32(len(h.slots)-1) {
-		if e := h.slots[i]; e == 0 || h.at(e).node == n {
-			return e
+	hash, mask := n.hash(), uint32(len(h.slots)-1)
+	for i := h.home(hash); ; i = (i + 1) & mask {
+		if v := h.slots[i]; v == 0 || v.hash() == hash {
+			return v.entry()
 		}
 	}
 }
@@ -88,7 +96,7 @@ func (h *holdings) entry(k *Key) uint32 {
 	if h.slots == nil {
 		return 0
 	}
-	place := s.find(key)
+	place, _ := s.find(key)
 	if place == 0 {
 		return 0
 	}
@@ -190,9 +198,9 @@ func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
 	}
 	*h.at(e) = entry{node: nodeID(place<<shardBits | key.shard()), until: until, state: state}
 	if h.used++; 4*h.used > 3*len(h.slots) {
-		h.enlarge()
+		h.resize(2 * len(h.slots))
 	}
-	h.put(e)
+	h.put(newNodeSlot(h.at(e).node.hash(), e))
 	h.linkAfter(0, e)
 	if state == gap {
 		h.gaps++
@@ -200,20 +208,21 @@ func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
 	return e
 }
 
-func (h *holdings) put(e uint32) {
-	i := h.home(h.at(e).node)
+func (h *holdings) put(v nodeSlot) {
+	i := h.home(v.hash())
 	for h.slots[i] != 0 {
 		i = (i + 1) & uint32(len(h.slots)-1)
 	}
-	h.slots[i] = e
+	h.slots[i] = v
 }
 
-func (h *holdings) enlarge() {
+// resize makes the table anew with so many slots.
+func (h *holdings) resize(slots int) {
 	old := h.slots
-	h.slots = make([]uint32, 2*len(old))
-	for _, e := range old {
-		if e != 0 {
-			h.put(e)
+	h.slots, h.shift = make([]nodeSlot, slots), uint8(32-bits.Len(uint(slots-1)))
+	for _, v := range old {
+		if v != 0 {
+			h.put(v)
 		}
 	}
 }
@@ -288,18 +297,19 @@ func (h *holdings) inherit(e, stamp uint32) {
 // forget frees an entry that is on no list.
 func (h *holdings) forget(e uint32) {
 	p := h.at(e)
-	i := h.home(p.node)
-	for h.slots[i] != e {
-		i = (i + 1) & uint32(len(h.slots)-1)
-	}
 	mask := uint32(len(h.slots) - 1)
+	v := newNodeSlot(p.node.hash(), e)
+	i := h.home(v.hash())
+	for h.slots[i] != v {
+		i = (i + 1) & mask
+	}
 	for j := i; ; {
 		j = (j + 1) & mask
 		v := h.slots[j]
 		if v == 0 {
 			break
 		}
-		if (j-h.home(h.at(v).node))&mask >= (j-i)&mask {
+		if (j-h.home(v.hash()))&mask >= (j-i)&mask {
 			h.slots[i], i = v, j
 		}
 	}

@@ -82,21 +82,27 @@ func (ix *Index) Lookup(dst []Match, keys []Key, salt uint32) []Match {
 	if ix.gaps() {
 		return ix.scan(dst, keys)
 	}
-	first := ix.at(&keys[0])
-	if first.count() == 0 {
+	ends := [...]*Key{&keys[0], &keys[len(keys)-1], &keys[len(keys)/2]}
+	for _, k := range ends {
+		ix.warm(k)
+	}
+	all := ix.countOf(&keys[0])
+	if all == 0 {
 		return dst
 	}
-	depth, here := len(keys), ix.at(&keys[len(keys)-1])
-	if here.count() == 0 {
-		depth, here = ix.deepest(keys, len(keys), 0)
+	depth := len(keys)
+	if ix.countOf(&keys[depth-1]) == 0 {
+		depth = ix.deepest(keys, depth, 0)
 	}
 	start := len(dst)
 	for level := 0; ; level++ {
+		here := ix.at(&keys[depth-1])
 		dst = ix.collect(dst, start, here, &keys[depth-1], depth, salt)
-		if len(dst) == cap(dst) || level+1 == levels || first.count() <= here.count() || depth == 1 {
+		n := min(here.count(), many)
+		if len(dst) == cap(dst) || level+1 == levels || all <= n || depth == 1 {
 			return dst
 		}
-		depth, here = ix.deepest(keys, depth, here.count())
+		depth = ix.deepest(keys, depth, n)
 	}
 }
 
@@ -109,22 +115,37 @@ func (ix *Index) at(k *Key) holders {
 	return ix.shards[key.shard()].holders(key)
 }
 
-// deepest is the greatest depth below limit whose key more than n replicas hold, and who does; the first key's are more than n.
-func (ix *Index) deepest(keys []Key, limit, n int) (int, holders) {
+// countOf is how many replicas hold a key, up to many.
+func (ix *Index) countOf(k *Key) int {
+	key := splitKey(k)
+	return ix.shards[key.shard()].count(key)
+}
+
+func (ix *Index) warm(k *Key) {
+	key := splitKey(k)
+	ix.shards[key.shard()].warm(key)
+}
+
+// ways is in how many parts a range of depths is cut at a time: what lies in memory is waited for together.
+const ways = 8
+
+// deepest is the greatest depth below limit whose key more than n replicas hold; the first key's are more than n.
+func (ix *Index) deepest(keys []Key, limit, n int) int {
 	low, high := 1, limit
-	here := holders(0)
 	for high-low > 1 {
-		middle := (low + high) / 2
-		if h := ix.at(&keys[middle-1]); h.count() > n {
-			low, here = middle, h
-		} else {
-			high = middle
+		step := (high - low + ways - 1) / ways
+		for d := low + step; d < high; d += step {
+			ix.warm(&keys[d-1])
+		}
+		for d := low + step; d < high; d += step {
+			if ix.countOf(&keys[d-1]) <= n {
+				high = d
+				break
+			}
+			low = d
 		}
 	}
-	if low == 1 {
-		here = ix.at(&keys[0])
-	}
-	return low, here
+	return low
 }
 
 // collect appends those of a set of holders that are not in dst[start:].
@@ -195,6 +216,9 @@ func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until 
 	keys = keys[:min(len(keys), h.limit)]
 	d, e := h.depth(keys, guess)
 	before := e
+	for i := d; i < len(keys); i++ {
+		ix.warm(&keys[i])
+	}
 	for ; d < len(keys); d++ {
 		next := h.add(&keys[d], e, until)
 		if next == 0 {
@@ -303,14 +327,14 @@ func (ix *Index) Stats() Stats {
 		s := &ix.shards[i]
 		s.mu.Lock()
 		st.Keys += int(s.used)
-		st.Bytes += int64(len(s.table.Load().slots))*4 + int64(s.nodes.chunks())*slabChunk*32 + int64(s.wides.chunks())*slabChunk*8
+		st.Bytes += int64(len(s.table.Load().slots))*8 + int64(s.nodes.chunks())*slabChunk*32 + int64(s.wides.chunks())*slabChunk*8
 		s.mu.Unlock()
 	}
 	for r := range ix.holdings {
 		h := ix.lock(Replica(r))
 		st.Entries += h.used
 		st.Gaps += h.gaps
-		st.Bytes += int64(len(h.slots))*4 + int64(h.entries.chunks())*slabChunk*32 + int64(cap(h.pending.items))*8
+		st.Bytes += int64(len(h.slots))*8 + int64(h.entries.chunks())*slabChunk*32 + int64(cap(h.pending.items))*8
 		h.mu.Unlock()
 	}
 	return st

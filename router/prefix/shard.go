@@ -2,7 +2,6 @@ package prefix
 
 import (
 	"encoding/binary"
-	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -20,11 +19,7 @@ type nodeID uint32
 const (
 	shardBits = 6
 	shards    = 1 << shardBits
-	// A slot of a shard's table has the place of a node and a few bits of its key, so that most searches for absent keys read no
-	// node.
-	placeBits = 22
-	placeMask = 1<<placeBits - 1
-	tagMask   = math.MaxUint32 &^ placeMask
+	maxPlace  = 1<<(32-shardBits) - 1
 	firstSize = 1 << 8 // of a table
 )
 
@@ -35,19 +30,33 @@ func splitKey(k *Key) split {
 	return split{binary.LittleEndian.Uint64(k[:8]), binary.LittleEndian.Uint64(k[8:])}
 }
 
-// shard, slot and tag come from different bits of the key.
+// shard and hash come from different bits of the key.
 func (k split) shard() uint32 { return uint32(k.hi) & (shards - 1) }
-func (k split) slot() uint32  { return uint32(k.lo) }
-func (k split) tag() uint32   { return uint32(k.lo>>32) & tagMask }
+func (k split) hash() uint32  { return uint32(k.lo) }
 
-// table is an open-addressing hash table of places, with linear probing.
+// table is an open-addressing hash table with linear probing.
 type table struct {
 	mask  uint32
-	slots []atomic.Uint32 // 0 is free
+	slots []atomic.Uint64
 }
 
+// slot is what a table has of a node: the hash of its key (32 bits), how many replicas hold it, up to many (6), and its place (26).
+// Searches read hardly any node of another key, and moves none. 0 is free.
+type slot uint64
+
+// many is what a slot says of a key that so many replicas hold, or more.
+const many = 1<<shardBits - 1
+
+func newSlot(hash, place uint32, count int) slot {
+	return slot(hash)<<32 | slot(min(count, many))<<(32-shardBits) | slot(place)
+}
+
+func (s slot) hash() uint32  { return uint32(s >> 32) }
+func (s slot) place() uint32 { return uint32(s) & maxPlace }
+func (s slot) count() int    { return int(s >> (32 - shardBits) & many) }
+
 func newTable(size int) *table {
-	return &table{mask: uint32(size - 1), slots: make([]atomic.Uint32, size)}
+	return &table{mask: uint32(size - 1), slots: make([]atomic.Uint64, size)}
 }
 
 // shard is one part of the keys. Its lock is for changes; find and what it leads to are read by atomic loads alone.
@@ -74,28 +83,47 @@ func (s *shard) init(words uint32) {
 	s.nodes.grow(1)
 }
 
-// find is the place of a key's node; 0 when there is none. Beside a change, it may miss.
-func (s *shard) find(k split) uint32 {
+// find is the place of a key's node and its slot's number; 0 when there is none. Beside a change, it may miss.
+func (s *shard) find(k split) (place, at uint32) {
 	t := s.table.Load()
-	tag := k.tag()
-	for i, n := k.slot()&t.mask, uint32(0); n <= t.mask; i, n = (i+1)&t.mask, n+1 {
-		v := t.slots[i].Load()
+	hash := k.hash()
+	for i, n := hash&t.mask, uint32(0); n <= t.mask; i, n = (i+1)&t.mask, n+1 {
+		v := slot(t.slots[i].Load())
 		if v == 0 {
-			return 0
+			break
 		}
-		if v&tagMask != tag {
+		if v.hash() != hash {
 			continue
 		}
-		if p := s.nodes.at(v & placeMask); p.lo.Load() == k.lo && p.hi.Load() == k.hi {
-			return v & placeMask
+		if p := s.nodes.at(v.place()); p.lo.Load() == k.lo && p.hi.Load() == k.hi {
+			return v.place(), i
+		}
+	}
+	return 0, 0
+}
+
+// count is how many replicas hold a key, up to many. It trusts the hash alone, so that it reads no node: for one key in hundreds of
+// thousands, it is the number of another one.
+func (s *shard) count(k split) int {
+	t := s.table.Load()
+	hash := k.hash()
+	for i, n := hash&t.mask, uint32(0); n <= t.mask; i, n = (i+1)&t.mask, n+1 {
+		if v := slot(t.slots[i].Load()); v == 0 || v.hash() == hash {
+			return v.count()
 		}
 	}
 	return 0
 }
 
+// warm reads a key's slot and does nothing with it. Several such reads, one after the other, wait for memory together.
+func (s *shard) warm(k split) {
+	t := s.table.Load()
+	t.slots[k.hash()&t.mask].Load()
+}
+
 // holders is the set of replicas that hold a key.
 func (s *shard) holders(k split) holders {
-	if place := s.find(k); place != 0 {
+	if place, _ := s.find(k); place != 0 {
 		return holders(s.nodes.at(place).holders.Load())
 	}
 	return 0
@@ -106,18 +134,26 @@ func (s *shard) holders(k split) holders {
 func (s *shard) acquire(k split, r Replica, held bool) uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	place := s.find(k)
+	place, at := s.find(k)
 	if place == 0 {
-		if place = s.create(k); place == 0 {
+		if place, at = s.create(k); place == 0 {
 			return 0
 		}
 	}
 	p := s.nodes.at(place)
 	p.refs++
 	if held {
-		p.holders.Store(uint64(s.insert(holders(p.holders.Load()), r)))
+		s.set(p, at, s.insert(holders(p.holders.Load()), r))
 	}
 	return place
+}
+
+// set changes who holds a node, in the node and in its slot.
+func (s *shard) set(p *node, at uint32, h holders) {
+	p.holders.Store(uint64(h))
+	t := s.table.Load()
+	v := slot(t.slots[at].Load())
+	t.slots[at].Store(uint64(newSlot(v.hash(), v.place(), h.count())))
 }
 
 // hold makes a gap a held key, or the other way round.
@@ -125,10 +161,11 @@ func (s *shard) hold(place uint32, r Replica, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.nodes.at(place)
+	_, at := s.find(split{p.lo.Load(), p.hi.Load()})
 	if h := holders(p.holders.Load()); held {
-		p.holders.Store(uint64(s.insert(h, r)))
+		s.set(p, at, s.insert(h, r))
 	} else {
-		p.holders.Store(uint64(s.remove(h, r)))
+		s.set(p, at, s.remove(h, r))
 	}
 }
 
@@ -137,26 +174,27 @@ func (s *shard) release(place uint32, r Replica, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.nodes.at(place)
+	_, at := s.find(split{p.lo.Load(), p.hi.Load()})
 	if held {
-		p.holders.Store(uint64(s.remove(holders(p.holders.Load()), r)))
+		s.set(p, at, s.remove(holders(p.holders.Load()), r))
 	}
 	if p.refs--; p.refs > 0 {
 		return
 	}
-	s.unlink(split{p.lo.Load(), p.hi.Load()}, place)
+	s.table.Load().unlink(at)
 	s.free = append(s.free, place)
 	s.used--
 }
 
 // create adds a node to the table. The caller holds the lock and knows that the key has none.
-func (s *shard) create(k split) uint32 {
-	place := s.next
+func (s *shard) create(k split) (place, at uint32) {
+	place = s.next
 	if n := len(s.free); n > 0 {
 		place = s.free[n-1]
 		s.free = s.free[:n-1]
 	} else {
-		if place > placeMask {
-			return 0
+		if place > maxPlace {
+			return 0, 0
 		}
 		s.next++
 		s.nodes.grow(s.next)
@@ -171,48 +209,41 @@ func (s *shard) create(k split) uint32 {
 	if 4*s.used > 3*uint32(len(t.slots)) {
 		t = s.enlarge(t)
 	}
-	t.put(k, place)
-	return place
+	return place, t.put(newSlot(k.hash(), place, 0))
 }
 
-// put writes a place into the first free slot of its key.
-func (t *table) put(k split, place uint32) {
-	i := k.slot() & t.mask
+// put writes a slot into the first free one from its home on, and returns its number.
+func (t *table) put(v slot) uint32 {
+	i := v.hash() & t.mask
 	for t.slots[i].Load() != 0 {
 		i = (i + 1) & t.mask
 	}
-	t.slots[i].Store(k.tag() | place)
+	t.slots[i].Store(uint64(v))
+	return i
 }
 
-// enlarge makes a table of twice the size with the old one's places.
+// enlarge makes a table of twice the size with what the old one has.
 func (s *shard) enlarge(old *table) *table {
 	t := newTable(2 * len(old.slots))
 	for i := range old.slots {
-		if v := old.slots[i].Load(); v != 0 {
-			p := s.nodes.at(v & placeMask)
-			t.put(split{p.lo.Load(), p.hi.Load()}, v&placeMask)
+		if v := slot(old.slots[i].Load()); v != 0 {
+			t.put(v)
 		}
 	}
 	s.table.Store(t)
 	return t
 }
 
-// unlink takes a node out of the table and moves those behind it forward, so that no search meets a hole.
-func (s *shard) unlink(k split, place uint32) {
-	t := s.table.Load()
-	i := k.slot() & t.mask
-	for t.slots[i].Load()&placeMask != place {
-		i = (i + 1) & t.mask
-	}
+// unlink frees a slot and moves those behind it forward, so that no search meets a hole.
+func (t *table) unlink(i uint32) {
 	for j := i; ; {
 		j = (j + 1) & t.mask
-		v := t.slots[j].Load()
+		v := slot(t.slots[j].Load())
 		if v == 0 {
 			break
 		}
-		home := uint32(s.nodes.at(v&placeMask).lo.Load()) & t.mask
-		if (j-home)&t.mask >= (j-i)&t.mask {
-			t.slots[i].Store(v)
+		if (j-v.hash())&t.mask >= (j-i)&t.mask {
+			t.slots[i].Store(uint64(v))
 			i = j
 		}
 	}

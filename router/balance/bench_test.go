@@ -1,0 +1,135 @@
+package balance
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/router/prefix"
+)
+
+const (
+	benchReplicas = 64
+	benchDepth    = 128
+	benchEntries  = 1 << 20
+	benchShared   = 16 // keys of the system prompt, of one of 32 families
+)
+
+// conversations are chains that begin with a family's system prompt.
+func conversations(n int) [][]prefix.Key {
+	all := make([][]prefix.Key, n)
+	for i := range all {
+		all[i] = append(chain(1<<20+i%32, 0, benchShared), chain(i, 0, benchDepth-benchShared)...)
+	}
+	return all
+}
+
+// fullBalancer holds about benchEntries entries: each conversation at one replica.
+func fullBalancer(b *testing.B, all [][]prefix.Key) *Balancer {
+	b.Helper()
+	bal := newBalancer(b, Config{Seed: 1, Index: prefix.Config{Replicas: benchReplicas, BytesPerReplica: 2 * 100 * benchEntries / benchReplicas}},
+		benchReplicas)
+	for i, keys := range all {
+		bal.Index().Hold(ReplicaID(i%benchReplicas), keys, 0)
+	}
+	return bal
+}
+
+// BenchmarkPick is a request's whole life in the balancer, Pick, Began and Done, by how many of its 128 keys are new: none (a prompt
+// that came before), 8 (the next turn of a conversation), all (a first turn). Each
+// goroutine has 128 requests in flight; the times are of Pick and Began.
+func BenchmarkPick(b *testing.B) {
+	const held = benchEntries / benchDepth
+	for _, fresh := range []int{0, 8, benchDepth} {
+		for _, parallel := range []bool{false, true} {
+			b.Run(fmt.Sprintf("new=%d/parallel=%t", fresh, parallel), func(b *testing.B) {
+				all := conversations(held)
+				bal := fullBalancer(b, all)
+				var n atomic.Uint64
+				// Each of a goroutine's requests in flight has keys of its own.
+				run := func(rng *rand.Rand, scratch []prefix.Key) Lease {
+					keys := all[rng.IntN(len(all))]
+					if fresh > 0 {
+						copy(scratch, keys)
+						u := n.Add(1)
+						for i := benchDepth - fresh; i < benchDepth; i++ {
+							binary.LittleEndian.PutUint64(scratch[i][:8], mix(u<<8+uint64(i)))
+							binary.LittleEndian.PutUint64(scratch[i][8:], mix(u<<8+uint64(i)+golden))
+						}
+						keys = scratch
+					}
+					l, err := bal.Pick(start, &Request{Keys: keys, Tokens: 16 * benchDepth, Output: 100})
+					if err != nil {
+						b.Error(err)
+					}
+					l.Began(start)
+					return l
+				}
+				const flying = 128
+				prompts := func() [][]prefix.Key {
+					all := make([][]prefix.Key, flying)
+					for i := range all {
+						all[i] = make([]prefix.Key, benchDepth)
+					}
+					return all
+				}
+				b.ResetTimer()
+				b.ReportAllocs()
+				if parallel {
+					var seed atomic.Uint64
+					b.RunParallel(func(pb *testing.PB) {
+						rng := rand.New(rand.NewPCG(seed.Add(1), 1))
+						scratch := prompts()
+						var open [flying]Lease
+						for i := 0; pb.Next(); i++ {
+							open[i%flying].Done(start, Outcome{Output: 2})
+							open[i%flying] = run(rng, scratch[i%flying])
+						}
+					})
+					return
+				}
+				rng := rand.New(rand.NewPCG(1, 1))
+				scratch := prompts()
+				var open [flying]Lease
+				took := make([]time.Duration, 0, 1<<22)
+				for i := 0; b.Loop(); i++ {
+					open[i%flying].Done(start, Outcome{Output: 2})
+					begin := time.Now()
+					open[i%flying] = run(rng, scratch[i%flying])
+					took = append(took, time.Since(begin))
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
+				b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
+			})
+		}
+	}
+}
+
+// BenchmarkReplicas: a pick takes as long with a thousand replicas as with ten.
+func BenchmarkReplicas(b *testing.B) {
+	for p, name := range Policies() {
+		for _, n := range []int{10, 100, 1000} {
+			b.Run(fmt.Sprintf("%s/replicas=%d", name, n), func(b *testing.B) {
+				bal := newBalancer(b, Config{Policy: Policy(p), Seed: 1, Index: prefix.Config{Replicas: 1024}}, n)
+				all := conversations(1000)
+				for i, keys := range all {
+					bal.Index().Hold(ReplicaID(i%n), keys, 0)
+				}
+				i := 0
+				for b.Loop() {
+					l, err := bal.Pick(start, &Request{Keys: all[i%len(all)], Tokens: 2000, Output: 100})
+					if err != nil {
+						b.Fatal(err)
+					}
+					l.Done(start, Outcome{})
+					i++
+				}
+			})
+		}
+	}
+}
