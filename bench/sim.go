@@ -135,6 +135,8 @@ type SimOutcome struct {
 	id   scheduler.ID
 	last []time.Duration // per choice, of its last token
 	live bool
+
+	fleet *fleetRequest // of which this is an attempt, in a fleet
 }
 
 // TTFT is the time to the first token.
@@ -200,6 +202,8 @@ type sim struct {
 	told   []*SimOutcome // whose end the next plan must tell of
 	broken error         // the first broken invariant that a step showed
 	leave  []leaving     // of clients, soonest last
+	began  []*SimOutcome // whose first token the last step gave
+	ended  []*SimOutcome // that the last step ended
 	done   SimResult
 
 	plan    scheduler.Plan
@@ -228,18 +232,10 @@ func newSim(o SimOptions) (*sim, error) {
 	if o.Scheduler.MaxModelLen == 0 {
 		o.Scheduler.MaxModelLen = longest
 	}
-	if o.Scheduler.Cost == (cost.Prior{}) {
-		o.Scheduler.Cost = o.Machine.Prior()
-	}
-	pool, err := kvcache.New(kvcache.Config{Blocks: blocks, BlockTokens: simBlock, ModelDigest: "simulated", KVType: "none"})
+	s, err := newServer(o, blocks)
 	if err != nil {
 		return nil, err
 	}
-	s := &sim{o: o, pool: pool, noise: rand.New(rand.NewPCG(o.Seed, uint64(streamArrival)<<48|2))}
-	if s.sched, err = scheduler.New(o.Scheduler, pool); err != nil {
-		return nil, err
-	}
-	s.door = admission.NewDoor(s.sched.Bounds())
 	s.done.Outcomes = make([]SimOutcome, len(o.Requests))
 	for i := range o.Requests {
 		s.order = append(s.order, i)
@@ -251,6 +247,27 @@ func newSim(o SimOptions) (*sim, error) {
 		s.free = make([]time.Duration, o.Clients)
 	}
 	return s, nil
+}
+
+// newServer is a server without requests.
+func newServer(o SimOptions, blocks int) (*sim, error) {
+	if o.Scheduler.Cost == (cost.Prior{}) {
+		o.Scheduler.Cost = o.Machine.Prior()
+	}
+	pool, err := kvcache.New(simulatedCache(blocks))
+	if err != nil {
+		return nil, err
+	}
+	s := &sim{o: o, pool: pool, noise: rand.New(rand.NewPCG(o.Seed, uint64(streamArrival)<<48|2))}
+	if s.sched, err = scheduler.New(o.Scheduler, pool); err != nil {
+		return nil, err
+	}
+	s.door = admission.NewDoor(s.sched.Bounds())
+	return s, nil
+}
+
+func simulatedCache(blocks int) kvcache.Config {
+	return kvcache.Config{Blocks: blocks, BlockTokens: simBlock, ModelDigest: "simulated", KVType: "none"}
 }
 
 // arrive submits the requests whose time has come or whose client is free.
@@ -305,6 +322,14 @@ func (s *sim) submit(i int, at time.Duration) {
 		tenant, weight = "", 0
 	}
 	domain := s.pool.Domain(tenant)
+	s.give(out, at, scheduler.Request{
+		Prompt: prompt, Tenant: tenant, Weight: weight, Domain: domain, Chain: domain.Chain(nil, prompt, simBlock),
+	})
+}
+
+// give submits a request that was sent at a time: prompt, tenant and domain of q, everything else of the outcome's request.
+func (s *sim) give(out *SimOutcome, at time.Duration, q scheduler.Request) {
+	r := out.Request
 	out.Sent = at
 	after := func(d time.Duration) int64 {
 		if d == 0 {
@@ -312,12 +337,9 @@ func (s *sim) submit(i int, at time.Duration) {
 		}
 		return int64(at + d)
 	}
-	q := scheduler.Request{
-		FirstTokenBy: after(r.FirstTokenIn), DoneBy: after(r.DoneIn), WaitUntil: after(r.WaitFor),
-		Prompt: prompt, MaxTokens: r.MaxTokens, N: r.N, Tenant: tenant, Weight: weight, Group: r.Group, Class: r.Class,
-		OverQuota: r.OverQuota, Retries: r.Retries,
-		Domain: domain, Chain: domain.Chain(nil, prompt, simBlock), User: out,
-	}
+	q.FirstTokenBy, q.DoneBy, q.WaitUntil = after(r.FirstTokenIn), after(r.DoneIn), after(r.WaitFor)
+	q.MaxTokens, q.N, q.Group, q.Class, q.OverQuota, q.Retries = r.MaxTokens, r.N, r.Group, r.Class, r.OverQuota, r.Retries
+	q.User = out
 	if out.Err = s.enter(out, &q); out.Err != nil {
 		return
 	}
@@ -369,6 +391,7 @@ func (s *sim) leaveDoor(out *SimOutcome, served bool) {
 
 // step plans a step, lets it take its time and commits it.
 func (s *sim) step() bool {
+	s.began, s.ended = s.began[:0], s.ended[:0]
 	ok := s.sched.Plan(int64(s.now), &s.plan)
 	for _, e := range s.plan.Failed {
 		s.end(&e)
@@ -423,15 +446,21 @@ func (s *sim) sample(c *scheduler.Chunk) {
 			choice = c.Choice
 		}
 		produced := c.Start + c.Count - out.Request.Prompt + 1
-		s.tokens = append(s.tokens, inference.TokenID(1+produced))
+		s.tokens = append(s.tokens, simToken(produced-1))
 		s.stops = append(s.stops, produced >= out.Request.Output && out.Request.Output < out.Request.MaxTokens)
-		if out.live {
-			out.note(choice, s.now, !s.o.NoGaps)
+		if !out.live {
+			continue
+		}
+		if out.note(choice, s.now, !s.o.NoGaps); out.Tokens == 1 {
+			s.began = append(s.began, out)
 		}
 	}
 	s.results = append(s.results, scheduler.Result{Tokens: s.tokens[lo:len(s.tokens):len(s.tokens)],
 		Stop: s.stops[lo:len(s.stops):len(s.stops)]})
 }
+
+// simToken is the i-th token of any simulated answer.
+func simToken(i int) inference.TokenID { return inference.TokenID(2 + i) }
 
 // note records the time of a choice's token.
 func (o *SimOutcome) note(choice int, now time.Duration, gaps bool) {
@@ -455,6 +484,7 @@ func (s *sim) end(e *scheduler.End) {
 		out.live = false
 		s.live--
 		s.release()
+		s.ended = append(s.ended, out)
 	}
 }
 

@@ -61,7 +61,7 @@ func newBenchSim() *cobra.Command {
 		}
 		return result.Print(cmd.OutOrStdout())
 	}
-	cmd.AddCommand(newBenchSimSoak())
+	cmd.AddCommand(newBenchSimSoak(), newBenchSimFleet())
 	return cmd
 }
 

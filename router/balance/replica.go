@@ -111,7 +111,8 @@ func (r *replica) load(now, last time.Duration) load {
 	if rep.WaitingTokens < 0 {
 		return l // own counts are all that is known of them
 	}
-	l.tokens = max(0, rep.WaitingTokens+int(c.given-at.given)-int(c.begun-at.begun))
+	// A report may leave out what running prompts still need, and own counts what they have got: the greater one is safe.
+	l.tokens = max(l.tokens, rep.WaitingTokens+int(c.given-at.given)-int(c.begun-at.begun))
 	return l
 }
 

@@ -1,0 +1,537 @@
+package bench
+
+import (
+	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"weir/kvcache"
+	"weir/router/balance"
+	"weir/router/prefix"
+	"weir/scheduler"
+)
+
+// FleetOptions are a simulated fleet: the real scheduler and KV cache on simulated machines, behind the real balancer. Zero fields get
+// the defaults named.
+type FleetOptions struct {
+	Replicas int // default 3
+	Policy   balance.Policy
+	Balance  balance.Config // further settings of the balancer; policy, index size and seed are set from here
+	Load     FleetLoad
+	Machine  Machine       // default SmallMachine
+	KVTokens int           // of each replica's cache; default 40,000
+	Report   time.Duration // between two reports of a replica; default 250 ms; below 0 is never
+	Late     time.Duration // how late a report comes; default 50 ms
+	Faults   []FleetFault
+	Seed     uint64
+	Check    bool // recount scheduler, cache and index at the end
+}
+
+// FleetFault is a replica's death and its return with a cold cache.
+type FleetFault struct {
+	Replica int
+	At      time.Duration
+	Down    time.Duration // 0 is for ever
+}
+
+// Times of a fleet's life that are no options.
+const (
+	fleetProbe   = time.Second            // a death or a return is noticed after so long
+	fleetConnect = 500 * time.Microsecond // a connection to a dead replica is refused
+	fleetRetries = 3                      // attempts of a request, at most
+)
+
+func (o *FleetOptions) defaults() error {
+	if o.Replicas == 0 {
+		o.Replicas = 3
+	}
+	if o.Machine == (Machine{}) {
+		o.Machine = SmallMachine
+	}
+	if o.KVTokens == 0 {
+		o.KVTokens = 40_000
+	}
+	if o.Report == 0 {
+		o.Report = 250 * time.Millisecond
+	}
+	if o.Late == 0 {
+		o.Late = 50 * time.Millisecond
+	}
+	o.Load.defaults(o.Replicas)
+	if o.Replicas < 1 || o.Load.Requests < 1 || o.Load.Tenants < 1 || o.Load.Turns < 1 || !(o.Load.Rate > 0) {
+		return fmt.Errorf("simulate a fleet: %d replicas, %d requests, %d tenants, %g turns, %g requests a second: all must be at least 1, the rate above 0",
+			o.Replicas, o.Load.Requests, o.Load.Tenants, o.Load.Turns, o.Load.Rate)
+	}
+	if o.KVTokens < fleetModelLen {
+		return fmt.Errorf("simulate a fleet: a cache of %d tokens, want at least the longest request's %d", o.KVTokens, fleetModelLen)
+	}
+	for _, f := range o.Faults {
+		if f.Replica < 0 || f.Replica >= o.Replicas {
+			return fmt.Errorf("simulate a fleet: a fault of replica %d, want 0 to %d", f.Replica, o.Replicas-1)
+		}
+	}
+	return nil
+}
+
+// errCut is the outcome of a request whose replica died after its first token.
+var errCut = errors.New("the replica died after the first token")
+
+// FleetResult is what a simulated fleet did.
+type FleetResult struct {
+	Policy   balance.Policy
+	Replicas int
+	Requests int
+	Done     int
+	Cut      int // their replica died after the first token
+	Failed   int // refused or dead replicas until attempts were used up
+	Retries  int
+	Prompt   uint64 // tokens of admitted requests
+	Cached   uint64 // of these, taken from the replicas' caches
+	Output   uint64 // tokens
+	Guessed  uint64 // tokens that the router took to be cached where it sent requests
+	Gated    int    // picks that passed the preferred replica over
+	TTFT     []float64
+	E2E      []float64     // both in seconds, sorted, of requests that are done
+	Duration time.Duration // until the last request ended
+	Busiest  float64       // most compute time of a replica, by the mean
+	Digest   uint64        // equal simulations have equal ones
+}
+
+// HitRate is the share of prompt tokens that came from replicas' caches.
+func (r *FleetResult) HitRate() float64 { return float64(r.Cached) / max(1, float64(r.Prompt)) }
+
+// PerSecond is the output tokens by the second.
+func (r *FleetResult) PerSecond() float64 { return float64(r.Output) / r.Duration.Seconds() }
+
+// SimulateFleet runs a load on a fleet in virtual time. The same options give the same result.
+func SimulateFleet(o FleetOptions) (*FleetResult, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	f, err := newFleet(o)
+	if err != nil {
+		return nil, fmt.Errorf("simulate a fleet: %w", err)
+	}
+	for f.left > 0 && len(f.events) > 0 {
+		e := heap.Pop(&f.events).(fleetEvent)
+		f.now = e.at
+		if err := f.handle(&e); err != nil {
+			return nil, fmt.Errorf("simulate a fleet: at %v: %w", f.now, err)
+		}
+	}
+	if err := f.finish(); err != nil {
+		return nil, fmt.Errorf("simulate a fleet: at the end: %w", err)
+	}
+	return &f.done, nil
+}
+
+// fleet is a simulation in progress.
+type fleet struct {
+	o        FleetOptions
+	zero     time.Time
+	now      time.Duration
+	left     int // requests that have not ended
+	balancer *balance.Balancer
+	replicas []fleetReplica
+	events   fleetEvents
+	count    uint64 // of events, breaks ties
+	all      []conversation
+	domains  []kvcache.Domain // by tenant
+	answers  float64          // mean length so far
+	done     FleetResult
+}
+
+// fleetReplica is one simulated server.
+type fleetReplica struct {
+	sim   *sim
+	id    balance.ReplicaID
+	life  int // counts its processes: events of a dead one are void
+	dead  bool
+	busy  bool // a step is under way, until sim.now
+	live  map[*fleetRequest]bool
+	lived scheduler.Counters // of processes that died
+	took  time.Duration      // compute time
+}
+
+// fleetRequest is a turn on its way.
+type fleetRequest struct {
+	conversation, turn int
+	at                 time.Duration
+	keys               []prefix.Key
+	prompt             *scheduler.Request
+	request            SimRequest
+	out                *SimOutcome // of the present attempt
+	lease              balance.Lease
+	replica            int
+	attempts           int
+	avoid              balance.Set
+}
+
+// fleetEvent is something that happens at a time.
+type fleetEvent struct {
+	at      time.Duration
+	order   uint64
+	kind    fleetEventKind
+	replica int
+	life    int
+	number  int // of a conversation or a fault
+	turn    int
+	request *fleetRequest
+	report  balance.Report
+}
+
+type fleetEventKind uint8
+
+const (
+	turnComes fleetEventKind = iota
+	retryComes
+	stepEnds
+	reportIsTaken
+	reportComes
+	replicaDies
+	deathIsNoticed
+	replicaReturns
+	returnIsNoticed
+)
+
+type fleetEvents []fleetEvent
+
+func (e fleetEvents) Len() int      { return len(e) }
+func (e fleetEvents) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e fleetEvents) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].order, e[j].order)) < 0
+}
+func (e *fleetEvents) Push(x any) { *e = append(*e, x.(fleetEvent)) }
+func (e *fleetEvents) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	(*e)[last] = fleetEvent{}
+	*e = (*e)[:last]
+	return x
+}
+
+func newFleet(o FleetOptions) (*fleet, error) {
+	c := o.Balance
+	c.Policy, c.Seed = o.Policy, o.Seed
+	c.Index.Replicas = o.Replicas
+	f := &fleet{o: o, zero: time.Unix(0, 0), all: o.Load.conversations(o.Seed), replicas: make([]fleetReplica, o.Replicas)}
+	f.done = FleetResult{Policy: o.Policy, Replicas: o.Replicas}
+	for i := range f.all {
+		f.left += len(f.all[i].turns)
+		f.post(fleetEvent{at: f.all[i].begins, kind: turnComes, number: i})
+	}
+	f.done.Requests = f.left
+	cache := simulatedCache(1 + o.KVTokens/simBlock)
+	for t := range o.Load.Tenants {
+		f.domains = append(f.domains, cache.Domain(strconv.Itoa(t)))
+	}
+	var err error
+	if f.balancer, err = balance.New(f.zero, c); err != nil {
+		return nil, err
+	}
+	for i := range f.replicas {
+		r := &f.replicas[i]
+		r.live = make(map[*fleetRequest]bool)
+		if err := f.boot(r); err != nil {
+			return nil, err
+		}
+		if r.id, err = f.balancer.Add(f.zero, balance.Member{Slots: servedConfig().MaxSeqs, Blocks: o.KVTokens / simBlock}); err != nil {
+			return nil, err
+		}
+		if o.Report > 0 { // replicas do not report in step with each other
+			f.post(fleetEvent{at: o.Report * time.Duration(i) / time.Duration(o.Replicas), kind: reportIsTaken, replica: i})
+		}
+	}
+	for i, fault := range o.Faults {
+		f.post(fleetEvent{at: fault.At, kind: replicaDies, replica: fault.Replica, number: i})
+	}
+	return f, nil
+}
+
+// boot gives a replica a new process with an empty cache.
+func (f *fleet) boot(r *fleetReplica) error {
+	options := SimOptions{Scheduler: servedConfig(), Machine: f.o.Machine, Seed: f.o.Seed, NoGaps: true}
+	options.Scheduler.MaxModelLen = fleetModelLen
+	options.Scheduler.MaxWaiting = 1 << 20 // the load decides, not a full queue
+	var err error
+	r.sim, err = newServer(options, 1+f.o.KVTokens/simBlock)
+	return err
+}
+
+func (f *fleet) time() time.Time { return f.zero.Add(f.now) }
+
+func (f *fleet) post(e fleetEvent) {
+	f.count++
+	e.order = f.count
+	heap.Push(&f.events, e)
+}
+
+func (f *fleet) handle(e *fleetEvent) error {
+	r := &f.replicas[e.replica]
+	switch e.kind {
+	case turnComes:
+		return f.send(f.request(e.number, e.turn))
+	case retryComes:
+		return f.send(e.request)
+	case stepEnds:
+		if e.life == r.life {
+			return f.step(e.replica)
+		}
+	case reportIsTaken:
+		f.report(e.replica)
+	case reportComes:
+		if e.life == r.life && !r.dead {
+			f.balancer.Report(f.time(), r.id, e.report)
+		}
+	case replicaDies:
+		return f.die(e)
+	case deathIsNoticed:
+		f.balancer.Suspend(r.id)
+		f.balancer.Forget(r.id)
+	case replicaReturns:
+		r.dead = false
+		f.post(fleetEvent{at: f.now + fleetProbe, kind: returnIsNoticed, replica: e.replica})
+		return f.boot(r)
+	case returnIsNoticed:
+		f.balancer.Resume(f.time(), r.id)
+	}
+	return nil
+}
+
+// request makes a turn's request.
+func (f *fleet) request(number, turn int) *fleetRequest {
+	c := &f.all[number]
+	ids := f.o.Load.prompt(c, number, turn)
+	domain := f.domains[c.tenant]
+	q := &fleetRequest{
+		conversation: number, turn: turn, at: f.now, keys: domain.Chain(nil, ids, simBlock),
+		request: SimRequest{Prompt: len(ids), Output: c.turns[turn].answer, MaxTokens: fleetMaxTokens, N: 1},
+	}
+	q.prompt = &scheduler.Request{Prompt: ids, Tenant: strconv.Itoa(c.tenant), Domain: domain, Chain: q.keys}
+	return q
+}
+
+// send picks a replica and hands the request over.
+func (f *fleet) send(q *fleetRequest) error {
+	if q.attempts == fleetRetries {
+		f.done.Failed++
+		f.end(q, false)
+		return nil
+	}
+	q.attempts++
+	lease, err := f.balancer.Pick(f.time(), &balance.Request{
+		Keys: q.keys, Tokens: len(q.prompt.Prompt), Output: int(f.answers), Session: uint64(q.conversation) + 1, Avoid: q.avoid,
+	})
+	if errors.Is(err, balance.ErrNone) { // all that are left were tried, or nobody is there: wait for somebody
+		q.avoid = nil
+		f.post(fleetEvent{at: f.now + fleetProbe, kind: retryComes, request: q})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	q.lease, q.replica = lease, slices.IndexFunc(f.replicas, func(r fleetReplica) bool { return r.id == lease.Replica })
+	if lease.Reason.Why == balance.ByGate {
+		f.done.Gated++
+	}
+	f.done.Guessed += uint64(lease.Reason.Hit * simBlock)
+	r := &f.replicas[q.replica]
+	if r.dead {
+		f.retry(q, fleetConnect)
+		return nil
+	}
+	q.out = &SimOutcome{Request: &q.request, last: make([]time.Duration, 1), fleet: q}
+	if !r.busy {
+		r.sim.now = f.now
+	}
+	r.sim.give(q.out, q.at, *q.prompt)
+	if q.out.Err != nil {
+		return q.out.Err
+	}
+	r.live[q] = true
+	if !r.busy {
+		return f.step(q.replica)
+	}
+	return nil
+}
+
+// retry sends a request again, to another replica.
+func (f *fleet) retry(q *fleetRequest, after time.Duration) {
+	q.lease.Done(f.time(), balance.Outcome{Failed: true})
+	q.avoid = append(q.avoid, q.lease.Replica)
+	f.done.Retries++
+	f.post(fleetEvent{at: f.now + after, kind: retryComes, request: q})
+}
+
+// step tells of the step that has ended and begins the next one.
+func (f *fleet) step(number int) error {
+	r := &f.replicas[number]
+	if r.busy {
+		f.tell(r)
+	}
+	r.busy = false
+	before := r.sim.now
+	for r.sim.live > 0 {
+		computed := r.sim.step()
+		if err := r.sim.check(); err != nil {
+			return fmt.Errorf("replica %d: %w", number, err)
+		}
+		if computed {
+			r.busy = true
+			r.took += r.sim.now - before
+			f.post(fleetEvent{at: r.sim.now, kind: stepEnds, replica: number, life: r.life})
+			return nil
+		}
+		f.tell(r)
+	}
+	return nil
+}
+
+// tell passes on what a step gave: first tokens and ends.
+func (f *fleet) tell(r *fleetReplica) {
+	for _, out := range r.sim.began {
+		out.fleet.lease.Began(f.time())
+	}
+	for _, out := range r.sim.ended {
+		q := out.fleet
+		delete(r.live, q)
+		if out.Err != nil {
+			f.done.Failed++
+			q.lease.Done(f.time(), balance.Outcome{Failed: true})
+			f.end(q, false)
+			continue
+		}
+		q.lease.Done(f.time(), balance.Outcome{Output: out.Tokens})
+		f.done.Done++
+		f.done.Output += uint64(out.Tokens)
+		f.done.TTFT = append(f.done.TTFT, out.TTFT().Seconds())
+		f.done.E2E = append(f.done.E2E, (out.Last - out.Sent).Seconds())
+		f.answers += (float64(out.Tokens) - f.answers) / float64(min(f.done.Done, 1000))
+		f.end(q, true)
+	}
+	r.sim.began, r.sim.ended = r.sim.began[:0], r.sim.ended[:0]
+}
+
+// end counts a request as ended; with the conversation it goes on, or not.
+func (f *fleet) end(q *fleetRequest, more bool) {
+	f.left--
+	f.done.Duration = f.now
+	f.done.Digest = scatter(f.done.Digest ^ uint64(q.conversation)<<32 ^ uint64(q.turn)<<16 ^ uint64(q.replica) ^ uint64(f.now)<<20)
+	turns := f.all[q.conversation].turns
+	switch next := q.turn + 1; {
+	case next == len(turns):
+	case more:
+		f.post(fleetEvent{at: f.now + turns[next].think, kind: turnComes, number: q.conversation, turn: next})
+	default: // whoever was not answered does not go on
+		f.left -= len(turns) - next
+		f.done.Failed += len(turns) - next
+	}
+}
+
+// report takes a report of a replica and sends it.
+func (f *fleet) report(number int) {
+	r := &f.replicas[number]
+	f.post(fleetEvent{at: f.now + f.o.Report, kind: reportIsTaken, replica: number})
+	if r.dead {
+		return
+	}
+	st := r.sim.sched.Stats()
+	f.post(fleetEvent{at: f.now + f.o.Late, kind: reportComes, replica: number, life: r.life, report: balance.Report{
+		Running: st.Running, Waiting: st.Waiting, WaitingTokens: st.WaitingTokens,
+		KV: float64(st.KVBlocksUsed) / float64(st.KVBlocks), Since: f.balancer.Mark(r.id),
+	}})
+}
+
+// die ends a replica's process. Requests without a token go elsewhere; the others are cut.
+func (f *fleet) die(e *fleetEvent) error {
+	r := &f.replicas[e.replica]
+	if r.dead {
+		return nil
+	}
+	r.dead, r.busy = true, false
+	r.life++
+	r.lived = addCounters(r.lived, r.sim.sched.Stats().Counters)
+	lost := make([]*fleetRequest, 0, len(r.live))
+	for q := range r.live {
+		lost = append(lost, q)
+	}
+	slices.SortFunc(lost, func(a, b *fleetRequest) int {
+		return cmp.Or(cmp.Compare(a.conversation, b.conversation), cmp.Compare(a.turn, b.turn))
+	})
+	clear(r.live)
+	for _, q := range lost {
+		if q.out.Tokens == 0 || q.out.First > f.now {
+			f.retry(q, fleetConnect)
+			continue
+		}
+		q.out.Err = errCut
+		q.lease.Done(f.time(), balance.Outcome{Failed: true})
+		f.done.Cut++
+		f.end(q, true)
+	}
+	f.post(fleetEvent{at: f.now + fleetProbe, kind: deathIsNoticed, replica: e.replica})
+	if down := f.o.Faults[e.number].Down; down > 0 {
+		f.post(fleetEvent{at: f.now + max(down, 2*fleetProbe), kind: replicaReturns, replica: e.replica})
+	}
+	return nil
+}
+
+func addCounters(a, b scheduler.Counters) scheduler.Counters {
+	a.PromptTokens += b.PromptTokens
+	a.CachedTokens += b.CachedTokens
+	return a
+}
+
+// finish sums up, and checks that nothing is left behind.
+func (f *fleet) finish() error {
+	d := &f.done
+	sum, most := time.Duration(0), time.Duration(0)
+	for i := range f.replicas {
+		r := &f.replicas[i]
+		c := r.lived
+		if !r.dead {
+			c = addCounters(c, r.sim.sched.Stats().Counters)
+		}
+		d.Prompt, d.Cached = d.Prompt+c.PromptTokens, d.Cached+c.CachedTokens
+		sum, most = sum+r.took, max(most, r.took)
+	}
+	d.Busiest = float64(most) * float64(len(f.replicas)) / float64(max(sum, 1))
+	slices.Sort(d.TTFT)
+	slices.Sort(d.E2E)
+	return f.check()
+}
+
+// check holds at the end: each request ended once, and all load was given back.
+func (f *fleet) check() error {
+	d := &f.done
+	if d.Done+d.Cut+d.Failed != d.Requests || f.left != 0 {
+		return fmt.Errorf("%d requests: %d done, %d cut, %d failed, %d left", d.Requests, d.Done, d.Cut, d.Failed, f.left)
+	}
+	later := f.time().Add(time.Hour)
+	for _, s := range f.balancer.Status(later) {
+		if s.InFlight != 0 || s.Tokens != 0 {
+			return fmt.Errorf("replica %d has load left: %+v", s.ID, s)
+		}
+	}
+	if !f.o.Check {
+		return nil
+	}
+	if err := f.balancer.Index().Check(); err != nil {
+		return err
+	}
+	for i := range f.replicas {
+		if r := &f.replicas[i]; !r.dead {
+			if err := r.sim.sched.CheckInvariants(); err != nil {
+				return fmt.Errorf("replica %d: %w", i, err)
+			}
+			if err := r.sim.pool.Check(); err != nil {
+				return fmt.Errorf("replica %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}

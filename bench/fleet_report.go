@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// PrintFleets writes the results of one load under several policies as a table.
+func PrintFleets(w io.Writer, results []*FleetResult) error {
+	columns := []column{{title: "policy"}}
+	for _, title := range []string{
+		"done", "cut", "failed", "retries", "cached", "TTFT p50", "p99", "end p50", "p99", "tok/s", "busiest", "gated", "lasted",
+	} {
+		columns = append(columns, column{title: title, align: right})
+	}
+	var rows [][]string
+	for _, r := range results {
+		row := []string{r.Policy.String(), strconv.Itoa(r.Done), strconv.Itoa(r.Cut), strconv.Itoa(r.Failed), strconv.Itoa(r.Retries),
+			fmt.Sprintf("%.1f %%", 100*r.HitRate())}
+		for _, p := range []struct {
+			values []float64
+			p      float64
+		}{{r.TTFT, 50}, {r.TTFT, 99}, {r.E2E, 50}, {r.E2E, 99}} {
+			row = append(row, short(Percentile(p.values, p.p))+" s")
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.1f", r.PerSecond()), fmt.Sprintf("%.2f", r.Busiest), strconv.Itoa(r.Gated),
+			fmt.Sprintf("%.0f s", r.Duration.Seconds())))
+	}
+	return markdown(w, columns, rows)
+}
+
+// PlotFleets draws the distributions of TTFT under several policies as SVG.
+func PlotFleets(w io.Writer, title string, results []*FleetResult) error {
+	const width, height = 2 * panelWidth, 420.0
+	low, high := math.Inf(1), 0.0
+	for _, r := range results {
+		if len(r.TTFT) == 0 {
+			return fmt.Errorf("plot: no request of policy %s was done", r.Policy)
+		}
+		low, high = min(low, Percentile(r.TTFT, 1)), max(high, Percentile(r.TTFT, 100))
+	}
+	legend := figureLine * float64(len(results))
+	d := newDrawing(width, height+legend, title)
+	d.text(panelLeft, 26, start, "title", title)
+	x0, x1 := panelLeft, width-panelRight
+	y0, y1 := height+legend-panelBottom, titleHeight+legend+10
+	y := func(percent float64) float64 { return y0 + (y1-y0)*percent/100 }
+	for percent := 0.0; percent <= 100; percent += 25 {
+		d.line(x0, y(percent), x1, y(percent), "grid")
+		d.text(x0-8, y(percent)+4, end, "faint", short(percent)+" %")
+	}
+	x := newLogScale(low, high, x0, x1)
+	for _, t := range x.ticks() {
+		d.line(x.at(t), y0, x.at(t), y1, "grid")
+		d.text(x.at(t), y0+16, middle, "faint", short(t))
+	}
+	d.line(x0, y0, x1, y0, "axis")
+	d.text((x0+x1)/2, y0+34, middle, "faint", "seconds to the first token, logarithmic")
+	d.upright(16, (y0+y1)/2, "faint", "share of requests")
+	for i, r := range results {
+		percentiles := make([]float64, 101)
+		for p := range percentiles {
+			percentiles[p] = Percentile(r.TTFT, float64(p))
+		}
+		d.cumulative(percentiles, x, y, i)
+		d.text(x0, titleHeight+figureLine*float64(i)+6, start, series(i), fmt.Sprintf("%s: p50 %s s · p99 %s s · %.0f %% of prompt tokens cached · %.0f tok/s",
+			r.Policy, short(percentiles[50]), short(percentiles[99]), 100*r.HitRate(), r.PerSecond()))
+	}
+	return d.writeTo(w)
+}
