@@ -8,7 +8,7 @@ LDFLAGS    = -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross manifests smoke check clean ort-lib
+        vectors golden size static-check cross manifests smoke check clean ort-lib llamacpp
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,14 +41,20 @@ lint: ## golangci-lint with .golangci.yml
 format-check: ## fail where gofmt would change something
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run: gofmt -w .'; exit 1; }
 
-vet: ## go vet for both architectures, and with ONNX Runtime where there is a C compiler
+vet: ## go vet for both architectures, and with ONNX Runtime and llama.cpp where there is a compiler of C and C++
 	$(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
 	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags ort ./engine/onnx ./engine/classic; \
 	else echo 'without go vet -tags ort: no C compiler'; fi
+	@if command -v g++ >/dev/null; then set -x; CGO_ENABLED=1 CXX=$(CURDIR)/.ci/vet-cxx $(GO) vet -tags llamacpp ./engine/llamacpp; \
+	else echo 'without go vet -tags llamacpp: no C++ compiler'; fi
 
 ort-lib: ## ONNX Runtime's library for builds with -tags ort, into .cache/ort (needs npm)
 	@.ci/ort-lib .cache/ort
+
+llamacpp: ## go-llama.cpp's library, into .cache, and the tests of engine/llamacpp with it (needs git, a C++ compiler and GitHub)
+	@.ci/llamacpp .cache/go-llama.cpp
+	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp ./engine/llamacpp
 
 generate: ## rewrite generated files
 	cd engine/kernel/asm && $(GO) run .

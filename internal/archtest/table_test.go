@@ -53,6 +53,7 @@ var table = []folder{
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 
 	{path: "engine/classic", own: []string{"engine/gbdt", "engine/kernel/pool", "engine/onnx", "internal", "scheduler"}},
+	{path: "engine/llamacpp", own: []string{"internal/inference", "scheduler/admission"}, third: []string{llamaCpp}},
 	{path: "engine/llm", own: []string{"engine", "internal", "kvcache", "scheduler"}},
 	{path: "engine/sample", own: []string{"engine/kernel/isa", "engine/kernel/vector", "internal"}},
 	{path: "engine/kernel", own: []string{"engine/gguf", "internal", "kvcache"}},
@@ -94,7 +95,8 @@ const (
 	progressbar = "github.com/schollz/progressbar/v3"
 	xterm       = "golang.org/x/term"
 	xsys        = "golang.org/x/sys"
-	onnxruntime = "github.com/yalue/onnxruntime_go" // behind the build tag ort
+	onnxruntime = "github.com/yalue/onnxruntime_go"   // behind the build tag ort
+	llamaCpp    = "github.com/go-skynet/go-llama.cpp" // behind the build tag llamacpp
 	xtext       = "golang.org/x/text"
 	zap         = "go.uber.org/zap"
 	prometheus  = "github.com/prometheus/client_golang"
