@@ -14,9 +14,9 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure servers, models, kernels and the scheduler",
-		Long: "Measure servers, models, kernels and the scheduler. serve and soak send requests to a\n" +
-			"running server, weir or another one with OpenAI's API; engine, batched and embed load a model in\n" +
-			"this process; micro and sim need no model.",
+		Long: "Measure servers, models, kernels and the scheduler. serve, soak and predict send requests\n" +
+			"to a running server, weir or another one with the same API; engine, batched, embed, gbdt and quality\n" +
+			"load a model in this process; micro and sim need no model; compare reads the results of the others.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

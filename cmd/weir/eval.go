@@ -35,8 +35,8 @@ func newEval() *cobra.Command {
 	var e evaluation
 	cmd := &cobra.Command{
 		Use:   "eval LOG",
-		Short: "How good predictions were: a prediction log and its labels",
-		Long: "Joins a prediction log with labels that came later, and measures: AUC, log loss, Brier score and\n" +
+		Short: "Measure how good predictions were, from a prediction log and its labels",
+		Long: "Join a prediction log with labels that came later, and measure: AUC, log loss, Brier score and\n" +
 			"calibration of a binary model; log loss and accuracy of several classes; RMSE, MAE and R² of a\n" +
 			"regression; for all rows and by slice. LOG is a .parquet or .csv file, or a folder of .parquet\n" +
 			"files. Labels are joined by the columns id and row (row may be missing where requests had one).\n" +

@@ -27,8 +27,8 @@ func newGolden() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "golden MODEL",
 		Short: "Write the golden rows of a classical model: rows and the outputs that must come out",
-		Long: "Scores rows with a classical model and prints them with their outputs. Beside the model, under the\n" +
-			"name MODEL.golden.json, they guard it: weir serve publishes a version only if the rows give the same\n" +
+		Long: "Score rows with a classical model and print them with their outputs. In a file MODEL.golden.json\n" +
+			"beside the model they guard it: weir serve publishes a version only if the rows give the same\n" +
 			"outputs. The rows are those of a .csv or .parquet table, such as training data or a prediction log,\n" +
 			"whose columns have the names of the model's features; or those of a .json file, a V2 request or other\n" +
 			"golden rows; or they are made up of the thresholds of the trees.",

@@ -27,8 +27,9 @@ func newInspect() *cobra.Command {
 		Use:   "inspect [MODEL]",
 		Short: "Show what a model file holds and the memory that it needs",
 		Long: "Show metadata, tensors and types of a GGUF file, and the memory that weir would use to\n" +
-			"run it with the same flags as serve. Weights are not read. Without an argument, the\n" +
-			"built-in model. Of a tree or ONNX model: format, objective, trees, inputs, outputs, kernel and time.",
+			"run it with the same flags as serve. Weights are not read. Without an argument it\n" +
+			"shows the built-in model. Of a tree or ONNX model it shows format, objective, trees, inputs, outputs,\n" +
+			"kernel and time.",
 		Example: "  weir inspect model.gguf\n" +
 			"  weir inspect model.gguf --max-model-len 8192 --kv-cache-dtype q8_0\n" +
 			"  weir inspect model.gguf --tensors --json > model.json",

@@ -20,10 +20,10 @@ import (
 func newKeys() *cobra.Command {
 	keys := &cobra.Command{
 		Use:   "keys",
-		Short: "Make, list, rotate and revoke API keys",
-		Long: "Make, list, rotate and revoke API keys. They are kept in the store (--store), as keyed hashes:\n" +
+		Short: "Create, list, rotate and revoke API keys",
+		Long: "Create, list, rotate and revoke API keys. They are kept in the store (--store), as keyed hashes:\n" +
 			"a key is shown once, when it is made. A server on the same store takes a new key at once, and\n" +
-			"a revoked one no longer within a few seconds.",
+			"refuses a revoked one within a few seconds.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -63,7 +63,7 @@ func newKeysCreate() *cobra.Command {
 	var label, scope, expires string
 	cmd := &cobra.Command{
 		Use:   "create TENANT",
-		Short: "Make a key for a tenant, and show it this once",
+		Short: "Create a key for a tenant, and show it this once",
 		Example: "  weir keys create acme\n  weir keys create acme --label batch --expires 90d\n" +
 			"  weir keys create ops --scope admin,metrics",
 		Args: cobra.ExactArgs(1),

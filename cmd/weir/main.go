@@ -58,9 +58,10 @@ func (e *usageError) Unwrap() error { return e.err }
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
-		Short: "Serve language models from GGUF files on the CPU",
-		Long: "weir serves language models from GGUF files on the CPU, with an OpenAI-compatible API.\n" +
-			"Commands that take a model file use a small built-in model where none is given.",
+		Short: "Serve language models, text encoders and classical models on the CPU",
+		Long: "weir serves language models and text encoders from GGUF files on the CPU, with an OpenAI-compatible\n" +
+			"API, and models of XGBoost, LightGBM, CatBoost and ONNX with the APIs of KServe and Triton. serve, run,\n" +
+			"inspect and bench engine use a small built-in model where none is given.",
 		Example: "  weir run                # chat with the built-in model in this terminal\n" +
 			"  weir serve model.gguf   # an API on http://127.0.0.1:8000/v1\n" +
 			"  weir doctor model.gguf  # whether a model fits on this machine, and how fast it would run",

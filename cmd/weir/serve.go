@@ -42,11 +42,12 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL.gguf | NAME=MODEL.gguf]...",
 		Short: "Serve models with an OpenAI-compatible API, and classical models beside them",
-		Long: "Serve GGUF models with an OpenAI-compatible API, and tree models (--classic) with the APIs of\n" +
-			"KServe and Triton; without a model, the small built-in ones. Every flag is also a key of the YAML file (--config) and an environment variable:\n" +
-			"--max-num-seqs is WEIR_MAX_NUM_SEQS. A flag overrides the environment, the environment\n" +
-			"overrides the file. SIGHUP reads the configuration anew; what needs a restart is named in the\n" +
-			"log. SIGINT and SIGTERM let running requests end; a second signal ends the process at once.",
+		Long: "Serve GGUF models with an OpenAI-compatible API, and models of XGBoost, LightGBM, CatBoost and\n" +
+			"ONNX (--classic) with the APIs of KServe and Triton; without a model, the small built-in ones.\n" +
+			"Every flag is also a key of the YAML file (--config) and an environment variable: --max-num-seqs is\n" +
+			"WEIR_MAX_NUM_SEQS. A flag overrides the environment, the environment overrides the file. SIGHUP\n" +
+			"reads the configuration anew; the log names what needs a restart. SIGINT and SIGTERM let running\n" +
+			"requests end; a second signal ends the process at once.",
 		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n  weir serve --classic churn=model.ubj\n" +
 			"  WEIR_API_KEY=long-secret weir serve model.gguf --host 0.0.0.0",
 		Args: cobra.ArbitraryArgs,

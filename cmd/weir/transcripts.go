@@ -96,7 +96,7 @@ func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten
 func newTenants() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tenants",
-		Short: "Show and delete what tenants asked and were answered",
+		Short: "Show and delete the prompts and answers that are kept of tenants",
 		Long: "Show and delete what the store keeps of tenants' prompts and answers: those of tenants with\n" +
 			"log_prompts, scrubbed, and the answers of idempotency keys.",
 		Args: knownVerb,
