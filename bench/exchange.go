@@ -49,6 +49,7 @@ type Outcome struct {
 
 	Text        string // only with ServeOptions.KeepText
 	Fingerprint string // the server's system_fingerprint
+	Replica     string // that answered, as the header x-weir-replica has it; "" without a router
 	Kind        string // of failure; "" is success
 	Error       string
 }
@@ -106,6 +107,7 @@ func (t *Target) exchange(ctx context.Context, r *Request, began time.Time, keep
 		return out
 	}
 	defer resp.Body.Close()
+	out.Replica = resp.Header.Get("X-Weir-Replica")
 	if resp.StatusCode != http.StatusOK {
 		out.fail(fmt.Sprintf("http_%d", resp.StatusCode), readStatusError(resp))
 		return out

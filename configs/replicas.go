@@ -1,6 +1,11 @@
 package configs
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
 	"go.yaml.in/yaml/v4"
 
 	"weir/router/fleet"
@@ -10,8 +15,13 @@ import (
 func (d *fileDecoder) replicas(n *yaml.Node, path string, into *[]fleet.Source) error {
 	list := []fleet.Source{}
 	err := d.records(n, path, func(n *yaml.Node, path string) error {
-		s := fleet.Source{Kind: fleet.Weir}
-		err := d.record(n, path, replicaFields(&s))
+		s, keyFile := fleet.Source{Kind: fleet.Weir}, ""
+		err := d.record(n, path, replicaFields(&s, &keyFile))
+		if err == nil && keyFile != "" {
+			if wrong := readKey(&s, keyFile); wrong != nil {
+				err = d.errorf(n, "%s.api_key_file: %v", path, wrong)
+			}
+		}
 		if err == nil {
 			if wrong := s.Check(); wrong != nil {
 				err = d.errorf(n, "%s: %v", path, wrong)
@@ -29,8 +39,27 @@ func (d *fileDecoder) replicas(n *yaml.Node, path string, into *[]fleet.Source) 
 	return err
 }
 
+// maxKeyBytes is far above any key: what is longer is another file.
+const maxKeyBytes = 4096
+
+// readKey takes a replica's key from a file, such as a mounted secret.
+func readKey(s *fleet.Source, path string) error {
+	if s.APIKey != "" {
+		return errors.New("there is an api_key too; set one of both")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	s.APIKey = strings.TrimSpace(string(data))
+	if s.APIKey == "" || len(data) > maxKeyBytes {
+		return fmt.Errorf("%s has %d bytes; it must hold the key alone", path, len(data))
+	}
+	return nil
+}
+
 // replicaFields binds the keys of an entry of replicas.
-func replicaFields(s *fleet.Source) []field {
+func replicaFields(s *fleet.Source, keyFile *string) []field {
 	key := bindText(&s.APIKey, "the replica's key", anyText)
 	key.show = func() string { return "(hidden)" }
 	return []field{
@@ -40,6 +69,7 @@ func replicaFields(s *fleet.Source) []field {
 		{key: "kind", binding: bindChoice(&s.Kind, fleet.Kinds())},
 		{key: "model", binding: bindText(&s.Model, "the replica's name of the model", anyText)},
 		{key: "api_key", binding: key},
+		{key: "api_key_file", binding: bindText(keyFile, "a path", anyText)},
 		{key: "admin_url", binding: bindText(&s.AdminURL, "a URL like http://10.0.0.7:9090", anyText)},
 		{key: "zone", binding: bindText(&s.Zone, "a word", anyText)},
 	}

@@ -1,0 +1,276 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ClusterOptions say what a demonstration with real processes runs: replicas of a model, a
+// router before them, conversations, and one replica that is killed and comes back.
+type ClusterOptions struct {
+	Weir         string // the executable
+	Model        string // GGUF file; empty is the built-in model
+	Replicas     int
+	ReplicaFlags []string
+	Policies     []string // of the router; one run for each
+	Chats        Chats
+	Duration     time.Duration // of one run
+	KillAt       time.Duration // since its start; 0: nothing is killed
+	RestartAt    time.Duration
+	Log          io.Writer // what the processes log; nil: nowhere
+
+	Progress func(policy string, elapsed, total time.Duration)
+}
+
+// ClusterRun is what one policy made of the load.
+type ClusterRun struct {
+	Policy   string
+	Turns    []Turn
+	Duration time.Duration
+
+	Killed             string // the replica's name; empty: none
+	KilledAt, Returned time.Duration
+}
+
+// cluster are processes on loopback.
+type cluster struct {
+	o        *ClusterOptions
+	folder   string
+	ports    []int
+	replicas []*process
+}
+
+// RunCluster runs the load once for each policy, with processes that start anew.
+func RunCluster(ctx context.Context, o ClusterOptions) ([]*ClusterRun, error) {
+	var runs []*ClusterRun
+	for _, policy := range o.Policies {
+		run, err := o.run(ctx, policy)
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", policy, err)
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+func (o *ClusterOptions) run(ctx context.Context, policy string) (_ *ClusterRun, err error) {
+	c := &cluster{o: o}
+	if c.folder, err = os.MkdirTemp("", "weir-cluster-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.stop(), os.RemoveAll(c.folder)) }()
+	if err := c.startReplicas(ctx); err != nil {
+		return nil, err
+	}
+	router, err := c.startRouter(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	run := &ClusterRun{Policy: policy, Duration: o.Duration}
+	target := &Target{BaseURL: router.url, Endpoint: EndpointChat, Served: clusterModel, Timeout: time.Minute}
+	if err := target.Check(); err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	limited, cancel := context.WithTimeout(ctx, o.Duration)
+	defer cancel()
+	faults := make(chan error, 1)
+	go func() { faults <- c.fault(limited, run) }()
+	if o.Progress != nil {
+		go c.tell(limited, policy)
+	}
+	run.Turns = o.Chats.Run(limited, target)
+	cancel()
+	return run, errors.Join(<-faults, ctx.Err())
+}
+
+func (c *cluster) tell(ctx context.Context, policy string) {
+	began := time.Now()
+	for ticker := time.NewTicker(200 * time.Millisecond); ctx.Err() == nil; <-ticker.C {
+		c.o.Progress(policy, min(time.Since(began), c.o.Duration), c.o.Duration)
+	}
+}
+
+// fault kills the first replica and starts it again, with a cold cache.
+func (c *cluster) fault(ctx context.Context, run *ClusterRun) error {
+	began := time.Now()
+	if c.o.KillAt <= 0 || !sleep(ctx, c.o.KillAt) {
+		return nil
+	}
+	run.Killed, run.KilledAt = "127.0.0.1:"+strconv.Itoa(c.ports[0]), time.Since(began)
+	if err := c.replicas[0].kill(); err != nil {
+		return err
+	}
+	if c.o.RestartAt <= 0 || !sleep(ctx, c.o.RestartAt-time.Since(began)) {
+		return nil
+	}
+	p, err := c.startReplica(context.WithoutCancel(ctx), 0)
+	if err != nil {
+		return fmt.Errorf("start the killed replica again: %w", err)
+	}
+	c.replicas[0], run.Returned = p, time.Since(began)
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// clusterModel is the name that requests use.
+const clusterModel = "chat"
+
+func (c *cluster) startReplicas(ctx context.Context) error {
+	for range c.o.Replicas {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		c.ports = append(c.ports, port)
+	}
+	started := make([]*process, c.o.Replicas)
+	errs := make([]error, c.o.Replicas)
+	var all sync.WaitGroup
+	for i := range started {
+		all.Go(func() { started[i], errs[i] = c.startReplica(ctx, i) })
+	}
+	all.Wait()
+	for _, p := range started {
+		if p != nil {
+			c.replicas = append(c.replicas, p)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cluster) startReplica(ctx context.Context, i int) (*process, error) {
+	args := []string{"serve"}
+	if c.o.Model != "" {
+		args = append(args, c.o.Model)
+	}
+	args = append(args, "--port", strconv.Itoa(c.ports[i]), "--admin-address", "off", "--served-model-name", clusterModel)
+	return c.start(ctx, append(args, c.o.ReplicaFlags...))
+}
+
+func (c *cluster) startRouter(ctx context.Context, policy string) (*process, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "models:\n  - name: %s\n    policy: %s\n    replicas:\n", clusterModel, policy)
+	for _, port := range c.ports {
+		fmt.Fprintf(&b, "      - {url: \"http://127.0.0.1:%d/v1\", kind: weir, model: %s}\n", port, clusterModel)
+	}
+	file := filepath.Join(c.folder, "route.yml")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := c.start(ctx, []string{"route", "--config", file, "--port", "0", "--admin-address", "off"})
+	if p != nil {
+		c.replicas = append(c.replicas, p)
+	}
+	return p, err
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil //nolint:forcetypeassert // a TCP listener has no other
+}
+
+// process is a weir that serves.
+type process struct {
+	cmd  *exec.Cmd
+	url  string
+	over chan error // the process has ended
+}
+
+// servedAt finds the address in what weir prints when it serves.
+var servedAt = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+
+// startTimeout is what a process gets until it serves.
+const startTimeout = 2 * time.Minute
+
+// start runs weir and returns when it says where it serves.
+func (c *cluster) start(ctx context.Context, args []string) (*process, error) {
+	cmd := exec.Command(c.o.Weir, args...) //nolint:gosec,noctx // it is this executable, and stop ends it
+	cmd.Stderr = c.o.Log
+	cmd.Env = append(os.Environ(), "WEIR_CONFIG=")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, over: make(chan error, 1)}
+	said := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if at := servedAt.FindString(lines.Text()); at != "" {
+				select {
+				case said <- at:
+				default:
+				}
+			}
+		}
+		p.over <- cmd.Wait()
+	}()
+	select {
+	case p.url = <-said:
+		return p, nil
+	case err := <-p.over:
+		p.over <- err
+		return nil, fmt.Errorf("weir %s ended before it served: %v; --log shows why", strings.Join(args, " "), err)
+	case <-time.After(startTimeout):
+		return nil, errors.Join(fmt.Errorf("weir %s does not serve after %v", strings.Join(args, " "), startTimeout), p.kill())
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), p.kill())
+	}
+}
+
+// kill ends the process at once, as a machine that fails does.
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.over
+	p.over <- nil
+	return nil
+}
+
+// stop ends what was started.
+func (c *cluster) stop() error {
+	var errs []error
+	for _, p := range c.replicas {
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			errs = append(errs, err)
+		}
+	}
+	for _, p := range c.replicas {
+		select {
+		case <-p.over:
+		case <-time.After(5 * time.Second):
+			errs = append(errs, p.kill())
+		}
+	}
+	return errors.Join(errs...)
+}
