@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -78,7 +79,7 @@ func WriteClusterMarkdown(w io.Writer, runs []*ClusterRun) error {
 		for _, name := range slices.Sorted(maps.Keys(f.ByReplica)) {
 			shares += fmt.Sprintf("%d ", f.ByReplica[name])
 		}
-		rows = append(rows, []string{run.Policy, fmt.Sprint(f.Requests), fmt.Sprint(f.Failed),
+		rows = append(rows, []string{run.Policy, strconv.Itoa(f.Requests), strconv.Itoa(f.Failed),
 			fmt.Sprintf("%.0f (%.2fx)", f.OutputPerSecond, f.OutputPerSecond/base.OutputPerSecond), fmt.Sprintf("%.0f %%", 100*f.HitShare),
 			fmt.Sprintf("%.0f (%.2fx)", f.TTFT[0], f.TTFT[0]/base.TTFT[0]), fmt.Sprintf("%.0f", f.TTFT[1]), fmt.Sprintf("%.0f", f.TTFT[2]), shares})
 	}
