@@ -8,7 +8,7 @@ LDFLAGS    = -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross manifests smoke check clean ort-lib llamacpp
+        vectors golden size static-check cross manifests smoke demo-cluster check clean ort-lib llamacpp
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -88,6 +88,11 @@ manifests: ## the Kubernetes manifests against Kubernetes's types and weir's set
 
 smoke: build ## start the server, chat once, stop it with SIGTERM
 	@.ci/smoke ./weir
+
+demo-cluster: build ## three replicas, a router, chats, one replica killed: dist/cluster.svg shows what happened
+	@mkdir -p dist
+	./weir bench cluster --kill --plot dist/cluster.svg --log dist/cluster.log
+	@echo; echo "dist/cluster.svg shows each request, dist/cluster.log what the processes said"
 
 CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests smoke
 

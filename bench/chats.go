@@ -79,7 +79,7 @@ func (c *Chats) converse(ctx context.Context, t *Target, r *rand.Rand, systems [
 			panic(err) // texts are marshalled whatever they say
 		}
 		out := t.exchange(ctx, &Request{Messages: messages, OutputTokens: c.OutputTokens}, began, true)
-		if out.Kind == failCancelled {
+		if !out.ok() && ctx.Err() != nil { // the run is over
 			return
 		}
 		note(number, out)

@@ -18,11 +18,12 @@ type ClusterFigures struct {
 	HitShare         float64    // of prompt tokens that came from a prefix cache
 	TTFT             [3]float64 // p50, p90, p99 in milliseconds
 	ByReplica        map[string]int
+	Errors           map[string]int // by kind of failure
 }
 
 // Figures computes them.
 func (r *ClusterRun) Figures() ClusterFigures {
-	f := ClusterFigures{Requests: len(r.Turns), ByReplica: map[string]int{}}
+	f := ClusterFigures{Requests: len(r.Turns), ByReplica: map[string]int{}, Errors: map[string]int{}}
 	var first []float64
 	tokens, prompt, cached := 0, 0, 0
 	for i := range r.Turns {
@@ -31,6 +32,7 @@ func (r *ClusterRun) Figures() ClusterFigures {
 		tokens += t.OutputTokens
 		if !t.ok() {
 			f.Failed++
+			f.Errors[t.Kind]++
 			if t.Chunks == 0 {
 				f.FailedBefore++
 			}
@@ -83,13 +85,28 @@ func WriteClusterMarkdown(w io.Writer, runs []*ClusterRun) error {
 			fmt.Sprintf("%.0f (%.2fx)", f.OutputPerSecond, f.OutputPerSecond/base.OutputPerSecond), fmt.Sprintf("%.0f %%", 100*f.HitShare),
 			fmt.Sprintf("%.0f (%.2fx)", f.TTFT[0], f.TTFT[0]/base.TTFT[0]), fmt.Sprintf("%.0f", f.TTFT[1]), fmt.Sprintf("%.0f", f.TTFT[2]), shares})
 	}
-	return markdown(w, columns, rows)
+	if err := markdown(w, columns, rows); err != nil {
+		return err
+	}
+	for _, run := range runs {
+		f := run.Figures()
+		for _, kind := range slices.Sorted(maps.Keys(f.Errors)) {
+			fmt.Fprintf(w, "%s: %d requests failed with %s: %s\n", run.Policy, f.Errors[kind], kind, run.example(kind))
+		}
+	}
+	return nil
+}
+
+// example is what a client read of one failure of a kind.
+func (r *ClusterRun) example(kind string) string {
+	i := slices.IndexFunc(r.Turns, func(t Turn) bool { return t.Kind == kind })
+	return r.Turns[i].Error
 }
 
 // Sizes of a cluster's plot.
 const (
 	clusterWidth, clusterLeft, clusterRight = 900.0, 130.0, 20.0
-	clusterHead, clusterLane, clusterFoot   = 60.0, 92.0, 44.0
+	clusterHead, clusterLane, clusterFoot   = 74.0, 92.0, 44.0
 )
 
 // PlotCluster draws what happened, as SVG: a lane for each replica and run, with a line for
@@ -110,6 +127,9 @@ func PlotCluster(w io.Writer, runs []*ClusterRun) error {
 	}
 	return d.writeTo(w)
 }
+
+// laneColours are classes of the style sheet that nobody takes for "bad".
+var laneColours = []string{series(0), series(2), series(3)}
 
 // lanes are the replicas of a run, and "" for requests that none took.
 func (r *ClusterRun) lanes() []string { return slices.Sorted(maps.Keys(r.Figures().ByReplica)) }
@@ -139,8 +159,8 @@ func (r *ClusterRun) draw(d *drawing, top float64) (bottom float64) {
 		what string
 	}{{r.KilledAt, r.Killed + " killed"}, {r.Returned, "and back"}} {
 		if mark.at > 0 {
-			d.line(x(mark.at.Seconds()), top-4, x(mark.at.Seconds()), bottom, "axis")
-			d.text(x(mark.at.Seconds())+4, top+4, start, "faint", mark.what)
+			d.line(x(mark.at.Seconds()), top-16, x(mark.at.Seconds()), bottom, "axis")
+			d.text(x(mark.at.Seconds())+4, top-6, start, "faint", mark.what)
 		}
 	}
 	for s := 0.0; s <= r.Duration.Seconds(); s += max(1, float64(int(r.Duration.Seconds()/10))) {
@@ -160,7 +180,7 @@ func (r *ClusterRun) drawLane(d *drawing, replica string, top float64, lane int,
 			continue
 		}
 		y := top + 6 + (clusterLane-16)*float64(t.Client)/float64(most)
-		class := series(lane)
+		class := laneColours[lane%len(laneColours)]
 		if !t.ok() {
 			class = "bad"
 		}

@@ -51,7 +51,7 @@ func readKey(s *fleet.Source, path string) error {
 	if err != nil {
 		return err
 	}
-	s.APIKey = strings.TrimSpace(string(data))
+	s.APIKey = fleet.Key(strings.TrimSpace(string(data)))
 	if s.APIKey == "" || len(data) > maxKeyBytes {
 		return fmt.Errorf("%s has %d bytes; it must hold the key alone", path, len(data))
 	}
