@@ -83,7 +83,7 @@ func read(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{configs: make(map[string]*core.ConfigMap), deployments: make(map[string]*apps.Deployment)}
 	files, err := filepath.Glob("../*.yaml")
-	if err != nil || len(files) < 4 {
+	if err != nil || len(files) < 5 {
 		t.Fatalf("%v: %v", files, err)
 	}
 	for _, file := range files {
@@ -294,9 +294,13 @@ func TestSettingsAreWeirs(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, c := range read(t).configs {
-		file := filepath.Join(t.TempDir(), "weir.yml")
-		if err := os.WriteFile(file, []byte(c.Data["weir.yml"]), 0o600); err != nil {
-			t.Fatal(err)
+		folder := t.TempDir()
+		file := filepath.Join(folder, "weir.yml")
+		settings := strings.ReplaceAll(c.Data["weir.yml"], "/etc/weir-key/", folder+"/") // where the secret is mounted
+		for path, text := range map[string]string{file: settings, filepath.Join(folder, "api-key"): "0123456789abcdef\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		show := exec.Command(binary, "config", "print", "--config", file)
 		show.Env = append(os.Environ(), "WEIR_API_KEY=0123456789abcdef", "WEIR_PREFIX_CACHE_KEY=0123456789abcdef")
