@@ -164,9 +164,21 @@ func (r *rollouts) finish(t *rollout.Transition) {
 	if t.To == rollout.Promoted {
 		r.promote(plan)
 	}
+	r.release(t.ID)
+}
+
+// keepUntilOver remembers what lets a rollout's versions leave memory.
+func (r *rollouts) keepUntilOver(id string, release func()) {
 	r.mu.Lock()
-	release := r.keeps[t.ID]
-	delete(r.keeps, t.ID)
+	defer r.mu.Unlock()
+	r.keeps[id] = release
+}
+
+// release lets a rollout's versions leave memory, once.
+func (r *rollouts) release(id string) {
+	r.mu.Lock()
+	release := r.keeps[id]
+	delete(r.keeps, id)
 	r.mu.Unlock()
 	if release != nil {
 		release()
@@ -218,13 +230,11 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 		release()
 		return rollout.Status{}, err
 	}
+	r.keepUntilOver(p.ID, release)
 	if err := r.control.Add(run); err != nil {
-		release()
+		r.release(p.ID)
 		return rollout.Status{}, err
 	}
-	r.mu.Lock()
-	r.keeps[p.ID] = release
-	r.mu.Unlock()
 	r.apply(run.Take())
 	return r.status(p.ID)
 }
@@ -357,15 +367,14 @@ func (r *rollouts) resume(run *rollout.Rollout) {
 		}
 		release, err := r.hold(r.ctx, p)
 		if err == nil {
+			r.keepUntilOver(p.ID, release)
 			err = r.control.Add(run)
 		}
 		if err != nil {
+			r.release(p.ID)
 			log.Error("a rollout does not go on", zap.Error(err))
 			return
 		}
-		r.mu.Lock()
-		r.keeps[p.ID] = release
-		r.mu.Unlock()
 		log.Info("a rollout goes on; its step begins anew")
 	}
 }
