@@ -18,10 +18,10 @@ type Predictors interface {
 	// Index lists all versions of all models, loaded or not, sorted by name.
 	Index() []ModelState
 	// Load makes a known model available, anew where it is already. It returns when
-	// the model answers, or why it does not.
-	Load(ctx context.Context, name string) error
+	// the model answers, or why it does not. by says who asked, for the audit log.
+	Load(ctx context.Context, name, by string) error
 	// Unload takes a model away once its running requests have ended.
-	Unload(ctx context.Context, name string) error
+	Unload(ctx context.Context, name, by string) error
 }
 
 // ModelState says whether a version of a classical model can be used.

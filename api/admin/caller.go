@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -36,13 +37,7 @@ type callerKey struct{}
 // by says who sent a request, for the audit log: the key or the tenant, and the address.
 func by(r *http.Request) string {
 	caller, _ := r.Context().Value(callerKey{}).(tenant.Caller) // none: nobody was asked
-	switch {
-	case caller.KeyID != "":
-		return "key " + caller.KeyID + " from " + r.RemoteAddr
-	case caller.Tenant != nil:
-		return "tenant " + caller.Tenant.Name + " from " + r.RemoteAddr
-	}
-	return "second listener, from " + r.RemoteAddr
+	return cmp.Or(caller.By(r.RemoteAddr), "second listener, from "+r.RemoteAddr)
 }
 
 // caller checks the caller's scope, once anybody can have it: before, this listener

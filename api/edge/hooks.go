@@ -100,7 +100,7 @@ type RequestFinish struct {
 	Finished     time.Time
 	Empty        bool   // the answer is whole and has no text
 	Refuses      bool   // the answer says that it does not do what was asked; of arms only
-	Texts        *Texts // of a tenant with LogPrompts; of others nil, and of an upstream's
+	Texts        *Texts // of a tenant with LogPrompts; of others nil
 	Cause        error  // what an upstream did wrong; for logs, never sent
 }
 

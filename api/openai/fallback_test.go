@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,7 +36,7 @@ func TestFallback(t *testing.T) {
 	if err := r.openai.SetModels(models...); err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct {
+	for n, tc := range []struct {
 		model, fields string
 		upstream      int
 		status        int
@@ -50,9 +51,16 @@ func TestFallback(t *testing.T) {
 		{"proud", ``, 500, 500, "", "theirs"},
 	} {
 		status = tc.upstream
-		res, text := r.do("POST", routeChat, "", strings.Replace(chatWith(`"model":"`+tc.model+`"`+tc.fields), "MODEL", tc.model, 1))
+		body := chatWith(`"model":"` + tc.model + `"` + tc.fields)
+		res, text := r.do("POST", routeChat, "", body)
 		if res.StatusCode != tc.status || res.Header.Get("X-Weir-Fallback") != tc.fallback || !strings.Contains(text, tc.want) {
 			t.Errorf("%+v: %d %v %s", tc, res.StatusCode, res.Header, text)
+		}
+		for i := range 2 { // models that are asked one after the other are one execution under a key
+			res, text := r.do("POST", routeChat, keyed(fmt.Sprint("key", n)), body)
+			if replayed := res.Header.Get("X-Weir-Replayed") == "true"; res.StatusCode != tc.status || replayed != (i == 1 && isFinal(tc.status)) {
+				t.Errorf("%+v under a key: %d %v %s", tc, res.StatusCode, res.Header, text)
+			}
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 // request is executed. answered is set where the key was not free any more; then the
 // request must not run, and fault, if there is one, is its answer.
 func (c *call) takeKey() (fault *api.Error, answered bool) {
-	if c.execution == nil {
+	if c.execution == nil || c.execution.claimed { // by the model that was asked before
 		return nil, false
 	}
 	fault = c.execution.ask(c.server.config.Idempotency.Claims.Begin)

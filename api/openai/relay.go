@@ -36,6 +36,7 @@ type passage struct {
 	dated  bool
 	answer *router.Answer // nil until it has begun
 	ended  bool
+	texts  *relayedTexts // of a tenant with LogPrompts
 }
 
 // Codes of faults after which another model may answer.
@@ -94,6 +95,9 @@ func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(o), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	sent.Body, sent.Prompt = o.withoutModel()
+	if c.caller.Tenant.LogPrompts {
+		p.texts = &relayedTexts{sent: sent.Body}
+	}
 	if !more {
 		api.ReleaseBody(c.ctx)
 	}
@@ -118,6 +122,7 @@ func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
 	}
 	p.inTime()
 	p.read(p.answer.Whole)
+	p.texts.read(p.answer.Whole)
 	if !e.writes {
 		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
 	}
@@ -315,6 +320,7 @@ func (p *passage) end() {
 		p.result.Reasons = append(p.result.Reasons, reason)
 	}
 	if h := p.server.config.Hooks.OnRequestFinish; h != nil {
+		p.result.Texts = p.texts.texts()
 		h(p.result)
 	}
 	p.server.running.Leave()
@@ -411,6 +417,7 @@ func (r *relayStream) event(line []byte) {
 		}
 	}
 	r.done = r.done || bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]"))
+	r.p.texts.read(data)
 	if bytes.Contains(data, []byte(`"usage":{`)) || bytes.Contains(data, []byte(`"finish_reason":"`)) {
 		r.p.read(data)
 	}

@@ -80,6 +80,7 @@ type models struct {
 	mu     sync.Mutex
 	list   []*fake
 	absent map[string]bool // unloaded
+	asked  []string        // what by whom
 }
 
 func (m *models) Find(name, version string) (router.Predictor, error) {
@@ -119,8 +120,21 @@ func (m *models) set(name string, absent bool) error {
 	return nil
 }
 
-func (m *models) Load(_ context.Context, name string) error   { return m.set(name, false) }
-func (m *models) Unload(_ context.Context, name string) error { return m.set(name, true) }
+func (m *models) Load(_ context.Context, name, by string) error {
+	m.note("load", by)
+	return m.set(name, false)
+}
+
+func (m *models) Unload(_ context.Context, name, by string) error {
+	m.note("unload", by)
+	return m.set(name, true)
+}
+
+func (m *models) note(what, by string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, what+" by "+by)
+}
 
 // behind is the handler that gets what is not of this package.
 type behind struct{}

@@ -119,19 +119,21 @@ func (g *service) RepositoryIndex(ctx context.Context, q *oip.RepositoryIndexReq
 }
 
 // RepositoryModelLoad loads a model of the configuration, anew where it is loaded.
-func (g *service) RepositoryModelLoad(_ context.Context, q *oip.RepositoryModelLoadRequest) (*oip.RepositoryModelLoadResponse, error) {
+func (g *service) RepositoryModelLoad(ctx context.Context, q *oip.RepositoryModelLoadRequest) (*oip.RepositoryModelLoadResponse, error) {
+	r := remoteOf(ctx)
 	for name := range q.GetParameters() {
 		return nil, unsupportedRepository(name, "load")
 	}
-	return new(oip.RepositoryModelLoadResponse), asError(g.change("load", q.GetModelName()))
+	return new(oip.RepositoryModelLoadResponse), asError(g.change(&r.job, "load", q.GetModelName(), r.from))
 }
 
 // RepositoryModelUnload takes a model away.
-func (g *service) RepositoryModelUnload(_ context.Context, q *oip.RepositoryModelUnloadRequest) (*oip.RepositoryModelUnloadResponse, error) {
+func (g *service) RepositoryModelUnload(ctx context.Context, q *oip.RepositoryModelUnloadRequest) (*oip.RepositoryModelUnloadResponse, error) {
+	r := remoteOf(ctx)
 	for name := range q.GetParameters() {
 		if name != "unload_dependents" {
 			return nil, unsupportedRepository(name, "unload")
 		}
 	}
-	return new(oip.RepositoryModelUnloadResponse), asError(g.change("unload", q.GetModelName()))
+	return new(oip.RepositoryModelUnloadResponse), asError(g.change(&r.job, "unload", q.GetModelName(), r.from))
 }

@@ -249,7 +249,8 @@ func TestModelStreamInfer(t *testing.T) {
 }
 
 func TestModelsOverGRPC(t *testing.T) {
-	_, conn, client := dial(t, config(t, newModels(sums(), echo(everyType...))))
+	connected := newModels(sums(), echo(everyType...))
+	_, conn, client := dial(t, config(t, connected))
 	ctx := t.Context()
 	if got, err := client.ServerReady(ctx, &oip.ServerReadyRequest{}); err != nil || !got.GetReady() {
 		t.Error(got, err)
@@ -274,6 +275,10 @@ func TestModelsOverGRPC(t *testing.T) {
 	}
 	if _, err := client.RepositoryModelLoad(ctx, &oip.RepositoryModelLoadRequest{ModelName: "sums"}); err != nil {
 		t.Error(err)
+	}
+	c := connected.asked
+	if len(c) != 2 || !strings.HasPrefix(c[0], "unload by repository API, from ") || !strings.HasPrefix(c[1], "load by repository API, from ") {
+		t.Errorf("the changes were asked for by %q", c)
 	}
 	if _, err := client.RepositoryModelLoad(ctx, &oip.RepositoryModelLoadRequest{ModelName: "none"}); status.Code(err) != codes.NotFound {
 		t.Error(err)

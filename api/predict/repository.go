@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (c *call) loadModel() *api.Error {
 		fault = noParameters(body, "load")
 	}
 	if fault == nil {
-		fault = c.change("load", c.route.model)
+		fault = c.change(&c.job, "load", c.route.model, c.ctx.RemoteAddr().String())
 	}
 	return fault
 }
@@ -94,7 +95,7 @@ func (c *call) unloadModel() *api.Error {
 		fault = noParameters(body, "unload", "unload_dependents")
 	}
 	if fault == nil {
-		fault = c.change("unload", c.route.model)
+		fault = c.change(&c.job, "unload", c.route.model, c.ctx.RemoteAddr().String())
 	}
 	return fault
 }
@@ -130,13 +131,14 @@ func unsupportedRepository(name, what string) *api.Error {
 	return e
 }
 
-// change loads or unloads a model.
-func (s *Server) change(what, model string) *api.Error {
+// change loads or unloads a model, for a caller at an address.
+func (s *Server) change(j *job, what, model, address string) *api.Error {
 	do := s.config.Models.Load
 	if what == "unload" {
 		do = s.config.Models.Unload
 	}
-	switch err := do(context.Background(), model); {
+	by := cmp.Or(j.caller.By(address), "repository API, from "+address)
+	switch err := do(context.Background(), model, by); {
 	case err == nil:
 		return nil
 	case isUnknown(err):

@@ -116,7 +116,7 @@ func TestStatusV1(t *testing.T) {
 			t.Errorf("%d %s lacks %s", res.StatusCode, got, part)
 		}
 	}
-	if err := r.models.Unload(t.Context(), "sums"); err != nil {
+	if err := r.models.Unload(t.Context(), "sums", ""); err != nil {
 		t.Fatal(err)
 	}
 	res, got = r.do("GET", "/v1/models/sums/versions/3", "")

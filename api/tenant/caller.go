@@ -14,6 +14,18 @@ type Caller struct {
 	Peer   bool   // another weir named the tenant
 }
 
+// By names the caller in the audit log: by the key or the tenant, and the address; "" where
+// nobody was asked who calls.
+func (c Caller) By(address string) string {
+	switch {
+	case c.KeyID != "":
+		return "key " + c.KeyID + " from " + address
+	case c.Tenant != nil && c.Tenant.Name != "":
+		return "tenant " + c.Tenant.Name + " from " + address
+	}
+	return ""
+}
+
 // Proof is what a request shows of its caller.
 type Proof struct {
 	Secret      string            // a key or a token; "" is none

@@ -205,20 +205,20 @@ func (p *predictors) Index() []router.ModelState {
 }
 
 // Load implements router.Predictors.
-func (p *predictors) Load(ctx context.Context, name string) error {
-	return p.change(ctx, actionModelLoad, name, p.repository.Load)
+func (p *predictors) Load(ctx context.Context, name, by string) error {
+	return p.change(ctx, by, actionModelLoad, name, p.repository.Load)
 }
 
 // Unload implements router.Predictors.
-func (p *predictors) Unload(ctx context.Context, name string) error {
-	return p.change(ctx, actionModelUnload, name, p.repository.Unload)
+func (p *predictors) Unload(ctx context.Context, name, by string) error {
+	return p.change(ctx, by, actionModelUnload, name, p.repository.Unload)
 }
 
-func (p *predictors) change(ctx context.Context, action, name string, do func(string) error) error {
+func (p *predictors) change(ctx context.Context, by, action, name string, do func(string) error) error {
 	if _, err := p.repository.Find(name, ""); err != nil {
 		return fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
 	}
-	if err := p.s.audit(ctx, "repository API", action, name, nil); err != nil {
+	if err := p.s.audit(ctx, by, action, name, nil); err != nil {
 		return err
 	}
 	return do(name)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -136,6 +137,29 @@ func TestClassicalModelsAlone(t *testing.T) {
 	for _, want := range []string{"model.load", "model.unload", "flowers"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, list)
+		}
+	}
+}
+
+// Who loads and unloads over the repository API stands in the audit log by the key.
+func TestChangesOfModelsNameTheCaller(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
+	operator := makeKey(t, url, "ops", "--scope", "inference,admin")
+	s := start(t, func(c *configs.Config) { c.Store.URL = url })
+	for _, what := range []string{"unload", "load"} {
+		if status, text := s.call(http.MethodPost, "/v2/repository/models/weir-iris/"+what, operator, ""); status != http.StatusOK {
+			t.Errorf("%s: %d %s", what, status, text)
+		}
+	}
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := weir("audit", "list", "--store", url)
+	id := strings.Split(operator, "_")[1]
+	for _, action := range []string{"model.unload", "model.load"} {
+		if !regexp.MustCompile(`(?m)^.*key `+id+` from 127\.0\.0\.1:\d+.*`+action).MatchString(list) &&
+			!regexp.MustCompile(`(?m)^.*`+action+`.*key `+id+` from 127\.0\.0\.1:\d+`).MatchString(list) {
+			t.Errorf("%s does not name the key %s:\n%s", action, id, list)
 		}
 	}
 }

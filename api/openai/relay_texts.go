@@ -1,0 +1,149 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"weir/api/edge"
+)
+
+// What a relayed request asked and was answered is read out of its bytes, for tenants
+// with LogPrompts only. What is not understood is left out: the bytes pass all the same.
+
+const (
+	// maxKeptBytes of an answer are kept: a byte above what transcripts keep of a text,
+	// so that they say where one was cut.
+	maxKeptBytes = 256<<10 + 1
+	// maxKeptAnswers of one request are kept.
+	maxKeptAnswers = 128
+)
+
+// relayedTexts are those of a passage whose tenant agreed that they are kept.
+type relayedTexts struct {
+	sent    []byte   // the request's body; never changed
+	answers [][]byte // by choice
+}
+
+// sentFields are the fields in which a request has texts, in the order in which they are kept.
+type sentFields struct {
+	Messages []relayedMessage
+	Prompt   any
+	Input    any
+	Query    any
+	Queries  any
+	Text1    any `json:"text_1"`
+	Text2    any `json:"text_2"`
+
+	Documents any
+	Texts     any
+}
+
+// relayedMessage is a chat message, asked or answered, or the part of one that a chunk brings.
+type relayedMessage struct {
+	Role      string
+	Content   any
+	Reasoning string `json:"reasoning_content"`
+	Refusal   string
+	ToolCalls []struct {
+		Function struct{ Name, Arguments string }
+	} `json:"tool_calls"`
+}
+
+// prompts are the texts of the request: of a chat one, with a line for each message.
+func (r *relayedTexts) prompts() (list []string) {
+	var sent sentFields
+	_ = json.Unmarshal(r.sent, &sent) // a field of another kind than expected stays empty, and the others are there
+	if len(sent.Messages) > 0 {
+		var chat strings.Builder
+		for i := range sent.Messages {
+			m := &sent.Messages[i]
+			chat.WriteString(m.Role)
+			chat.WriteString(": ")
+			chat.Write(m.appendText(nil))
+			chat.WriteByte('\n')
+		}
+		list = append(list, chat.String())
+	}
+	for _, field := range []any{sent.Prompt, sent.Input, sent.Query, sent.Queries, sent.Text1, sent.Text2, sent.Documents, sent.Texts} {
+		list = append(list, textsIn(field)...)
+	}
+	return list
+}
+
+// textsIn are the texts of a field: one, or several, or several with each in the field
+// text of an object. Token ids have none.
+func textsIn(value any) (list []string) {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, e := range v {
+			list = append(list, textsIn(e)...)
+		}
+	case map[string]any:
+		if text, ok := v["text"].(string); ok {
+			return []string{text}
+		}
+		if kind, ok := v["type"].(string); ok { // a picture or a sound
+			return []string{"[" + kind + "]"}
+		}
+	}
+	return list
+}
+
+// appendText appends all that a message says.
+func (m *relayedMessage) appendText(dst []byte) []byte {
+	dst = append(append(dst, m.Reasoning...), m.Refusal...)
+	for _, text := range textsIn(m.Content) {
+		dst = append(dst, text...)
+	}
+	for i := range m.ToolCalls {
+		f := &m.ToolCalls[i].Function
+		if f.Name != "" {
+			dst = append(append(dst, f.Name...), ' ')
+		}
+		dst = append(dst, f.Arguments...)
+	}
+	return dst
+}
+
+// read takes the texts of an answer or of a chunk. On nil it does nothing.
+func (r *relayedTexts) read(data []byte) {
+	if r == nil {
+		return
+	}
+	var said struct {
+		Choices []struct {
+			Index          int
+			Text           string
+			Message, Delta *relayedMessage
+		}
+	}
+	_ = json.Unmarshal(data, &said) // what is not understood is left out
+	for _, c := range said.Choices {
+		if c.Index < 0 || c.Index >= maxKeptAnswers {
+			continue
+		}
+		for len(r.answers) <= c.Index {
+			r.answers = append(r.answers, nil)
+		}
+		answer := append(r.answers[c.Index], c.Text...)
+		if m := cmp.Or(c.Message, c.Delta); m != nil {
+			answer = m.appendText(answer)
+		}
+		r.answers[c.Index] = answer[:min(len(answer), maxKeptBytes)]
+	}
+}
+
+// texts are what is kept. Of nil they are nil.
+func (r *relayedTexts) texts() *edge.Texts {
+	if r == nil {
+		return nil
+	}
+	t := &edge.Texts{Prompts: r.prompts, PromptBytes: len(r.sent)}
+	for _, a := range r.answers {
+		t.Answers = append(t.Answers, string(a))
+	}
+	return t
+}
