@@ -93,6 +93,14 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	if err := m.AddTraces(func() Traces { return Traces{Sent: 5, Overflow: 6, Lost: 7} }); err != nil {
 		t.Fatal(err)
 	}
+	if err := m.AddRoutes(func() []Route {
+		return []Route{{
+			Model: "chat", Picks: map[string]int64{"prefix": 5, "gate": 1}, Retries: 2, Spills: 3, Resumed: 1, None: 4,
+			Replicas: []RouteReplica{{Replica: "10.0.0.7:8000", Ready: true, InFlight: 2, Requests: 9, Failures: 3, Refusals: 2, Broken: 1, Breaker: BreakerOpen}},
+		}}
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.AddQuota(func() Quota { return Quota{Up: true, Failures: 8, Local: 9, Lost: 10} }); err != nil {
 		t.Fatal(err)
 	}

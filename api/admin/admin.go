@@ -29,6 +29,7 @@ type Config struct {
 	Reload      ReloadFunc                      // POST /admin/reload; nil: 404
 	Forget      ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
 	Drift       http.Handler                    // GET /admin/drift; nil: 404
+	Fleets      func() any                      // GET /admin/replicas: models and their replicas as JSON; nil: 404
 	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
 	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
 	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
@@ -68,6 +69,10 @@ func New(c Config) http.Handler {
 	if c.Journal != nil {
 		mux.HandleFunc("GET /admin/requests", c.requests)
 		mux.HandleFunc("GET /admin/requests/{id}", c.request)
+		mux.HandleFunc("GET "+explainPath, func(w http.ResponseWriter, r *http.Request) {
+			r.SetPathValue("id", r.URL.Query().Get("request"))
+			c.request(w, r)
+		})
 	}
 	if c.Reload != nil {
 		mux.HandleFunc("POST "+reloadPath, c.reload)
@@ -83,6 +88,9 @@ func New(c Config) http.Handler {
 		mux.HandleFunc("GET "+deploymentsPath, c.deployments)
 		mux.HandleFunc("POST "+deploymentsPath, c.deploy)
 		mux.HandleFunc("POST "+deploymentsPath+"/{action}", c.decide)
+	}
+	if c.Fleets != nil {
+		mux.HandleFunc("GET "+replicasPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, c.Fleets()) })
 	}
 	if c.Drift != nil {
 		mux.Handle("GET "+driftPath, c.Drift)
@@ -125,6 +133,11 @@ func (c Config) ready(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
+const (
+	explainPath  = "/admin/explain"
+	replicasPath = "/admin/replicas"
+)
+
 const driftPath = "/admin/drift"
 
 const resetPath = "/reset_prefix_cache"
@@ -155,7 +168,7 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 		paths = append(paths, "/debug/"+name)
 	}
 	if c.Journal != nil {
-		paths = append(paths, "/admin/requests")
+		paths = append(paths, explainPath+"?request=", "/admin/requests")
 	}
 	if c.Reload != nil {
 		paths = append(paths, "POST "+reloadPath)
@@ -168,6 +181,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Deployments != nil {
 		paths = append(paths, deploymentsPath, "POST "+deploymentsPath, "POST "+deploymentsPath+"/{promote|abort|pause|resume|kill}")
+	}
+	if c.Fleets != nil {
+		paths = append(paths, replicasPath)
 	}
 	if c.Drift != nil {
 		paths = append(paths, driftPath)

@@ -34,6 +34,9 @@ type Entry struct {
 	Finished time.Time
 	Status   int    // HTTP status; 0 while it runs
 	Code     string // of the error, where there was one
+	Replica  string // that answered; "" is this process
+	Reason   string // why that replica was picked
+	Attempts int    // replicas that were asked
 	Refused  bool   // before it was submitted to an engine, or by the engine's queue
 }
 

@@ -51,6 +51,9 @@ type requestView struct {
 	Age          float64      `json:"seconds"` // from arrival to the end, or until now
 	Status       int          `json:"status,omitempty"`
 	Code         string       `json:"code,omitempty"`
+	Replica      string       `json:"replica,omitempty"`
+	RouteReason  string       `json:"route_reason,omitempty"`
+	Attempts     int          `json:"attempts,omitempty"`
 	Engine       []engineView `json:"engine,omitempty"` // one per prompt
 }
 
@@ -169,7 +172,7 @@ func (e *Entry) view(now time.Time) requestView {
 	v := requestView{
 		ID: e.ID, State: e.state(), Route: e.Route, Model: e.Model, Tenant: e.Tenant, Stream: e.Stream,
 		Prompts: e.Prompts, Choices: e.Choices, Retries: e.Retries, PromptTokens: e.Prompt, CachedTokens: e.Cached, OutputTokens: e.Output,
-		Arrived: e.Arrived, Status: e.Status, Code: e.Code,
+		Arrived: e.Arrived, Status: e.Status, Code: e.Code, Replica: e.Replica, RouteReason: e.Reason, Attempts: e.Attempts,
 	}
 	if !e.First.IsZero() {
 		v.TTFT = e.First.Sub(e.Arrived).Seconds()

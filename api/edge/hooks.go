@@ -102,6 +102,10 @@ type RequestFinish struct {
 	Refuses      bool   // the answer says that it does not do what was asked; of arms only
 	Texts        *Texts // of a tenant with LogPrompts; of others nil
 	Cause        error  // what an upstream did wrong; for logs, never sent
+
+	Replica     string // of a relayed request: the server that answered, and why it was picked
+	RouteReason string
+	Attempts    int // servers that were asked
 }
 
 // Refusal describes a request that got an error for an answer.

@@ -112,6 +112,7 @@ func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
 		api.ReleaseBody(c.ctx)
 	}
 	c.tellRoute(p.answer)
+	p.result.Replica, p.result.RouteReason, p.result.Attempts = p.answer.Replica, p.answer.Reason, p.answer.Attempts
 	switch {
 	case p.answer.Status != statusOK:
 		return p.refused(c)

@@ -14,6 +14,7 @@ import (
 	"weir/configs"
 	"weir/router/balance"
 	"weir/router/fleet"
+	"weir/telemetry"
 )
 
 // fleets are the models of a server that other servers compute.
@@ -179,4 +180,76 @@ func countOf(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// series are what a scrape shows of the fleets.
+func (f *fleets) series() []telemetry.Route {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]telemetry.Route, len(f.list))
+	for i, r := range f.list {
+		c := r.fleet.Counts()
+		list[i] = telemetry.Route{Model: r.record.Name, Picks: c.Picks, Retries: c.Retries, Spills: c.Spills, Resumed: c.Resumed, None: c.None}
+		for _, s := range r.fleet.Status() {
+			list[i].Replicas = append(list[i].Replicas, telemetry.RouteReplica{
+				Replica: s.ID, Ready: s.State == fleet.Ready, Breaker: breakerStates[s.Breaker], InFlight: s.Running,
+				Requests: s.Requests, Failures: s.Failures, Refusals: s.Refusals, Broken: s.Broken,
+			})
+		}
+	}
+	return list
+}
+
+var breakerStates = map[string]float64{
+	"closed": telemetry.BreakerClosed, "half-open": telemetry.BreakerHalfOpen, "open": telemetry.BreakerOpen,
+}
+
+// replicasView is a model and its replicas, as the second listener shows them.
+type replicasView struct {
+	Model    string        `json:"model"`
+	Policy   string        `json:"policy"`
+	Replicas []replicaView `json:"replicas"`
+}
+
+type replicaView struct {
+	Replica  string     `json:"replica"`
+	Kind     fleet.Kind `json:"kind"`
+	Zone     string     `json:"zone,omitempty"`
+	Model    string     `json:"model"`
+	State    string     `json:"state"`
+	Why      string     `json:"why,omitempty"`
+	Since    time.Time  `json:"since"`
+	Breaker  string     `json:"breaker"`
+	InFlight int        `json:"in_flight"`
+	Load     int        `json:"load"` // requests, with what it reports
+	Report   string     `json:"report,omitempty"`
+	Reported *time.Time `json:"reported,omitempty"`
+	Requests int64      `json:"requests"`
+	Failures int64      `json:"failures"`
+	Refusals int64      `json:"refusals"`
+	Broken   int64      `json:"broken_streams"`
+	Keys     int        `json:"index_keys"`
+}
+
+// views answer GET /admin/replicas.
+func (f *fleets) views() any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]replicasView, len(f.list))
+	for i, r := range f.list {
+		v := replicasView{Model: r.record.Name, Policy: r.record.Policy, Replicas: []replicaView{}}
+		for _, s := range r.fleet.Status() {
+			one := replicaView{
+				Replica: s.ID, Kind: s.Kind, Zone: s.Zone, Model: s.Model, State: string(s.State), Why: s.Why, Since: s.Since, Breaker: s.Breaker,
+				InFlight: s.Running, Load: s.Balance.Load, Requests: s.Requests, Failures: s.Failures, Refusals: s.Refusals, Broken: s.Broken,
+				Keys: s.Balance.Keys,
+			}
+			if !s.SaidAt.IsZero() {
+				one.Report, one.Reported = s.Said.String(), &s.SaidAt
+			}
+			v.Replicas = append(v.Replicas, one)
+		}
+		list[i] = v
+	}
+	return map[string]any{"models": list}
 }

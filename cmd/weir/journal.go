@@ -48,6 +48,7 @@ func finishEntry(f edge.RequestFinish) admin.Entry {
 	e := startEntry(f.RequestStart)
 	e.Cached, e.Output, e.First, e.Finished = f.CachedTokens, f.OutputTokens, f.FirstToken, f.Finished
 	e.Status, e.Code = f.Status, f.Code
+	e.Replica, e.Reason, e.Attempts = f.Replica, f.RouteReason, f.Attempts
 	e.Refused = len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest
 	return e
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
@@ -116,5 +117,79 @@ func TestRouteNeedsReplicas(t *testing.T) {
 		if code := execute(args, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "no model has replicas") {
 			t.Errorf("%v: %d %s", args, code, errs.String())
 		}
+	}
+}
+
+// What operators ask of a router: where its replicas are and what they did, and why a request
+// went where it went.
+func TestRoutesAreExplained(t *testing.T) {
+	a := start(t, nil)
+	r := start(t, routedTo("prefix", a.api))
+	got := r.post("/v1/completions", `{"prompt":"a b","max_tokens":1}`)
+	var said struct{ ID string }
+	if err := json.Unmarshal([]byte(bodyOf(t, got)), &said); err != nil {
+		t.Fatal(err)
+	}
+	id := got.Header.Get("X-Request-Id")
+	replica := strings.TrimPrefix(a.api, "http://")
+	if status, text := r.get(r.metrics + "/admin/replicas"); status != http.StatusOK || !strings.Contains(text, replica) || !strings.Contains(text, `"requests": 1`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := r.get(r.metrics + "/admin/explain?request=" + id); status != http.StatusOK || !strings.Contains(text, replica) || !strings.Contains(text, `"route_reason": "only"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	_, text := r.get(r.metrics + "/metrics")
+	for _, want := range []string{
+		`weir_route_requests_total{model_name="front",replica="` + replica + `"} 1`, `weir_route_picks_total{model_name="front",reason="only"} 1`,
+		`weir_route_replica_ready{model_name="front",replica="` + replica + `"} 1`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+}
+
+// A replica sees the router's tenants, where both share a key, and tells its load.
+func TestPeersSeeTheTenants(t *testing.T) {
+	const shared = "0123456789abcdef0123456789abcdef"
+	a := start(t, func(c *configs.Config) {
+		c.API.APIKeys, c.Server.PeerKeys = []string{"sk-of-the-router"}, []string{shared}
+	})
+	r := start(t, func(c *configs.Config) {
+		routedTo("prefix", a.api)(c)
+		c.Models[0].Replicas[0].APIKey = "sk-of-the-router"
+		c.Server.PeerKeys, c.API.APIKeys = []string{shared}, []string{"sk-of-a-client"}
+	})
+	ask := func(url, key string) (int, http.Header, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/completions", strings.NewReader(`{"prompt":"a b","max_tokens":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode, res.Header, bodyOf(t, res)
+	}
+	status, _, text := ask(r.api, "sk-of-a-client")
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	_, listed := r.get(r.metrics + "/admin/requests")
+	tenant := regexp.MustCompile(`"tenant": "(key-[^"]+)"`).FindStringSubmatch(listed)
+	if tenant == nil {
+		t.Fatal(listed)
+	}
+	if _, text := a.get(a.metrics + "/admin/requests"); !strings.Contains(text, tenant[1]) {
+		t.Errorf("the replica does not know the router's tenant %s: %s", tenant[1], text)
+	}
+	if _, text := r.get(r.metrics + "/admin/replicas"); !strings.Contains(text, `"report": "running=`) {
+		t.Errorf("the replica told no load: %s", text)
+	}
+	if _, h, _ := ask(a.api, "sk-of-the-router"); h.Get("X-Weir-Load") != "" {
+		t.Errorf("a caller that is no peer is told the load: %v", h)
 	}
 }

@@ -240,6 +240,9 @@ func (s *server) build(b telemetry.Build) error {
 	if err := s.metrics.AddTraces(s.traceStats); err != nil {
 		return err
 	}
+	if err := s.metrics.AddRoutes(s.fleets.series); err != nil {
+		return err
+	}
 	if s.callers, err = s.newCallers(); err != nil {
 		return err
 	}
@@ -293,6 +296,7 @@ func (s *server) build(b telemetry.Build) error {
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
+			Fleets: s.fleets.views,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})
 		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)

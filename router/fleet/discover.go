@@ -153,6 +153,9 @@ func (s Source) parseFile(text []byte) ([]Target, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read replicas: %s: %w", s.File, err)
 	}
+	if len(targets) == 0 { // somebody is about to write it
+		return nil, fmt.Errorf("read replicas: %s names none; those that were there stay", s.File)
+	}
 	return targets, nil
 }
 

@@ -137,7 +137,10 @@ type Fleet struct {
 	moved     chan struct{} // holds a value after the set has changed
 	resourced chan struct{} // likewise after the sources have
 
-	counts struct{ retries, spills, resumed, none atomic.Int64 }
+	counts struct {
+		retries, spills, resumed, none atomic.Int64
+		picks                          [balance.Only + 1]atomic.Int64 // by reason
+	}
 }
 
 // members are the replicas of a fleet. They are replaced whole.

@@ -83,6 +83,7 @@ func (fl *flight) pick() (*attempt, error) {
 			continue
 		}
 		fl.tried = append(fl.tried, r)
+		f.counts.picks[lease.Reason.Why].Add(1)
 		return &attempt{replica: r, lease: lease, reason: lease.Reason.String(), began: now, judge: judge}, nil
 	}
 }

@@ -52,3 +52,27 @@ func (f *Fleet) Status() []Status {
 	}
 	return list
 }
+
+// Counts are those of a fleet since its start.
+type Counts struct {
+	Picks   map[string]int64 // by the kind of the reason
+	Retries int64            // attempts after a failure
+	Spills  int64            // attempts after a refusal
+	Resumed int64            // streams that went on at another replica
+	None    int64            // picks that found no replica
+}
+
+// Counts may be called at any time.
+func (f *Fleet) Counts() Counts {
+	c := &f.counts
+	picks := make(map[string]int64, len(c.picks))
+	for why := range c.picks {
+		picks[whyNames[why]] = c.picks[why].Load()
+	}
+	return Counts{Picks: picks, Retries: c.retries.Load(), Spills: c.spills.Load(), Resumed: c.resumed.Load(), None: c.none.Load()}
+}
+
+// whyNames are the kinds of reasons as metrics have them.
+var whyNames = [balance.Only + 1]string{
+	balance.ByPolicy: "policy", balance.ByPrefix: "prefix", balance.ByLoad: "load", balance.BySession: "session", balance.ByGate: "gate", balance.Only: "only",
+}

@@ -191,6 +191,7 @@ func (s *stream) replace(err error) error {
 	if s.content {
 		s.attempt.replica.counts.broken.Add(1)
 		r.again++
+		s.flight.fleet.counts.resumed.Add(1)
 	}
 	answer, err := s.flight.begin()
 	if errors.Is(err, errNothingLeft) {

@@ -64,6 +64,7 @@ class Proxy:
     def reset(self, conn):
         try:
             conn.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            conn.shutdown(socket.SHUT_RD)  # wakes who reads it, which would keep it open
             conn.close()
         except OSError:
             pass
@@ -164,7 +165,9 @@ class Load:
         while not self.over:
             turn += 1
             text, whole, error = ask(self.port, turn % 3 != 0, self.args.resume)
-            if error.startswith("lost"):
+            if "TimeoutError" in error:
+                kind = "timeouts"  # of the client, after 60 s
+            elif error.startswith("lost"):
                 kind = "silent_losses"
             elif error:
                 kind = "errors_told"
@@ -200,7 +203,7 @@ def rounds(args, router, want, fail, heal):
         recoveries.append(max(load.last_bad - began, 0))
     load.stop()
     recoveries.sort()
-    return {**{k: load.counts[k] for k in ("right", "errors_told", "silent_losses", "duplicates")}, "errors": dict(load.errors),
+    return {**{k: load.counts[k] for k in ("right", "errors_told", "timeouts", "silent_losses", "duplicates")}, "errors": dict(load.errors),
             "recovery_s": {"p50": round(recoveries[len(recoveries) // 2], 3), "max": round(recoveries[-1], 3)}}
 
 

@@ -1,0 +1,100 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Route is the state of a model that other servers compute. Its label budget: the models and
+// replicas that the configuration lists or finds, times the reasons of a pick.
+type Route struct {
+	Model    string
+	Replicas []RouteReplica
+	Picks    map[string]int64 // by reason
+	Retries  int64            // attempts after a failure
+	Spills   int64            // attempts after a refusal
+	Resumed  int64            // streams that went on at another replica
+	None     int64            // picks that found no replica
+}
+
+// RouteReplica is the state of one of its servers. Counts are since it was added.
+type RouteReplica struct {
+	Replica  string
+	Ready    bool // its probes say so
+	Breaker  float64
+	InFlight int
+
+	Requests, Failures, Refusals, Broken int64
+}
+
+// Values of RouteReplica.Breaker.
+const (
+	BreakerClosed   = 0
+	BreakerHalfOpen = 1
+	BreakerOpen     = 2
+)
+
+// routes collects what read returns.
+type routes struct {
+	read func() []Route
+
+	picks, retries, none                          *prometheus.Desc
+	requests, errors, inFlight, ready, breakerNow *prometheus.Desc
+}
+
+// AddRoutes publishes what read returns at each scrape.
+func (m *Metrics) AddRoutes(read func() []Route) error {
+	model, replica := []string{"model_name"}, []string{"model_name", "replica"}
+	desc := func(name, help string, labels []string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, append(append([]string{}, labels...), more...), nil)
+	}
+	return registerAll(m.registry, []prometheus.Collector{&routes{
+		read:     read,
+		picks:    desc("weir_route_picks_total", "Replicas that were picked for a request, by reason.", model, "reason"),
+		retries:  desc("weir_route_retries_total", "Further attempts of requests: after a failure, after a refusal, or to go on with a stream.", model, "after"),
+		none:     desc("weir_route_no_replica_total", "Picks that found no replica.", model),
+		requests: desc("weir_route_requests_total", "Requests that were sent to a replica.", replica),
+		errors: desc("weir_route_errors_total", "What replicas did wrong: failures before content, refusals (429, 503), streams that broke after content.",
+			replica, "kind"),
+		inFlight:   desc("weir_route_in_flight", "Requests at a replica that have not ended.", replica),
+		ready:      desc("weir_route_replica_ready", "1 where a replica's probes say that it takes requests.", replica),
+		breakerNow: desc("weir_route_breaker_state", "A replica's breaker: 0 closed, 1 half-open, 2 open.", replica),
+	}})
+}
+
+// Describe implements prometheus.Collector.
+func (r *routes) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.requests, r.errors, r.inFlight, r.ready, r.breakerNow} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (r *routes) Collect(to chan<- prometheus.Metric) {
+	for _, route := range r.read() {
+		model := route.Model
+		send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(d, kind, v, append([]string{model}, labels...)...)
+		}
+		count := func(d *prometheus.Desc, n int64, labels ...string) {
+			send(d, prometheus.CounterValue, float64(n), labels...)
+		}
+		for reason, n := range route.Picks {
+			count(r.picks, n, reason)
+		}
+		count(r.retries, route.Retries, "failure")
+		count(r.retries, route.Spills, "refusal")
+		count(r.retries, route.Resumed, "broken_stream")
+		count(r.none, route.None)
+		for _, p := range route.Replicas {
+			count(r.requests, p.Requests, p.Replica)
+			count(r.errors, p.Failures, p.Replica, "failure")
+			count(r.errors, p.Refusals, p.Replica, "refusal")
+			count(r.errors, p.Broken, p.Replica, "broken_stream")
+			send(r.inFlight, prometheus.GaugeValue, float64(p.InFlight), p.Replica)
+			ready := 0.0
+			if p.Ready {
+				ready = 1
+			}
+			send(r.ready, prometheus.GaugeValue, ready, p.Replica)
+			send(r.breakerNow, prometheus.GaugeValue, p.Breaker, p.Replica)
+		}
+	}
+}
