@@ -14,12 +14,12 @@ import (
 )
 
 // ProofOf is what the head of a request shows of its caller, whose verified certificate
-// is peer, nil for none.
-func ProofOf(h *fasthttp.RequestHeader, peer *x509.Certificate) tenant.Proof {
+// is peer, nil for none. look: the head will be read again.
+func ProofOf(h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) tenant.Proof {
 	return tenant.Proof{
 		Secret:      tenant.SecretOf(func(name string) string { return string(h.Peek(name)) }),
 		Certificate: peer,
-		Caller:      string(h.Peek(router.CallerHeader)),
+		Caller:      string(h.Peek(router.CallerHeader)), Look: look,
 	}
 }
 

@@ -82,13 +82,14 @@ type head struct {
 }
 
 // readHead finds the route and the caller, whose verified certificate is peer, nil
-// for none. A client that nobody knows is not told which paths exist.
-func (s *Server) readHead(h *fasthttp.RequestHeader, peer *x509.Certificate) head {
+// for none. A client that nobody knows is not told which paths exist. look: the head will be
+// read again, to be answered.
+func (s *Server) readHead(h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) head {
 	path := edge.RequestPath(h.RequestURI())
 	rt, rest, found := s.find(path)
 	hd := head{route: rt, rest: rest}
 	if !found || rt.scope != 0 {
-		if hd.caller, hd.fault, hd.why = edge.Identify(s.callers, edge.ProofOf(h, peer)); hd.fault != nil {
+		if hd.caller, hd.fault, hd.why = edge.Identify(s.callers, edge.ProofOf(h, peer, look)); hd.fault != nil {
 			return hd
 		}
 	}

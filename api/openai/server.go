@@ -63,13 +63,13 @@ func New(c Config) (*Server, error) {
 
 // Takes reports whether the head of a request lets it pass.
 func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
-	return s.readHead(h, peer).fault == nil
+	return s.readHead(h, peer, true).fault == nil
 }
 
 // Handle answers one request.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	arrived := time.Now()
-	hd := s.readHead(&ctx.Request.Header, api.Peer(ctx))
+	hd := s.readHead(&ctx.Request.Header, api.Peer(ctx), false)
 	c := &call{server: s, ctx: ctx, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived}
 	c.identify()
 	c.startTrace(&hd.route)

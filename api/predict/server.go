@@ -76,14 +76,15 @@ func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
 	if !ours {
 		return s.next.Takes(h, peer)
 	}
-	_, fault, _ := s.admitHead(&rt, h, peer)
+	_, fault, _ := s.admitHead(&rt, h, peer, true)
 	return fault == nil
 }
 
-// admitHead checks the method and the caller of a request.
-func (s *Server) admitHead(rt *route, h *fasthttp.RequestHeader, peer *x509.Certificate) (c tenant.Caller, fault *api.Error, why string) {
+// admitHead checks the method and the caller of a request. look: it will be checked again, to be
+// answered.
+func (s *Server) admitHead(rt *route, h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) (c tenant.Caller, fault *api.Error, why string) {
 	if rt.scope != 0 {
-		if c, fault, why = edge.Identify(s.config.Callers, edge.ProofOf(h, peer)); fault != nil {
+		if c, fault, why = edge.Identify(s.config.Callers, edge.ProofOf(h, peer, look)); fault != nil {
 			return c, fault, why
 		}
 	}
@@ -107,7 +108,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	c := &call{Server: s, ctx: ctx, route: &rt, job: job{arrived: arrived}}
 	c.identify()
 	var fault *api.Error
-	if c.caller, fault, c.why = s.admitHead(&rt, head, api.Peer(ctx)); fault == nil {
+	if c.caller, fault, c.why = s.admitHead(&rt, head, api.Peer(ctx), false); fault == nil {
 		fault = rt.serve(c)
 	}
 	if fault != nil {

@@ -144,7 +144,7 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 	if err != nil || a.peers == nil || p.Caller == "" {
 		return c, err
 	}
-	if c.Tenant, err = a.peers.Verify(p.Caller, now); err != nil {
+	if c.Tenant, err = a.peers.Verify(p.Caller, p.Look, now); err != nil {
 		return Caller{}, err
 	}
 	c.Peer = true

@@ -31,6 +31,7 @@ type Proof struct {
 	Secret      string            // a key or a token; "" is none
 	Certificate *x509.Certificate // of the client, verified by TLS; nil is none
 	Caller      string            // what a peer says of its own caller; "" is nothing
+	Look        bool              // the same proof comes again, to be counted then: Caller is not used up
 }
 
 // secretHeaders are those in which clients send a key, beside Authorization: the

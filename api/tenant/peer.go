@@ -99,8 +99,9 @@ var (
 )
 
 // Verify is the tenant that a statement names. Limits are the peer's to watch: the tenant
-// has none here. The error is a *Denied.
-func (p *Peers) Verify(text string, now time.Time) (*Tenant, error) {
+// has none here. A statement counts once; to look at it does not count. The error is a
+// *Denied.
+func (p *Peers) Verify(text string, look bool, now time.Time) (*Tenant, error) {
 	if len(text) > maxPeerBytes {
 		return nil, deniedPeer
 	}
@@ -123,8 +124,11 @@ func (p *Peers) Verify(text string, now time.Time) (*Tenant, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known, _ := p.seen.ContainsOrAdd(s.ID, struct{}{}); known {
+	if p.seen.Contains(s.ID) {
 		return nil, deniedReplay
+	}
+	if !look {
+		p.seen.Add(s.ID, struct{}{})
 	}
 	return t, nil
 }

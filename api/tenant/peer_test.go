@@ -30,12 +30,15 @@ func TestPeersBelieveOneAnother(t *testing.T) {
 	acme.Limits.TokensPerMinute = 5
 	router, replica := mustPeers(t, peerKey), mustPeers(t, strings.Repeat("other", 8), peerKey)
 	said := router.Sign(&acme, now)
-	got, err := replica.Verify(said, now.Add(20*time.Second))
+	if _, err := replica.Verify(said, true, now); err != nil {
+		t.Errorf("a look: %v", err)
+	}
+	got, err := replica.Verify(said, false, now.Add(20*time.Second))
 	if err != nil || got.Name != "acme" || got.Weight != 7 || got.Class != inference.Batch || got.HighestClass != inference.Default ||
 		got.CacheDomain() != acme.CacheDomain() || got.Limits.TokensPerMinute != 0 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if _, err := replica.Verify(said, now); !errors.Is(err, deniedReplay) {
+	if _, err := replica.Verify(said, false, now); !errors.Is(err, deniedReplay) {
 		t.Errorf("a second time: %v", err)
 	}
 	for name, tc := range map[string]struct {
@@ -55,7 +58,7 @@ func TestPeersBelieveOneAnother(t *testing.T) {
 		"of no valid name": {router.Sign(&Tenant{Name: "a b", Weight: 1}, now), 0, deniedPeer},
 		"of no weight":     {router.Sign(&Tenant{Name: "a"}, now), 0, deniedPeer},
 	} {
-		if _, err := replica.Verify(tc.text, now.Add(tc.at)); !errors.Is(err, tc.want) && (tc.want != nil || err != nil) {
+		if _, err := replica.Verify(tc.text, false, now.Add(tc.at)); !errors.Is(err, tc.want) && (tc.want != nil || err != nil) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 	}
@@ -105,7 +108,7 @@ func FuzzPeerStatement(f *testing.F) {
 	f.Add("a.b.c")
 	f.Add(`{"payload":"e30","signatures":[]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := p.Verify(text, now)
+		got, err := p.Verify(text, true, now)
 		if (got == nil) == (err == nil) {
 			t.Errorf("%v and %v", got, err)
 		}

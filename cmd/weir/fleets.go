@@ -116,11 +116,11 @@ func (f *fleets) publish(locals []*openai.Model) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.locals, f.open = locals, true
-	all := make([]*openai.Model, len(locals))
-	for i, m := range locals {
+	all := make([]*openai.Model, 0, len(locals)+len(f.list))
+	for _, m := range locals {
 		priced := *m // a reload may have brought other prices
 		priced.Price = f.s.price(m.ID)
-		all[i] = &priced
+		all = append(all, &priced)
 	}
 	for _, r := range f.list {
 		all = append(all, &openai.Model{

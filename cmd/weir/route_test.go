@@ -176,7 +176,7 @@ func TestPeersSeeTheTenants(t *testing.T) {
 	}
 	status, _, text := ask(r.api, "sk-of-a-client")
 	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("%d %s\nrouter: %s\nreplica: %s", status, text, r.errs.String(), a.errs.String())
 	}
 	_, listed := r.get(r.metrics + "/admin/requests")
 	tenant := regexp.MustCompile(`"tenant": "(key-[^"]+)"`).FindStringSubmatch(listed)

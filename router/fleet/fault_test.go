@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,8 +30,6 @@ type fake struct {
 	calls atomic.Int64
 	state atomic.Pointer[string] // what /ready says; nil is ready
 
-	mu     sync.Mutex
-	bodies []string
 }
 
 const words = 8 // of an answer
@@ -49,12 +46,6 @@ func newFake(t *testing.T, name, fault string) *fake {
 func (f *fake) set(fault string) { f.fault.Store(&fault) }
 
 func (f *fake) id() string { return strings.TrimPrefix(f.URL, "http://") }
-
-func (f *fake) sent() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.bodies
-}
 
 func event(text string) string {
 	return fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", text)
@@ -76,9 +67,6 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	f.calls.Add(1)
 	body, _ := io.ReadAll(r.Body)
-	f.mu.Lock()
-	f.bodies = append(f.bodies, string(body))
-	f.mu.Unlock()
 	fault := *f.fault.Load()
 	flush := w.(http.Flusher).Flush //nolint:forcetypeassert // it always is one
 	if status, ok := map[string]int{"400": 400, "404": 404, "429": 429, "500": 500, "503": 503}[fault]; ok {

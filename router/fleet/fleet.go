@@ -34,8 +34,12 @@ type Source struct {
 // Key is a secret that no log shows.
 type Key string
 
-func (Key) String() string   { return "(hidden)" }
-func (Key) GoString() string { return "(hidden)" }
+func (Key) String() string { return hidden }
+
+// GoString keeps the key out of texts made with %#v.
+func (Key) GoString() string { return hidden }
+
+const hidden = "(hidden)"
 
 // Config is what a Fleet is made of. Zero values take what stands beside each.
 type Config struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -125,15 +126,15 @@ func (r *resume) note(said string) {
 
 // says is the text of a chunk. It is false where the chunk says something else, too.
 func (c *chunk) says() (text string, ok bool) {
-	ok = len(c.Choices) <= 1
-	for _, choice := range c.Choices {
-		ok = ok && choice.Index == 0
-		if choice.Text != nil {
-			text += *choice.Text
-		}
-		if choice.Delta == nil {
-			continue
-		}
+	if len(c.Choices) != 1 {
+		return "", len(c.Choices) == 0
+	}
+	choice := &c.Choices[0]
+	ok = choice.Index == 0
+	if choice.Text != nil {
+		text = *choice.Text
+	}
+	if choice.Delta != nil {
 		for name, value := range *choice.Delta {
 			switch {
 			case name == "role" || isEmpty(value):
@@ -239,9 +240,7 @@ func (r *resume) recount(usage map[string]any) {
 // where nothing is left to be said.
 func (r *resume) body(tokens int) []byte {
 	next := make(map[string]json.RawMessage, len(r.fields)+2)
-	for name, value := range r.fields {
-		next[name] = value
-	}
+	maps.Copy(next, r.fields)
 	for _, name := range []string{"max_tokens", "max_completion_tokens", "min_tokens"} {
 		var n int
 		if isEmpty(next[name]) || json.Unmarshal(next[name], &n) != nil {

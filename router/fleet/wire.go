@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -81,9 +82,7 @@ func (w *wire) send(ctx context.Context, path string, h *router.Head, header htt
 	}
 	req.ContentLength = body.length()
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.reader()), nil }
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	h.Write(req.Header)
 	req.Header.Set("Content-Type", "application/json")
 	w.sign(req)
