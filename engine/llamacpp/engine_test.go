@@ -92,7 +92,7 @@ func read(s *inference.Stream) (text string, reason inference.FinishReason, err 
 		n, done, err := s.Poll(events[:])
 		for _, e := range events[:n] {
 			if e.Kind == inference.EventToken {
-				text += string(rune(e.Token))
+				text += string(e.Token)
 			} else {
 				reason = e.Finish
 			}

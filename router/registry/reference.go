@@ -86,8 +86,5 @@ func (r Ref) String() string {
 	return r.Name + "@" + r.Digest
 }
 
-// full reports whether the digest has all its digits.
-func (r Ref) full() bool { return len(r.Digest) == len("sha256:")+sha256HexBytes }
-
 // matches reports whether a version has the digest that the reference begins.
 func (r Ref) matches(d digest.Digest) bool { return strings.HasPrefix(string(d), r.Digest) }

@@ -151,7 +151,9 @@ func (t *transfer) run(ctx context.Context) error {
 	if err := t.out.Truncate(t.state.Size); err != nil {
 		return err
 	}
-	t.tell(0)
+	if err := t.tell(0); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup

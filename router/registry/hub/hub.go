@@ -91,9 +91,10 @@ type Source struct {
 var ErrName = errors.New("not a name that can be pulled")
 
 var (
-	hostPattern = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?(?::[0-9]{1,5})?$`)
-	partPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$`)
-	tagPattern  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}$`)
+	hostPattern   = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?(?::[0-9]{1,5})?$`)
+	partPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$`)
+	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	tagPattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}$`)
 )
 
 // hfHosts are the names of Hugging Face's hub in names of models.
@@ -120,9 +121,12 @@ func (h *Hub) Parse(text string) (Source, error) {
 	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, '/') {
 		name, tag, tagged = text[:i], text[i+1:], true
 	}
-	digest := ""
-	if i := strings.IndexByte(text, '@'); i >= 0 {
-		name, digest, tagged = text[:i], text[i+1:], false
+	before, digest, pinned := strings.Cut(text, "@")
+	if pinned {
+		name, tag, tagged = before, "latest", false
+		if !digestPattern.MatchString(digest) {
+			return wrong(fmt.Sprintf("has the digest %.80q", digest))
+		}
 	}
 	parts := strings.Split(name, "/")
 	host := ""
@@ -142,7 +146,7 @@ func (h *Hub) Parse(text string) (Source, error) {
 	}
 	s := Source{Kind: OCI, Name: name + ":" + tag}
 	end := ":" + tag
-	if digest != "" {
+	if pinned {
 		end = "@" + digest
 		s.Name = name + ":latest"
 	}

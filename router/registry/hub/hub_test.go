@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	hex := strings.Repeat("0123456789abcdef", 4)
 	h := New(func(string) string { return "" })
 	for text, want := range map[string]Source{
 		"hf.co/Org/Repo-GGUF:Q4_K_M":                   {Kind: HuggingFace, Name: "hf.co/Org/Repo-GGUF:Q4_K_M", Repository: "Org/Repo-GGUF", Tag: "Q4_K_M"},
@@ -33,7 +35,7 @@ func TestParse(t *testing.T) {
 		"someone/model:q8_0":                           {Kind: OCI, Name: "someone/model:q8_0", Reference: "registry.ollama.ai/someone/model:q8_0"},
 		"ghcr.io/a/b/c:v1":                             {Kind: OCI, Name: "ghcr.io/a/b/c:v1", Reference: "ghcr.io/a/b/c:v1"},
 		"localhost:5000/m":                             {Kind: OCI, Name: "localhost:5000/m:latest", Reference: "localhost:5000/m:latest"},
-		"localhost/m@sha256:0123":                      {Kind: OCI, Name: "localhost/m:latest", Reference: "localhost/m@sha256:0123"},
+		"localhost/m@sha256:" + hex:                    {Kind: OCI, Name: "localhost/m:latest", Reference: "localhost/m@sha256:" + hex},
 		"https://example.com/a/m.gguf?x=1":             {Kind: URL, Name: "m:latest", URL: "https://example.com/a/m.gguf?x=1"},
 		"https://hf.co/Org/Repo/resolve/main/d/x.gguf": {Kind: HuggingFace, Name: "hf.co/Org/Repo:x", Repository: "Org/Repo", Tag: "d/x.gguf"},
 	} {
@@ -42,7 +44,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "a b", "hf.co/Org", "hf.co/Org/Repo/x", "hf.co/Org/Repo:", "hf.co/Org/Repo:../x.gguf", "a/b/c", "../x", "https://", "https://u:p@example.com/m.gguf",
-		"https://example.com/", "a:", "a:b/c", ":x", strings.Repeat("a", 3000)} {
+		"https://example.com/", "a:", "a@", "a@canary", "a@sha256:0123", "0@ ", "a:b/c", ":x", strings.Repeat("a", 3000)} {
 		if got, err := h.Parse(text); !errors.Is(err, ErrName) {
 			t.Errorf("%.60q is %+v, %v", text, got, err)
 		}
@@ -81,7 +83,7 @@ func FuzzContentRange(f *testing.F) {
 	f.Add("bytes 0-0/1")
 	f.Add("bytes */5")
 	f.Fuzz(func(t *testing.T, text string) {
-		if r, err := ParseContentRange(text); err == nil && !(0 <= r.First && r.First <= r.Last && r.Last < r.Size) {
+		if r, err := ParseContentRange(text); err == nil && (r.First < 0 || r.First > r.Last || r.Last >= r.Size) {
 			t.Errorf("%q is %+v", text, r)
 		}
 	})
@@ -291,9 +293,7 @@ func TestDownloadsThroughFaults(t *testing.T) {
 		rec := httptest.NewRecorder()
 		rec.Header().Set("ETag", `"one"`)
 		http.ServeContent(rec, r, "", time.Time{}, bytes.NewReader(data))
-		for k, v := range rec.Header() {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), rec.Header())
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(rec.Body.Bytes()[:rec.Body.Len()/share])
 		if f, ok := w.(http.Flusher); ok {
