@@ -40,14 +40,15 @@ def predict(args, url, seconds, rate=0):
     return {"per_second": float(row[-5]), "p50_ms": float(row[-4]), "p99_ms": float(row[-3]), "errors": int(row[-1])}
 
 
-def stream(args, url, seconds, clients):
-    """Streams of 64 tokens until the time is over; the gaps between their tokens."""
-    gaps, lock, end, tokens = [], threading.Lock(), time.monotonic() + seconds, [0]
+def stream(args, url, seconds, clients, over=threading.Event()):
+    """Streams of 64 tokens until the time or what they run beside is over; the gaps between their tokens."""
+    gaps, lock, begin, tokens = [], threading.Lock(), time.monotonic(), [0]
+    end = begin + seconds
     words = "river stone cloud lamp copper north winter paper".split()
 
     def client(number):
         turn = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end and not over.is_set():
             turn += 1
             prompt = " ".join(words[(number * 7 + turn * 3 + i) % 8] for i in range(32))
             body = json.dumps({"prompt": prompt, "max_tokens": 64, "stream": True, "ignore_eos": True}).encode()
@@ -60,7 +61,7 @@ def stream(args, url, seconds, clients):
                         if last is not None and now < end:
                             own.append(1000 * (now - last))
                         last = now
-                    if time.monotonic() > end:
+                    if time.monotonic() > end or over.is_set():
                         break
             with lock:
                 gaps.extend(own)
@@ -71,22 +72,22 @@ def stream(args, url, seconds, clients):
         t.start()
     for t in threads:
         t.join()
+    seconds = min(time.monotonic(), end) - begin
     gaps.sort()
     at = lambda p: round(gaps[min(len(gaps) - 1, int(p * len(gaps)))], 2) if gaps else None
     return {"tokens_per_second": round(tokens[0] / seconds, 1), "p50_ms": at(0.5), "p99_ms": at(0.99), "longest_ms": at(1)}
 
 
-def both(first, second):
-    results = [None, None]
-
-    def run(i, f):
-        results[i] = f()
-
-    threads = [threading.Thread(target=run, args=(i, f)) for i, f in enumerate((first, second))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+def both(predictions, streams):
+    """Streams as long as there are predictions: whichever is slower, the other is beside it all the time."""
+    over, results = threading.Event(), [None]
+    beside = threading.Thread(target=lambda: results.append(streams(over)))
+    beside.start()
+    try:
+        results[0] = predictions()
+    finally:
+        over.set()
+        beside.join()
     return results
 
 
@@ -96,7 +97,7 @@ def main():
     p.add_argument("--model", required=True, help="GGUF file")
     p.add_argument("--classic", required=True, help="tree or ONNX model")
     p.add_argument("--clients", type=int, default=16, help="streams that saturate the language model")
-    p.add_argument("--connections", type=int, default=8, help="of predictions")
+    p.add_argument("--connections", type=int, default=32, help="of predictions: too few, and a rate waits for them in the client")
     p.add_argument("--seconds", type=int, default=8, help="of each phase")
     p.add_argument("--flag", action="append", default=[], help="for weir serve; repeat")
     args = p.parse_args()
@@ -114,10 +115,10 @@ def main():
         r["predict_half_solo"] = predict(args, server.url, s, half)
         r["stream_solo"] = stream(args, server.url, s, args.clients)
         r["predict_half_beside"], r["stream_beside"] = both(
-            lambda: predict(args, server.url, s, half), lambda: stream(args, server.url, s + 1, args.clients))
+            lambda: predict(args, server.url, s, half), lambda over: stream(args, server.url, 20 * s, args.clients, over))
         r["few_streams_solo"] = stream(args, server.url, s, 2)
         r["predict_limit_beside"], r["few_streams_beside"] = both(
-            lambda: predict(args, server.url, s), lambda: stream(args, server.url, s + 1, 2))
+            lambda: predict(args, server.url, s), lambda over: stream(args, server.url, 20 * s, 2, over))
     finally:
         server.stop()
     ratio = lambda a, b, k: round(r[a][k] / r[b][k], 2)
