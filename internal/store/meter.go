@@ -132,7 +132,7 @@ func OpenMeter(url string, o MeterOptions) (*Meter, error) {
 		o: o, options: options, changed: make(chan struct{}, 1), script: redis.NewScript(quotaScript),
 		open: map[uint64]string{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
 	}
-	terms := o.MeterTerms.completed()
+	terms := o.completed()
 	m.terms.Store(terms)
 	m.client.Store(m.connect(terms.Timeout))
 	m.wg.Go(m.settleAll)
