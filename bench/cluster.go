@@ -239,7 +239,7 @@ func (c *cluster) start(ctx context.Context, args []string) (*process, error) {
 		return p, nil
 	case err := <-p.over:
 		p.over <- err
-		return nil, fmt.Errorf("weir %s ended before it served: %v; --log shows why", strings.Join(args, " "), err)
+		return nil, fmt.Errorf("weir %s ended before it served (%w); --log shows why", strings.Join(args, " "), err)
 	case <-time.After(startTimeout):
 		return nil, errors.Join(fmt.Errorf("weir %s does not serve after %v", strings.Join(args, " "), startTimeout), p.kill())
 	case <-ctx.Done():
@@ -252,9 +252,17 @@ func (p *process) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	<-p.over
-	p.over <- nil
-	return nil
+	return p.wait()
+}
+
+// wait returns when the process has ended; how it ended is of no interest by then.
+func (p *process) wait() error {
+	err := <-p.over
+	p.over <- err // for who asks again
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
+		return nil
+	}
+	return err
 }
 
 // stop ends what was started.
@@ -266,11 +274,9 @@ func (c *cluster) stop() error {
 		}
 	}
 	for _, p := range c.replicas {
-		select {
-		case <-p.over:
-		case <-time.After(5 * time.Second):
-			errs = append(errs, p.kill())
-		}
+		late := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() }) // wait says how it ended
+		errs = append(errs, p.wait())
+		late.Stop()
 	}
 	return errors.Join(errs...)
 }

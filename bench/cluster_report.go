@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -77,13 +78,13 @@ func WriteClusterMarkdown(w io.Writer, runs []*ClusterRun) error {
 	base := runs[len(runs)-1].Figures()
 	for _, run := range runs {
 		f := run.Figures()
-		shares := ""
+		var shares []string
 		for _, name := range slices.Sorted(maps.Keys(f.ByReplica)) {
-			shares += fmt.Sprintf("%d ", f.ByReplica[name])
+			shares = append(shares, strconv.Itoa(f.ByReplica[name]))
 		}
 		rows = append(rows, []string{run.Policy, strconv.Itoa(f.Requests), strconv.Itoa(f.Failed),
 			fmt.Sprintf("%.0f (%.2fx)", f.OutputPerSecond, f.OutputPerSecond/base.OutputPerSecond), fmt.Sprintf("%.0f %%", 100*f.HitShare),
-			fmt.Sprintf("%.0f (%.2fx)", f.TTFT[0], f.TTFT[0]/base.TTFT[0]), fmt.Sprintf("%.0f", f.TTFT[1]), fmt.Sprintf("%.0f", f.TTFT[2]), shares})
+			fmt.Sprintf("%.0f (%.2fx)", f.TTFT[0], f.TTFT[0]/base.TTFT[0]), fmt.Sprintf("%.0f", f.TTFT[1]), fmt.Sprintf("%.0f", f.TTFT[2]), strings.Join(shares, " ")})
 	}
 	if err := markdown(w, columns, rows); err != nil {
 		return err

@@ -160,7 +160,7 @@ func (c *call) await(load func(context.Context) (*Model, error), t *terms) (*Mod
 		}{{t.firstTokenBy, inference.ErrDeadline}, {t.doneBy, inference.ErrDeadline}, {t.waitUntil, inference.ErrQueueTimeout}} {
 			if !by.at.IsZero() {
 				var stop context.CancelFunc
-				ctx, stop = context.WithDeadlineCause(ctx, by.at, by.why)
+				ctx, stop = context.WithDeadlineCause(ctx, by.at, by.why) //nolint:fatcontext // three deadlines at most
 				defer stop()
 			}
 		}

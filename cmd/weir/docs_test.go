@@ -27,7 +27,7 @@ func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		verbs[c.CommandPath()] = c
-		for _, line := range strings.Split(c.Flags().FlagUsages()+c.PersistentFlags().FlagUsages(), "\n") {
+		for line := range strings.SplitSeq(c.Flags().FlagUsages()+c.PersistentFlags().FlagUsages(), "\n") {
 			if m := regexp.MustCompile(`--[a-z][a-z0-9-]*`).FindString(line); m != "" {
 				flags[m] = true
 			}

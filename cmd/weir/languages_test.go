@@ -201,13 +201,13 @@ func TestSwitchUnderStreams(t *testing.T) {
 		return record("chat", path, func(m *configs.ServedModel) { m.Check = check })
 	}
 	s := startFrom(t, from, records(chat(good)))
-	_, want, first := s.said("chat")
+	_, want, _ := s.said("chat")
 	check.Answer = want
 	from.change(records(chat(good)), nil)
 	if status, body := reload(t, s); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	_, _, first = s.said("chat")
+	_, _, first := s.said("chat")
 
 	stop := make(chan struct{})
 	var streams, broken atomic.Int64

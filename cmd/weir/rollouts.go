@@ -29,7 +29,7 @@ type rollouts struct {
 	series  *telemetry.Rollouts
 	copies  chan copied
 	over    context.CancelFunc
-	ctx     context.Context // of what runs by itself; ends with stop
+	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
 
 	mu      sync.Mutex

@@ -80,7 +80,7 @@ func (c *Controller) Choose(model, tenant, conversation, request string) (d Deci
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.Rollout.Choose(g.plan.key(tenant, conversation, request)), true
+	return g.Choose(g.plan.key(tenant, conversation, request)), true
 }
 
 // key is what gets the same arm each time.
@@ -231,5 +231,5 @@ func (c *Controller) Record(id string) ([]byte, error) {
 func (g *guarded) record() ([]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.Rollout.Record()
+	return g.Record()
 }
