@@ -115,8 +115,7 @@ func TestT41FollowsARealCache(t *testing.T) {
 				return
 			}
 			err := ix.Apply(0, Event{Epoch: 1, Seq: seq, Kind: EventKind(e.Kind), Key: e.Hash, Parent: e.Parent})
-			var gap *GapError
-			if errors.As(err, &gap) {
+			if _, gap := errors.AsType[*GapError](err); gap {
 				return
 			}
 			if err != nil {
