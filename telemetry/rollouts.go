@@ -30,7 +30,7 @@ type Rollouts struct {
 }
 
 // RolloutStates are the values of the label to of weir_rollout_transitions_total.
-var RolloutStates = []string{"running", "paused", "promoted", "rolled_back", "aborted"}
+var RolloutStates = []string{"running", "paused", "promoted", "rolled_back", "aborted", "replaced"}
 
 // AddRollouts registers the series; read is called on every scrape.
 func (m *Metrics) AddRollouts(read func() []Rollout) (*Rollouts, error) {

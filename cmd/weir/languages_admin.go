@@ -58,6 +58,9 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 		}
 		return admin.ModelChanged{}, err
 	}
+	if c.Action == admin.ModelAlias || c.Action == admin.ModelRollback {
+		l.s.rollouts.replaced(c.Name, by)
+	}
 	return l.moved(c.Name, st.Label, by)
 }
 

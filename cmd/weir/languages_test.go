@@ -65,7 +65,7 @@ func (s *started) models() map[string]admin.ModelState {
 	return all
 }
 
-// change is POST /admin/models/ACTION.
+// changeModel is POST /admin/models/ACTION.
 func (s *started) changeModel(action, name, version string) (int, admin.ModelChanged, string) {
 	s.t.Helper()
 	body := fmt.Sprintf(`{"name": %q, "version": %q}`, name, version)

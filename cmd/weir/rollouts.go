@@ -120,7 +120,7 @@ func (r *rollouts) apply(list []rollout.Transition) {
 		r.series.CountTransition(string(t.To))
 		r.s.log.Info("rollout", zap.String("id", t.ID), zap.String("model", t.Model), zap.String("from", string(t.From)), zap.String("to", string(t.To)),
 			zap.Int("step", t.Step), zap.Float64("percent", t.Percent), zap.String("by", t.By), zap.String("reason", t.Reason), zap.Int("harmed", t.Harmed))
-		if t.To.Over() {
+		if t.To.Over() && t.To != rollout.Replaced {
 			r.finish(t)
 		}
 		if err := r.keep(t); err != nil {
@@ -128,6 +128,9 @@ func (r *rollouts) apply(list []rollout.Transition) {
 		}
 	}
 }
+
+// replaced notes that an operator has moved a model's name, over what a rollout has promoted.
+func (r *rollouts) replaced(model, by string) { r.apply(r.control.Replace(model, by, time.Now())) }
 
 // keep stores and audits a transition.
 func (r *rollouts) keep(t *rollout.Transition) error {

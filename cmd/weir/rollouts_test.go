@@ -157,6 +157,19 @@ func TestRolloutOfALanguageModel(t *testing.T) {
 	if list := again.deployments(); len(list) != 1 || list[0].State != rollout.Promoted {
 		t.Errorf("after a restart: %+v", list)
 	}
+	// An operator moves the name back: the next restart must not promote again.
+	if status, _, body := again.changeModel("alias", "chat", "1"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if list := again.deployments(); len(list) != 1 || list[0].State != rollout.Replaced {
+		t.Errorf("after the move: %+v", list)
+	}
+	if err := again.end(); err != nil {
+		t.Fatal(err)
+	}
+	if _, version := start(t, configure).talk(1); version != "1" {
+		t.Errorf("after the move and a restart version %q answers", version)
+	}
 }
 
 // garbledModel writes a copy of the built-in model with other weights here and there: the

@@ -178,6 +178,23 @@ func (c *Controller) Decide(model, what, by string, now time.Time) ([]Transition
 	})
 }
 
+// Replace ends what promotions of a model's past say: an operator has moved the name, so that
+// a restart must not promote again.
+func (c *Controller) Replace(model, by string, now time.Time) (all []Transition) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, g := range c.past {
+		if g.plan.Model != model {
+			continue
+		}
+		g.mu.Lock()
+		_ = g.Rollout.Replace(now, by) // those that were not promoted stay as they are
+		all = append(all, g.Take()...)
+		g.mu.Unlock()
+	}
+	return all
+}
+
 // Kill aborts all rollouts and takes no new ones.
 func (c *Controller) Kill(by string, now time.Time) (all []Transition) {
 	c.mu.Lock()

@@ -11,17 +11,18 @@ import (
 // State is where a rollout stands.
 type State string
 
-// The states. From the last three there is no way on.
+// The states. From the last four no request gets the candidate by the rollout any more.
 const (
 	Running    State = "running"
 	Paused     State = "paused" // the share stays as it is; an operator decides
 	Promoted   State = "promoted"
 	RolledBack State = "rolled_back" // by a gate
 	Aborted    State = "aborted"     // by an operator
+	Replaced   State = "replaced"    // it was promoted, and an operator has moved the name since
 )
 
 // Over reports whether no request gets the candidate by the rollout any more.
-func (s State) Over() bool { return s == Promoted || s == RolledBack || s == Aborted }
+func (s State) Over() bool { return s != Running && s != Paused }
 
 // Transition is a change of a rollout, for the audit log.
 type Transition struct {
@@ -93,7 +94,7 @@ func (r *Rollout) percent() float64 {
 		return r.plan.Steps[r.step].Percent
 	case Promoted:
 		return 100
-	case RolledBack, Aborted:
+	case RolledBack, Aborted, Replaced:
 	}
 	return 0
 }
@@ -284,6 +285,15 @@ func (r *Rollout) Promote(now time.Time, by string) error {
 
 // Abort takes the candidate back at once.
 func (r *Rollout) Abort(now time.Time, by, why string) error { return r.decide(now, Aborted, by, why) }
+
+// Replace ends what a promotion says: an operator has given the name to another version.
+func (r *Rollout) Replace(now time.Time, by string) error {
+	if r.state != Promoted {
+		return fmt.Errorf("%w without a promotion: it is %s", ErrOver, r.state)
+	}
+	r.set(now, Replaced, by, "the name was moved to another version")
+	return nil
+}
 
 // Pause keeps the share as it is. Gates go on taking the candidate back.
 func (r *Rollout) Pause(now time.Time, by string) error { return r.decide(now, Paused, by, "paused") }
