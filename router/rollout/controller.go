@@ -188,7 +188,7 @@ func (c *Controller) Replace(model, by string, now time.Time) (all []Transition)
 			continue
 		}
 		g.mu.Lock()
-		_ = g.Rollout.Replace(now, by) // those that were not promoted stay as they are
+		_ = g.Replace(now, by) // those that were not promoted stay as they are
 		all = append(all, g.Take()...)
 		g.mu.Unlock()
 	}
