@@ -92,6 +92,7 @@ func FuzzContentRange(f *testing.F) {
 // standIn is a hub with Hugging Face's API, which sends who asks for files to another host.
 type standIn struct {
 	hub, cdn *httptest.Server
+	mu       sync.Mutex // of files and etag, where a test changes them while files are read
 	files    map[string][]byte
 	token    string // that private repositories ask for
 
@@ -161,13 +162,15 @@ func (s *standIn) serveFile(w http.ResponseWriter, r *http.Request) {
 	if s.fault != nil && s.fault(w, r, n) {
 		return
 	}
-	data := s.files[strings.TrimPrefix(r.URL.Path, "/")]
+	s.mu.Lock()
+	data, etag := s.files[strings.TrimPrefix(r.URL.Path, "/")], s.etag.Load()
+	s.mu.Unlock()
 	if s.plain {
 		r.Header.Del("Range")
 		_, _ = w.Write(data)
 		return
 	}
-	w.Header().Set("ETag", fmt.Sprintf(`"%s"`, s.etag.Load()))
+	w.Header().Set("ETag", fmt.Sprintf(`"%s"`, etag))
 	http.ServeContent(&countingWriter{w, &s.sent}, r, "", time.Time{}, bytes.NewReader(data))
 }
 
@@ -289,6 +292,7 @@ func TestRedirectWithoutTLSIsRefused(t *testing.T) {
 // Whatever a server does on the way, the bytes at the end are the right ones, and what came is not asked for again.
 func TestDownloadsThroughFaults(t *testing.T) {
 	data := random(1 << 20)
+	var asked sync.Map
 	cut := func(w http.ResponseWriter, r *http.Request, share int) bool {
 		rec := httptest.NewRecorder()
 		rec.Header().Set("ETag", `"one"`)
@@ -304,11 +308,12 @@ func TestDownloadsThroughFaults(t *testing.T) {
 	for name, fault := range map[string]func(w http.ResponseWriter, r *http.Request, n int64) bool{
 		"none": nil,
 		"cuts": func(w http.ResponseWriter, r *http.Request, n int64) bool { return n%3 == 0 && cut(w, r, 2) },
-		"500s": func(w http.ResponseWriter, _ *http.Request, n int64) bool {
-			if n%2 == 1 {
+		"500s": func(w http.ResponseWriter, r *http.Request, _ int64) bool { // each range once
+			_, again := asked.LoadOrStore(r.Header.Get("Range"), true)
+			if !again {
 				http.Error(w, "busy", http.StatusInternalServerError)
 			}
-			return n%2 == 1
+			return !again
 		},
 		"rate limit": func(w http.ResponseWriter, _ *http.Request, n int64) bool {
 			if n%4 == 2 {
@@ -393,7 +398,12 @@ func TestChangedFileBeginsAnew(t *testing.T) {
 	var once sync.Once
 	if _, err := d.Get(t.Context(), file, path, func(done, _ int64) {
 		if done > 1<<18 {
-			once.Do(func() { s.etag.Store("two"); s.files["file.gguf"] = data })
+			once.Do(func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.etag.Store("two")
+				s.files["file.gguf"] = data
+			})
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -438,7 +448,6 @@ func TestServersWithoutRanges(t *testing.T) {
 }
 
 func TestServersThatAreGivenUp(t *testing.T) {
-	s := newStandIn(t, map[string][]byte{"m.gguf": random(1 << 18)})
 	for name, fault := range map[string]func(w http.ResponseWriter, r *http.Request, n int64) bool{
 		"404": func(w http.ResponseWriter, r *http.Request, _ int64) bool { http.NotFound(w, r); return true },
 		"503": func(w http.ResponseWriter, _ *http.Request, _ int64) bool { w.WriteHeader(503); return true },
@@ -454,8 +463,8 @@ func TestServersThatAreGivenUp(t *testing.T) {
 			return n > 0
 		},
 	} {
+		s := newStandIn(t, map[string][]byte{"m.gguf": random(1 << 18)})
 		s.fault = fault
-		s.requests.Store(0)
 		began := time.Now()
 		_, err := downloader(s.client("")).Get(t.Context(), File{URL: s.cdn.URL + "/m.gguf", Name: "m.gguf"}, filepath.Join(t.TempDir(), "f"), func(int64, int64) {})
 		if err == nil || time.Since(began) > 20*time.Second {
