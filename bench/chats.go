@@ -76,7 +76,10 @@ func (c *Chats) converse(ctx context.Context, t *Target, r *rand.Rand, systems [
 		said = append(said, message{"user", text(r, c.TurnWords)})
 		messages, err := json.Marshal(said)
 		if err != nil {
-			panic(err) // texts are marshalled whatever they say
+			out := Outcome{Start: time.Since(began).Seconds()}
+			out.fail(failRequest, err)
+			note(number, out)
+			return
 		}
 		out := t.exchange(ctx, &Request{Messages: messages, OutputTokens: c.OutputTokens}, began, true)
 		if !out.ok() && ctx.Err() != nil { // the run is over
