@@ -159,6 +159,9 @@ func defaultScheduler() scheduler.Config {
 	}
 }
 
+// reasoningNames are the values of openai.Config.Reasoning.
+var reasoningNames = []string{string(openai.ReasoningBoth), string(openai.ReasoningContent), string(openai.ReasoningOnly)}
+
 // heartbeats are the values of openai.Config.Heartbeat.
 var heartbeats = []string{string(openai.HeartbeatComment), string(openai.HeartbeatChunk), string(openai.HeartbeatOff)}
 
@@ -251,6 +254,9 @@ func settings(c *Config) []Setting {
 			Usage: "time between progress comments of a stream whose request asked for them " +
 				"(stream_options.include_progress)",
 			binding: bindDuration(&c.API.ProgressEvery, 10*time.Millisecond, time.Hour)},
+		{Key: "api.reasoning", Flag: "reasoning-fields",
+			Usage:   "the fields of chat answers that tell a thought: both of them, reasoning_content or reasoning",
+			binding: bindChoice(&c.API.Reasoning, reasoningNames)},
 		{Key: "api.max_choices", Flag: "max-choices", Usage: "choices of one request at most: its prompts times n",
 			binding: bindInt(&c.API.MaxChoices, 1, anySize, "")},
 		{Key: "api.max_messages", Flag: "max-messages", Usage: "messages of one chat request at most",

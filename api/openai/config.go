@@ -22,6 +22,7 @@ type Config struct {
 	Heartbeat        Heartbeat     // what a quiet stream sends
 	HeartbeatEvery   time.Duration // after this long without a byte
 	ProgressEvery    time.Duration // how often a stream that asked for progress looks for news
+	Reasoning        Reasoning     // the names under which chats tell a thought
 	MaxChoices       int           // prompts x n of one request
 	MaxMessages      int           // messages of one chat
 	MaxStopTokens    int           // stop_token_ids of one request
@@ -57,6 +58,27 @@ const (
 	HeartbeatOff     Heartbeat = "off"
 )
 
+// Reasoning says under which fields of a message a thought is told. vLLM and
+// OpenRouter write reasoning, llama-server, SGLang and DeepSeek reasoning_content, and
+// clients read one of them or both.
+type Reasoning string
+
+// The names of a thought.
+const (
+	ReasoningBoth    Reasoning = "both"
+	ReasoningContent Reasoning = "reasoning_content"
+	ReasoningOnly    Reasoning = "reasoning"
+)
+
+var (
+	bothReasoningNames = []string{"reasoning_content", "reasoning"}
+	reasoningNames     = map[Reasoning][]string{
+		ReasoningBoth: bothReasoningNames, ReasoningContent: bothReasoningNames[:1], ReasoningOnly: bothReasoningNames[1:],
+	}
+)
+
+func (r Reasoning) names() []string { return reasoningNames[r] }
+
 // DefaultConfig asks for no key, ignores unknown fields with a warning, and sends
 // a heartbeat after 10 seconds without a byte.
 func DefaultConfig() Config {
@@ -64,6 +86,7 @@ func DefaultConfig() Config {
 		Heartbeat:        HeartbeatComment,
 		HeartbeatEvery:   10 * time.Second,
 		ProgressEvery:    200 * time.Millisecond,
+		Reasoning:        ReasoningBoth,
 		MaxChoices:       128,
 		MaxMessages:      4096,
 		MaxStopTokens:    256,
@@ -82,6 +105,9 @@ func (c Config) Validate() error {
 	case HeartbeatComment, HeartbeatChunk, HeartbeatOff:
 	default:
 		return fmt.Errorf("heartbeat is %q; it must be comment, chunk or off", c.Heartbeat)
+	}
+	if c.Reasoning.names() == nil {
+		return fmt.Errorf("reasoning is %q; it must be both, reasoning_content or reasoning", c.Reasoning)
 	}
 	for _, f := range []struct {
 		name  string

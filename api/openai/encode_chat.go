@@ -16,22 +16,85 @@ func newChatEncoder(j *job) encoder {
 	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.params.returnTokenIDs}
 }
 
+// appendDelta appends one chunk for a piece of text or for the end of a choice. A
+// thought and a call follow a chunk with the role alone. Each piece of a call has a
+// chunk of its own, and so has its beginning: SDKs join the strings of all chunks, so
+// a name that came twice would be doubled.
 func (e *chatEncoder) appendDelta(dst []byte, d *delta) []byte {
+	if d.first && (len(d.reasoning) > 0 || len(d.calls) > 0) {
+		dst = e.appendChunk(dst, &delta{choice: d.choice, first: true, usage: d.usage}, nil)
+	}
+	if len(d.calls) == 0 {
+		return e.appendChunk(dst, d, nil)
+	}
+	part := *d
+	for i := range d.calls {
+		p := d.calls[i]
+		if p.begins() && len(p.arguments) > 0 {
+			dst = e.appendChunk(dst, &part, &callPart{index: p.index, id: p.id, name: p.name})
+			part.ids, p.name = nil, ""
+		}
+		dst = e.appendChunk(dst, &part, &p)
+		part.ids = nil // they are told once
+	}
+	return dst
+}
+
+// appendChunk appends one chunk of a delta: with call that piece of a call, without
+// one what else the delta holds.
+func (e *chatEncoder) appendChunk(dst []byte, d *delta, call *callPart) []byte {
 	dst = append(dst, e.head...)
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(d.choice), 10)
 	dst = append(dst, `,"delta":{`...)
-	if d.first {
-		dst = append(dst, `"role":"assistant",`...)
-	}
-	if d.first || len(d.content) > 0 {
-		dst = append(dst, `"content":`...)
-		dst = api.AppendString(dst, d.content)
+	switch {
+	case call != nil:
+		dst = append(appendCallPart(append(dst, `"tool_calls":[`...), call), ']')
+	case len(d.reasoning) > 0:
+		dst = e.appendReasoning(dst, d.reasoning)
+	default:
+		if d.first {
+			dst = append(dst, `"role":"assistant",`...)
+		}
+		if d.first || len(d.content) > 0 {
+			dst = append(dst, `"content":`...)
+			dst = api.AppendString(dst, d.content)
+		}
 	}
 	dst = append(dst, '}')
 	dst = e.appendLogprobs(dst, d)
 	dst = e.appendReason(dst, d)
 	return e.closeChunk(dst, d)
+}
+
+// appendReasoning appends the text of a thought under the names that the server's
+// operator chose.
+func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
+	for i, name := range e.job.params.reasoning.names() {
+		dst = append(api.AppendString(comma(dst, i), name), ':')
+		dst = api.AppendString(dst, thought)
+	}
+	return dst
+}
+
+// appendCallPart appends an entry of a delta's tool_calls.
+func appendCallPart(dst []byte, p *callPart) []byte {
+	dst = append(dst, `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(p.index), 10)
+	if p.begins() {
+		dst = appendCallHead(append(dst, ','), p)
+	} else {
+		dst = append(dst, `,"function":{`...)
+	}
+	dst = append(dst, `"arguments":`...)
+	return append(api.AppendString(dst, p.arguments), "}}"...)
+}
+
+// appendCallHead appends a call's fields up to its arguments.
+func appendCallHead(dst []byte, p *callPart) []byte {
+	dst = api.AppendString(append(dst, `"id":`...), p.id)
+	dst = append(dst, `,"type":"function","function":{"name":`...)
+	return append(api.AppendString(dst, p.name), ',')
 }
 
 func (e *chatEncoder) appendPulse(dst []byte) []byte {
@@ -61,10 +124,32 @@ func (e *chatEncoder) appendMessage(dst []byte, d *delta) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(d.choice), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
-	dst = api.AppendString(dst, d.content)
+	if len(d.content) == 0 && len(d.calls) > 0 {
+		dst = append(dst, "null"...)
+	} else {
+		dst = api.AppendString(dst, d.content)
+	}
+	if len(d.reasoning) > 0 {
+		dst = e.appendReasoning(append(dst, ','), d.reasoning)
+	}
+	dst = appendCalls(dst, d.calls)
 	dst = append(dst, `,"refusal":null}`...)
 	dst = e.appendLogprobs(dst, d)
 	return e.appendReason(dst, d)
+}
+
+// appendCalls appends the tool_calls of a whole answer, where there are any.
+func appendCalls(dst []byte, calls []callPart) []byte {
+	if len(calls) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"tool_calls":[`...)
+	for i := range calls {
+		dst = appendCallHead(append(comma(dst, i), '{'), &calls[i])
+		dst = append(dst, `"arguments":`...)
+		dst = append(api.AppendString(dst, calls[i].arguments), "}}"...)
+	}
+	return append(dst, ']')
 }
 
 // appendPromptIDs appends the ids of the prompt to the object that comes

@@ -123,7 +123,7 @@ func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 	if d.finish == inference.FinishNone {
 		return append(dst, "null}"...)
 	}
-	dst = append(append(append(dst, '"'), d.finish.String()...), '"')
+	dst = append(append(append(dst, '"'), e.finishReason(d)...), '"')
 	dst = append(dst, `,"stop_reason":`...)
 	switch s := &d.stopped; {
 	case s.isToken:
@@ -134,6 +134,14 @@ func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 		dst = append(dst, "null"...)
 	}
 	return append(dst, '}')
+}
+
+// finishReason is the OpenAI API's word for a choice's end.
+func (e *envelope) finishReason(d *delta) string {
+	if d.called {
+		return "tool_calls"
+	}
+	return d.finish.String()
 }
 
 // appendPromptLogprobs appends what vLLM gives for prompt_logprobs, where
@@ -170,6 +178,10 @@ func appendUsage(dst []byte, u usage) []byte {
 	dst = strconv.AppendInt(dst, int64(u.prompt+u.output), 10)
 	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.cached), 10)
+	if u.thinks {
+		dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
+		dst = strconv.AppendInt(dst, int64(u.reasoning), 10)
+	}
 	return append(dst, "}}"...)
 }
 

@@ -37,6 +37,7 @@ type params struct {
 	sampling       inference.Sampling
 	seeded         bool // by the client
 	speculation    inference.Toggle
+	reasoning      Reasoning // names of a thought
 	answerForm
 
 	notes *notes // warnings for the client
@@ -51,6 +52,7 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 		ignoreEOS:      o.flag("ignore_eos", false, fault),
 		special:        !o.flag("skip_special_tokens", true, fault),
 		returnTokenIDs: o.flag("return_token_ids", false, fault),
+		reasoning:      c.Reasoning,
 	}
 	p.readMaxTokens(o, fault)
 	p.minTokens = o.count("min_tokens", 0, maxInt32, 0, fault)

@@ -1,0 +1,126 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"weir/internal/inference"
+)
+
+// The chat encoder writes what official SDKs accumulate. The deltas here are made by
+// hand; tests of calls and thoughts that a model writes are those of calls_test.go.
+
+func encoderJob(t *testing.T, stream bool, names Reasoning) *job {
+	t.Helper()
+	return &job{name: "chatcmpl-1", created: 1, endpoint: &chatEndpoint,
+		model:  &Model{ID: "m", Tokenizer: mustTokenizer(t)},
+		params: &params{n: 1, stream: stream, includeUsage: stream, reasoning: names}}
+}
+
+// chunkChoices are the first choices of a stream's chunks, as JSON.
+func chunkChoices(t *testing.T, stream string) (list []string) {
+	t.Helper()
+	for line := range strings.Lines(stream) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !ok || data == "[DONE]" {
+			continue
+		}
+		var chunk struct{ Choices []json.RawMessage }
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		for _, c := range chunk.Choices {
+			list = append(list, string(c))
+		}
+	}
+	return list
+}
+
+func TestChatChunksOfThoughtsAndCalls(t *testing.T) {
+	e := newChatEncoder(encoderJob(t, true, ReasoningBoth))
+	var out []byte
+	for _, d := range []delta{
+		{first: true, reasoning: []byte("Hm")},
+		{content: []byte("Let me see.")},
+		{calls: []callPart{{id: "call_1", name: "f"}, {arguments: []byte(`{"a":`)}, {arguments: []byte(`1}`)}}},
+		{calls: []callPart{{index: 1, id: "call_2", name: "g", arguments: []byte("{}")}}},
+		{finish: inference.FinishStop, called: true},
+	} {
+		out = e.appendDelta(out, &d)
+	}
+	const rest = `,"logprobs":null,"finish_reason":null}`
+	want := []string{
+		`{"index":0,"delta":{"role":"assistant","content":""}` + rest,
+		`{"index":0,"delta":{"reasoning_content":"Hm","reasoning":"Hm"}` + rest,
+		`{"index":0,"delta":{"content":"Let me see."}` + rest,
+		`{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}` + rest,
+		`{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}` + rest,
+		`{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}` + rest,
+		`{"index":0,"delta":{"tool_calls":[{"index":1,"id":"call_2","type":"function","function":{"name":"g","arguments":""}}]}` + rest,
+		`{"index":0,"delta":{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}` + rest,
+		`{"index":0,"delta":{},"logprobs":null,"finish_reason":"tool_calls","stop_reason":null}`,
+	}
+	got := chunkChoices(t, string(out))
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Fatalf("chunk %d of\n%s\nwant\n%s", i, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// Ids of tokens are told once, in the first chunk of their delta.
+func TestTokenIDsOfACallAreToldOnce(t *testing.T) {
+	j := encoderJob(t, true, ReasoningBoth)
+	j.params.returnTokenIDs = true
+	j.prompts = []prompt{{ids: []inference.TokenID{1}}}
+	e := newChatEncoder(j)
+	out := e.appendDelta(nil, &delta{ids: []inference.TokenID{7, 8},
+		calls: []callPart{{id: "call_1", name: "f", arguments: []byte("{}")}}})
+	if n := strings.Count(string(out), "[7,8]"); n != 1 || len(chunkChoices(t, string(out))) != 2 {
+		t.Errorf("the ids come %d times in %s", n, out)
+	}
+}
+
+func TestWholeChatMessages(t *testing.T) {
+	for _, c := range []struct {
+		names Reasoning
+		d     delta
+		want  string
+	}{
+		{ReasoningBoth, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
+			`{"role":"assistant","content":"Hi","reasoning_content":"Hm","reasoning":"Hm","refusal":null}`},
+		{ReasoningContent, delta{reasoning: []byte("Hm"), finish: inference.FinishLength},
+			`{"role":"assistant","content":"","reasoning_content":"Hm","refusal":null}`},
+		{ReasoningOnly, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
+			`{"role":"assistant","content":"Hi","reasoning":"Hm","refusal":null}`},
+		{ReasoningBoth, delta{calls: []callPart{{id: "c1", name: "f", arguments: []byte(`{"a":"\n"}`)}, {index: 1, id: "c2", name: "f", arguments: []byte("{}")}},
+			finish: inference.FinishStop, called: true},
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":\"\\n\"}"}},` +
+				`{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}],"refusal":null}`},
+	} {
+		e := newChatEncoder(encoderJob(t, false, c.names))
+		var out struct {
+			Choices []struct {
+				Message json.RawMessage
+				Reason  string `json:"finish_reason"`
+			}
+			Usage struct {
+				Details struct {
+					Reasoning int `json:"reasoning_tokens"`
+				} `json:"completion_tokens_details"`
+			}
+		}
+		body := e.appendWhole(nil, []delta{c.d}, usage{prompt: 1, output: 5, reasoning: 3, thinks: true})
+		if err := json.Unmarshal(body, &out); err != nil {
+			t.Fatalf("%v in %s", err, body)
+		}
+		reason := c.d.finish.String()
+		if c.d.called {
+			reason = "tool_calls"
+		}
+		if got := string(out.Choices[0].Message); got != c.want || out.Choices[0].Reason != reason || out.Usage.Details.Reasoning != 3 {
+			t.Errorf("got  %s\nwant %s", body, c.want)
+		}
+	}
+}
