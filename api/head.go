@@ -52,6 +52,9 @@ func (s *Server) asksPeer(h *fasthttp.RequestHeader) bool {
 // the server takes. A request that the handler refuses by its head, for a wrong
 // key above all, is answered with the handler's refusal instead.
 func (s *Server) declaresTooMuch(h *fasthttp.RequestHeader) bool {
+	if most, _ := s.upload(h); most > 0 {
+		return int64(h.ContentLength()) > most
+	}
 	return h.ContentLength() > s.config.MaxRequestBytes
 }
 
@@ -77,6 +80,14 @@ func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 		return Refuse("malformed_request", "the request has no Host header, which HTTP/1.1 asks for")
 	}
 	return s.config.Access.checkHead(h)
+}
+
+// declaredTooMuch is the refusal of a request that declaresTooMuch.
+func (s *Server) declaredTooMuch(h *fasthttp.RequestHeader) *Error {
+	if most, setting := s.upload(h); most > 0 {
+		return uploadTooLarge(most, setting)
+	}
+	return s.tooLarge()
 }
 
 func (s *Server) tooLarge() *Error {

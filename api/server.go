@@ -127,6 +127,7 @@ type Handler interface {
 type Server struct {
 	config  Config
 	handler Handler
+	uploads Uploads // the same handler, where it reads some bodies itself; nil: none
 	http    *fasthttp.Server
 	bodies  *budget
 
@@ -137,6 +138,7 @@ type Server struct {
 // New returns a server that does not listen yet.
 func New(c Config, h Handler) *Server {
 	s := &Server{config: c, handler: h, bodies: &budget{total: c.BodyMemoryBytes}}
+	s.uploads, _ = h.(Uploads)
 	fasthttp.SetBodySizePoolLimit(pooledBodyBytes, pooledBodyBytes)
 	s.http = &fasthttp.Server{
 		Handler:                      s.handle,
@@ -247,12 +249,16 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}
 	h, peer := &ctx.Request.Header, Peer(ctx)
 	if s.declaresTooMuch(h) && s.handler.Takes(h, peer) {
-		s.refuse(ctx, s.tooLarge())
+		s.refuse(ctx, s.declaredTooMuch(h))
 		return
 	}
 	if s.config.ClientCertificates && announcesBody(h) && !s.handler.Takes(h, peer) {
 		linger(ctx)
 		s.handler.Handle(ctx) // which refuses it; its body is not read
+		return
+	}
+	if most, setting := s.upload(h); most > 0 {
+		s.serveUpload(ctx, most, setting)
 		return
 	}
 	if e := s.readBody(ctx); e != nil {

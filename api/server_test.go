@@ -29,6 +29,15 @@ type handlerFunc struct {
 	drained atomic.Int32
 	panics  atomic.Int32
 	refused atomic.Int32
+
+	uploads int64 // the largest body at /upload; 0: the server reads it
+}
+
+func (h *handlerFunc) Upload(head *fasthttp.RequestHeader) (int64, string) {
+	if string(head.RequestURI()) == "/upload" {
+		return h.uploads, "--most"
+	}
+	return 0, ""
 }
 
 func (h *handlerFunc) Takes(head *fasthttp.RequestHeader, _ *x509.Certificate) bool {

@@ -137,7 +137,7 @@ func (c *call) watch() <-chan struct{} {
 	if c.execution != nil {
 		return nil
 	}
-	return api.Watch(c.ctx)
+	return c.gone()
 }
 
 // execution is the one execution of a request under its key. One goroutine at a time

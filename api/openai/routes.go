@@ -85,14 +85,22 @@ type head struct {
 // for none. A client that nobody knows is not told which paths exist. look: the head will be
 // read again, to be answered.
 func (s *Server) readHead(h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) head {
-	path := edge.RequestPath(h.RequestURI())
-	rt, rest, found := s.find(path)
+	rt, rest, found := s.find(edge.RequestPath(h.RequestURI()))
 	hd := head{route: rt, rest: rest}
 	if !found || rt.scope != 0 {
 		if hd.caller, hd.fault, hd.why = edge.Identify(s.callers, edge.ProofOf(h, peer, look)); hd.fault != nil {
 			return hd
 		}
 	}
+	s.admitHead(h, &hd)
+	return hd
+}
+
+// admitHead finds the route of a caller who is known, and what stands against the request.
+func (s *Server) admitHead(h *fasthttp.RequestHeader, hd *head) {
+	path := edge.RequestPath(h.RequestURI())
+	rt, rest, found := s.find(path)
+	hd.route, hd.rest = rt, rest
 	switch method := edge.MethodName(h); {
 	case !found:
 		hd.fault = s.noRoute(path)
@@ -101,7 +109,6 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, peer *x509.Certificate, loo
 	case !hd.caller.Scope.Has(rt.scope):
 		hd.fault = edge.LacksScope(rt.scope)
 	}
-	return hd
 }
 
 // explain adds the header field that the refusal's status asks for.

@@ -68,9 +68,20 @@ func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
 
 // Handle answers one request.
 func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
+	s.answer(ctx, s.readHead(&ctx.Request.Header, api.Peer(ctx), false), nil)
+}
+
+// HandleFor answers a request that the process itself makes in a caller's name; see edge.Errand.
+func (s *Server) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.Errand) {
+	hd := head{caller: errand.Caller}
+	s.admitHead(&ctx.Request.Header, &hd)
+	s.answer(ctx, hd, errand)
+}
+
+// answer answers a request whose head was read. errand is nil for a request of a connection.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, hd head, errand *edge.Errand) {
 	arrived := time.Now()
-	hd := s.readHead(&ctx.Request.Header, api.Peer(ctx), false)
-	c := &call{server: s, ctx: ctx, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived}
+	c := &call{server: s, ctx: ctx, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived, errand: errand}
 	c.identify()
 	c.startTrace(&hd.route)
 	if h := s.config.Hooks.OnClientRetry; h != nil && hd.route.asks && c.retries() > 0 {
@@ -165,6 +176,8 @@ type call struct {
 	label string // of the version that the request names
 	held  *Held  // the version that answers; nil: none is held
 
+	errand *edge.Errand // nil: the request has a connection
+
 	execution  *execution // under an idempotency key
 	keyIgnored bool       // the request has a key, and the server keeps none
 }
@@ -207,7 +220,7 @@ func (c *call) body() (*object, *api.Error) {
 	body := c.ctx.PostBody()
 	if len(body) > freeBytes {
 		var fault *api.Error
-		if c.turn, fault = c.server.turns.take(api.Watch(c.ctx)); fault != nil {
+		if c.turn, fault = c.server.turns.take(c.gone()); fault != nil {
 			return nil, fault
 		}
 	}
@@ -275,7 +288,7 @@ func (c *call) named(name string) (*Model, *api.Error) {
 		if set.byName[name] == nil {
 			_, c.label = splitVersion(name)
 		}
-		return m, nil
+		return c.priced(m), nil
 	case name == "":
 		return nil, missing("model", "one of: "+set.ids())
 	}
@@ -337,7 +350,10 @@ func (c *call) fallback(name string, instead *Model) (*Model, bool) {
 		return nil, false
 	}
 	m, ok := set.find(name)
-	return m, ok && m != instead && (m.Upstream != nil || m.kind() == kindGenerate)
+	if !ok || m.ID == instead.ID {
+		return nil, false
+	}
+	return c.priced(m), m.Upstream != nil || m.kind() == kindGenerate
 }
 
 // answerBy has one model answer. more: another one may answer in its place, so that what a

@@ -131,7 +131,7 @@ func (c *call) awaitVersion(m *Model, o *object, t *terms) (fault *api.Error) {
 		return edge.Fault(err)
 	}
 	if had {
-		c.turn, fault = c.server.turns.take(api.Watch(c.ctx))
+		c.turn, fault = c.server.turns.take(c.gone())
 		o.turn = c.turn
 	}
 	return fault

@@ -159,6 +159,19 @@ func (a *Authenticator) Speaker(t *Tenant) func(now time.Time) string {
 	return func(now time.Time) string { return a.peers.Sign(t, now) }
 }
 
+// ByName is the tenant of a name that a caller had before, for work that goes on without the caller; false
+// where no caller is that tenant any more.
+func (a *Authenticator) ByName(name string) (*Tenant, bool) {
+	s := a.sources.Load()
+	switch {
+	case a.Open():
+		return s.directory.Unlisted(""), name == ""
+	case strings.HasPrefix(name, staticPrefix):
+		return s.directory.Unlisted(name), s.static.names(name)
+	}
+	return s.directory.Find(name)
+}
+
 func (a *Authenticator) identify(p Proof, now time.Time) (Caller, error) {
 	s := a.sources.Load()
 	d := s.directory

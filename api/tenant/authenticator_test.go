@@ -336,6 +336,26 @@ func TestStaticKeysAndCertificates(t *testing.T) {
 	}
 }
 
+// Work that goes on without its caller finds the tenant by name, as long as some caller may be that tenant.
+func TestTenantsByName(t *testing.T) {
+	open := newTestAuthenticator(t, Config{})
+	closed := newTestAuthenticator(t, Config{Directory: mustDirectory(t, named("bob", nil)), StaticKeys: []string{"sk-0123456789"}})
+	static, err := closed.Identify(Proof{Secret: "sk-0123456789"}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		a     *Authenticator
+		name  string
+		found bool
+	}{{open, "", true}, {open, "bob", false}, {closed, "", false}, {closed, "bob", true}, {closed, "eve", false},
+		{closed, static.Tenant.Name, true}, {closed, "key-0011223344556677", false}} {
+		if got, ok := tc.a.ByName(tc.name); ok != tc.found || ok && got.Name != tc.name {
+			t.Errorf("%q: %+v, %v; want %v", tc.name, got, ok, tc.found)
+		}
+	}
+}
+
 func BenchmarkIdentify(b *testing.B) {
 	p, m := testPepper(b, 'a'), &memory{}
 	k := issue(b, p, m, "acme", nil)

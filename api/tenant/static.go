@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"slices"
 )
 
 // MinStaticKeyBytes is the least length of a key that a setting holds, so that
@@ -35,5 +36,12 @@ func (s staticKeys) find(key string) (name string, ok bool) {
 	if found != 1 {
 		return "", false
 	}
-	return staticPrefix + hex.EncodeToString(sum[:8]), true
+	return staticName(sum), true
+}
+
+func staticName(sum [sha256.Size]byte) string { return staticPrefix + hex.EncodeToString(sum[:8]) }
+
+// names reports whether a key's tenant has this name.
+func (s staticKeys) names(name string) bool {
+	return slices.ContainsFunc(s.hashes, func(sum [sha256.Size]byte) bool { return staticName(sum) == name })
 }

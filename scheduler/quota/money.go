@@ -92,6 +92,12 @@ func (p Price) Validate() error {
 	return nil
 }
 
+// Percent is so many hundredths of the price, each part rounded up to the next millionth.
+func (p Price) Percent(percent int) Price {
+	part := func(m Money) Money { return (m*Money(percent) + 99) / 100 } // at most MaxPrice times 100: far from the end of an int64
+	return Price{part(p.Input), part(p.CachedInput), part(p.Output)}
+}
+
 // Cost is the price of one request, rounded up to the next millionth once, and at
 // most MaxBudget. input counts all prompt tokens, of which cached came from the
 // prefix cache. Negative counts are as zero, and cached is at most input.

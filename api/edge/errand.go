@@ -1,0 +1,14 @@
+package edge
+
+import "weir/api/tenant"
+
+// Errand is a request that the process itself makes in a caller's name, without a connection: a line of
+// a batch. It goes the way of any request, with the caller's quotas, limits and errors. Its context is a
+// fasthttp.RequestCtx that was initialised (Init) with the request; the response is in it afterwards,
+// and is never a stream where the body does not ask for one.
+type Errand struct {
+	Caller tenant.Caller
+	Gone   <-chan struct{} // closed when nobody wants the answer any more, as a hang-up is; nil: never
+
+	PricePercent int // of the model's prices that the request costs; 100 is the whole price
+}
