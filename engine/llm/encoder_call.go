@@ -29,6 +29,7 @@ type embedCall struct {
 
 	group  string
 	queued time.Time
+	until  time.Time // the end of waiting: the caller's, or that of the server where it is earlier; zero: none
 
 	// Read by Embed, too, when its caller does not wait for the end.
 	taken    atomic.Int64 // when a pass took the last text so far, as time since queued; 0 before
@@ -63,7 +64,12 @@ type embedText struct {
 func newEmbedCall(e *Encoder, a *inference.Embedding) *embedCall {
 	c := &embedCall{
 		asked: a, texts: make([]embedText, len(a.Texts)), vectors: make([][]float32, len(a.Texts)),
-		left: len(a.Texts), done: make(chan struct{}), queued: time.Now(),
+		left: len(a.Texts), done: make(chan struct{}), queued: time.Now(), until: a.WaitUntil,
+	}
+	if most := e.opts.Scheduler.MaxWait; most > 0 {
+		if end := c.queued.Add(most); c.until.IsZero() || end.Before(c.until) {
+			c.until = end
+		}
 	}
 	if len(a.Texts) > 1 {
 		c.group = strconv.FormatUint(e.calls.Add(1), 10)
@@ -88,7 +94,7 @@ func (c *embedCall) item(n int, p *cost.Prices, timed bool) admission.Item {
 		Tenant: a.Tenant, Class: a.Class, Weight: a.Weight, Group: c.group, OverQuota: a.OverQuota, Retries: a.Retries,
 		Tokens: n, Choices: 1, DoneBy: nanoseconds(a.DoneBy), Until: nanoseconds(a.DoneBy),
 	}
-	if until := nanoseconds(a.WaitUntil); until != 0 && (it.Until == 0 || until < it.Until) {
+	if until := nanoseconds(c.until); until != 0 && (it.Until == 0 || until < it.Until) {
 		it.Until = until
 	}
 	it.Due = it.DoneBy

@@ -17,6 +17,7 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
 	"weir/internal/inference"
+	"weir/scheduler"
 )
 
 // tinyText is a random text encoder of bert's layers, or modern-bert's.
@@ -469,6 +470,27 @@ func TestACallWaitsNoLongerThanItMay(t *testing.T) {
 	for i, c := range calls {
 		if !errors.Is(errs[i], c.want) || (c.call.Vectors != nil) != (c.want == nil) {
 			t.Errorf("call %d: %v with %d vectors, want %v", i, errs[i], len(c.call.Vectors), c.want)
+		}
+	}
+}
+
+// The server's own end of waiting holds where the caller has none, or a later one.
+func TestACallWaitsNoLongerThanTheServerLets(t *testing.T) {
+	e, let := held(t, Options{Scheduler: scheduler.Config{MaxWait: time.Millisecond}})
+	errs := make(chan error, 2)
+	for _, until := range []time.Time{{}, time.Now().Add(time.Hour)} {
+		go func() {
+			errs <- e.Embed(context.Background(), &inference.Embedding{WaitUntil: until, Texts: [][]int32{{1, 2}}})
+		}()
+	}
+	for e.Stats().Waiting != 2 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(5 * time.Millisecond)
+	let()
+	for range 2 {
+		if err := <-errs; !errors.Is(err, inference.ErrQueueTimeout) {
+			t.Errorf("the call ends with %v, want %v", err, inference.ErrQueueTimeout)
 		}
 	}
 }

@@ -9,7 +9,7 @@ type Embedding struct {
 	Weight    int // the tenant's share relative to others, 1 to 4096; 0 is 1
 	Class     Class
 	DoneBy    time.Time // zero: no deadline
-	WaitUntil time.Time // the end of waiting, as of Request; zero leaves it to the lane
+	WaitUntil time.Time // the end of waiting, as of Request; the lane's own limit holds either way
 	Arrived   time.Time // at the edge
 	Retries   int       // times that the client says it has tried before
 	OverQuota bool
