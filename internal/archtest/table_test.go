@@ -51,6 +51,8 @@ var table = []folder{
 	{path: "router/registry/hub"},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
+	{path: "tokenizer/grammar"},
+	{path: "tokenizer/grammar/regex"},
 
 	{path: "engine/classic", own: []string{"engine/gbdt", "engine/kernel/pool", "engine/onnx", "internal", "scheduler"}},
 	{path: "engine/llamacpp", own: []string{"internal/inference", "scheduler/admission"}, third: []string{llamaCpp}},
@@ -175,7 +177,7 @@ var bans = []ban{
 
 // deterministic folders take time and randomness as arguments, run on their
 // caller's goroutine and report what is wrong as errors.
-var deterministic = []string{"scheduler", "kvcache", "router/balance", "router/prefix"}
+var deterministic = []string{"scheduler", "kvcache", "router/balance", "router/prefix", "tokenizer/grammar"}
 
 // clockFuncs are the functions of package time that read or wait for a clock.
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}

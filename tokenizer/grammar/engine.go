@@ -1,0 +1,257 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// place is where an answer stands: for each row at which a terminal in progress began, that terminal's lexer state. Places are
+// hash-consed, and equal places have equal futures.
+type place struct {
+	parts []part
+	end   bool // the answer may end here
+	next  []atomic.Pointer[place]
+}
+
+type part struct {
+	row *row
+	lex *lexState
+}
+
+// engine holds what the matchers of one grammar over one vocabulary have worked out so far. Steps that are known are read without a lock.
+type engine struct {
+	g       *Grammar
+	v       *Vocabulary
+	control []int32 // ids of the grammar's control tokens, by terminal less the number of expressions
+	class   *[256]uint8
+	classes int
+	start   *place
+	dead    *place
+
+	mu     sync.Mutex
+	lexer  *lexer
+	rows   map[string]*row
+	places map[string]*place
+	build  rowBuilder
+	key    []byte
+	err    error // what made the engine fail; the lexer must not be used after it
+}
+
+func newEngine(g *Grammar, v *Vocabulary) (*engine, error) {
+	l, err := newLexer(g)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{
+		g: g, v: v, class: l.auto.Class(), classes: l.auto.Classes(), dead: &place{}, lexer: l,
+		rows: map[string]*row{}, places: map[string]*place{},
+	}
+	e.build = rowBuilder{e: e, seen: map[item]bool{}, done: map[item]bool{}}
+	for _, t := range g.tokens {
+		id, err := v.controlID(t)
+		if err != nil {
+			return nil, err
+		}
+		e.control = append(e.control, id)
+	}
+	if err := e.build.add(item{at: g.start, rule: g.root}); err != nil {
+		return nil, err
+	}
+	r, err := e.build.take()
+	if err != nil {
+		return nil, err
+	}
+	e.start = e.arrive(nil, r)
+	return e, nil
+}
+
+// full reports whether new matchers should begin with an engine of their own.
+func (e *engine) full() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err != nil || e.size() > e.g.limits.States/2
+}
+
+func (e *engine) size() int { return len(e.places) + len(e.rows) + len(e.lexer.states) }
+
+// step is the place after a byte.
+func (e *engine) step(p *place, b byte) (*place, error) {
+	c := e.class[b]
+	if n := p.next[c].Load(); n != nil {
+		return n, nil
+	}
+	return e.work(p, c)
+}
+
+// work finds out where a class of bytes leads.
+func (e *engine) work(p *place, class uint8) (*place, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := p.next[class].Load(); n != nil {
+		return n, nil
+	}
+	if e.err != nil {
+		return nil, e.err
+	}
+	n, err := e.derive(p, class)
+	if err != nil {
+		e.err = err
+		return nil, err
+	}
+	p.next[class].Store(n)
+	return n, nil
+}
+
+func (e *engine) derive(p *place, class uint8) (*place, error) {
+	if e.size() > e.g.limits.States {
+		return nil, limitError("places of answers", e.g.limits.States, "make the grammar less ambiguous or the answer shorter")
+	}
+	parts := make([]part, 0, len(p.parts)+1)
+	var reached *row
+	for _, x := range p.parts {
+		s, err := e.lexer.derive(x.lex, class)
+		if err != nil {
+			return nil, err
+		}
+		if s == e.lexer.dead {
+			continue
+		}
+		if s.bytes {
+			parts = append(parts, part{x.row, s})
+		}
+		if len(s.ends) == 0 {
+			continue
+		}
+		r, err := e.after(x.row, s)
+		if err != nil {
+			return nil, err
+		}
+		if reached, err = e.merge(reached, r); err != nil {
+			return nil, err
+		}
+	}
+	return e.arrive(parts, reached), nil
+}
+
+// arrive is the place of terminals in progress and a row that was just reached.
+func (e *engine) arrive(parts []part, reached *row) *place {
+	end := false
+	if reached != nil {
+		end = reached.end
+		if reached.lexer != nil {
+			parts = append(parts, part{reached, reached.lexer})
+		}
+	}
+	return e.intern(end, parts)
+}
+
+// take is the place after a control token.
+func (e *engine) take(p *place, id int32) (*place, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return nil, e.err
+	}
+	var reached *row
+	for _, x := range p.parts {
+		for _, t := range x.lex.tokens {
+			if e.control[int(t)-len(e.g.regexes)] != id {
+				continue
+			}
+			i, _ := slices.BinarySearch(x.row.terms, t)
+			for _, it := range x.row.after[i] {
+				if err := e.build.add(it); err != nil {
+					e.err = err
+					return nil, err
+				}
+			}
+			r, err := e.build.take()
+			if err == nil {
+				reached, err = e.merge(reached, r)
+			}
+			if err != nil {
+				e.err = err
+				return nil, err
+			}
+		}
+	}
+	return e.arrive(nil, reached), nil
+}
+
+// either is the place of an answer that stands at one of two.
+func (e *engine) either(a, b *place) (*place, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.intern(a.end || b.end, append(slices.Clone(a.parts), b.parts...)), nil
+}
+
+// after is the row that a row's terminals lead to where they may be over.
+func (e *engine) after(r *row, s *lexState) (*row, error) {
+	if n := r.reached[s.id]; n != nil {
+		return n, nil
+	}
+	for _, t := range s.ends {
+		i, _ := slices.BinarySearch(r.terms, t)
+		for _, it := range r.after[i] {
+			if err := e.build.add(it); err != nil {
+				return nil, err
+			}
+		}
+	}
+	n, err := e.build.take()
+	if err != nil {
+		return nil, err
+	}
+	if r.reached == nil {
+		r.reached = map[uint32]*row{}
+	}
+	r.reached[s.id] = n
+	return n, nil
+}
+
+// merge is the row of the items of two rows that were reached at one byte.
+func (e *engine) merge(a, b *row) (*row, error) {
+	if a == nil || a == b {
+		return b, nil
+	}
+	for _, r := range []*row{a, b} {
+		for _, it := range r.items {
+			if err := e.build.add(it); err != nil {
+				return nil, err
+			}
+		}
+		e.build.end = e.build.end || r.end
+	}
+	return e.build.take()
+}
+
+func (e *engine) intern(end bool, parts []part) *place {
+	if len(parts) == 0 && !end {
+		return e.dead
+	}
+	if len(parts) > 1 {
+		slices.SortFunc(parts, func(a, b part) int {
+			if a.row != b.row {
+				return int(a.row.id) - int(b.row.id)
+			}
+			return int(a.lex.id) - int(b.lex.id)
+		})
+		parts = slices.Compact(parts)
+	}
+	e.key = append(e.key[:0], 0)
+	if end {
+		e.key[0] = 1
+	}
+	for _, x := range parts {
+		e.key = binary.LittleEndian.AppendUint32(e.key, x.row.id)
+		e.key = binary.LittleEndian.AppendUint32(e.key, x.lex.id)
+	}
+	if p, ok := e.places[string(e.key)]; ok {
+		return p
+	}
+	p := &place{parts: slices.Clone(parts), end: end, next: make([]atomic.Pointer[place], e.classes)}
+	e.places[string(e.key)] = p
+	return p
+}

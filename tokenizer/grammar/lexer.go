@@ -1,0 +1,128 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+
+	"weir/tokenizer/grammar/regex"
+)
+
+// lexPart is a terminal in progress: what may follow of it.
+type lexPart struct {
+	term int32
+	node regex.Node
+}
+
+// controlNode stands for a control token that has yet to come: no byte leads on from it.
+const controlNode = regex.Node(^uint32(0))
+
+// lexState is a set of terminals in progress that began at one place. It is hash-consed and never changes, but for next, which is filled
+// as bytes come up.
+type lexState struct {
+	id     uint32
+	parts  []lexPart // sorted by terminal
+	ends   []int32   // the terminals that may be over here
+	tokens []int32   // the control tokens that may come here, as terminals
+	bytes  bool      // a byte may come here
+	next   []atomic.Pointer[lexState]
+}
+
+// lexer derives terminals. Its engine's mutex guards all but lexState.next of known states.
+type lexer struct {
+	g      *Grammar
+	auto   *regex.Automaton
+	first  []regex.Node // by terminal that is an expression
+	states map[string]*lexState
+	dead   *lexState
+	key    []byte
+}
+
+func newLexer(g *Grammar) (*lexer, error) {
+	auto, first, err := regex.NewAutomaton(g.regexes...)
+	if err != nil {
+		return nil, err
+	}
+	l := &lexer{g: g, auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}}
+	l.states[""] = l.dead
+	return l, nil
+}
+
+// begin is the state of terminals before their first byte.
+func (l *lexer) begin(terms []int32) (*lexState, error) {
+	parts := make([]lexPart, len(terms))
+	for i, t := range terms {
+		parts[i] = lexPart{t, controlNode}
+		if int(t) < len(l.first) {
+			parts[i].node = l.first[t]
+		}
+	}
+	return l.intern(parts)
+}
+
+// intern drops the parts that no text can complete, and gives the state of the others.
+func (l *lexer) intern(parts []lexPart) (*lexState, error) {
+	kept := parts[:0]
+	for _, p := range parts {
+		if p.node != controlNode {
+			alive, err := l.auto.Alive(p.node)
+			if err != nil {
+				return nil, err
+			}
+			if !alive {
+				continue
+			}
+		}
+		kept = append(kept, p)
+	}
+	l.key = l.key[:0]
+	for _, p := range kept {
+		l.key = binary.LittleEndian.AppendUint32(l.key, uint32(p.term))
+		l.key = binary.LittleEndian.AppendUint32(l.key, uint32(p.node))
+	}
+	if s, ok := l.states[string(l.key)]; ok {
+		return s, nil
+	}
+	s := &lexState{id: uint32(len(l.states)), parts: slices.Clone(kept), next: make([]atomic.Pointer[lexState], l.auto.Classes())}
+	for _, p := range kept {
+		switch {
+		case p.node == controlNode:
+			s.tokens = append(s.tokens, p.term)
+			continue
+		case l.auto.Nullable(p.node):
+			s.ends = append(s.ends, p.term)
+		}
+		s.bytes = s.bytes || p.node != regex.EmptyText
+	}
+	l.states[string(l.key)] = s
+	return s, nil
+}
+
+// derive is the state after a byte of a class.
+func (l *lexer) derive(s *lexState, class uint8) (*lexState, error) {
+	if s == l.dead {
+		return s, nil
+	}
+	if n := s.next[class].Load(); n != nil {
+		return n, nil
+	}
+	b := l.auto.Member(int(class))
+	parts := make([]lexPart, 0, len(s.parts))
+	for _, p := range s.parts {
+		if p.node == controlNode {
+			continue
+		}
+		n, err := l.auto.Derive(p.node, b)
+		if err != nil {
+			return nil, err
+		}
+		if n != regex.NoText {
+			parts = append(parts, lexPart{p.term, n})
+		}
+	}
+	n, err := l.intern(parts)
+	if err == nil {
+		s.next[class].Store(n)
+	}
+	return n, err
+}

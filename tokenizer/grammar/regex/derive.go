@@ -1,0 +1,138 @@
+package regex
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Derive gives the node that matches what may follow a byte.
+func (a *Automaton) Derive(n Node, b byte) (Node, error) {
+	d := a.derive(n, b)
+	return d, a.err
+}
+
+func (a *Automaton) derive(id Node, b byte) Node {
+	n := a.nodes[id]
+	switch n.op {
+	case opBytes:
+		if a.sets[n.a].Has(b) {
+			return EmptyText
+		}
+		return NoText
+	case opWords:
+		return a.deriveWords(n, b)
+	case opNothing, opEmpty:
+		return NoText
+	}
+	if id == AllText {
+		return AllText
+	}
+	key := uint64(id)<<8 | uint64(a.classes[b])
+	if d, ok := a.derived[key]; ok {
+		return d
+	}
+	d := a.deriveNode(n, b)
+	a.derived[key] = d
+	return d
+}
+
+func (a *Automaton) deriveNode(n node, b byte) Node {
+	switch n.op {
+	case opConcat:
+		d := a.concat(a.derive(Node(n.a), b), Node(n.b))
+		if !a.facts[n.a].nullable {
+			return d
+		}
+		return a.or(d, a.derive(Node(n.b), b))
+	case opNot:
+		return a.not(a.derive(Node(n.a), b))
+	case opRepeat:
+		d := a.derive(Node(n.a), b)
+		if d == NoText {
+			return NoText
+		}
+		most := n.hi
+		if most != noMost {
+			most--
+		}
+		return a.concat(d, a.repeat(Node(n.a), max(n.lo, 1)-1, most))
+	}
+	kids := make([]Node, 0, n.hi-n.lo)
+	for i := n.lo; i < n.hi; i++ { // a.kids may grow meanwhile
+		d := a.derive(a.kids[i], b)
+		if n.op == opAnd && d == NoText {
+			return NoText
+		}
+		if d != NoText {
+			kids = append(kids, d)
+		}
+	}
+	if n.op == opOr {
+		return a.or(kids...)
+	}
+	return a.and(kids...)
+}
+
+func (a *Automaton) deriveWords(n node, b byte) Node {
+	words, at := a.words[n.a][n.lo:n.hi], int(n.b)
+	skip := 0
+	if len(words[0]) == at {
+		skip = 1
+	}
+	words = words[skip:]
+	from := sort.Search(len(words), func(i int) bool { return words[i][at] >= b })
+	count := sort.Search(len(words)-from, func(i int) bool { return words[from+i][at] > b })
+	lo := n.lo + uint32(skip+from)
+	return a.wordRange(n.a, n.b+1, lo, lo+uint32(count))
+}
+
+// maxSearch bounds the derivatives that Alive looks at.
+const maxSearch = 20_000
+
+// Alive reports whether any text matches a node. With & and ~ in a node that takes a search through its derivatives; one that does not
+// end in time is an ErrSize.
+func (a *Automaton) Alive(n Node) (bool, error) {
+	if n == NoText {
+		return false, a.err
+	}
+	if f := a.facts[n]; f.plain || f.nullable {
+		return true, a.err
+	}
+	if known, ok := a.alive[n]; ok {
+		return known, a.err
+	}
+	queue, from := []Node{n}, map[Node]Node{n: n}
+	for i := 0; i < len(queue); i++ {
+		if len(queue) > maxSearch {
+			return false, fmt.Errorf("%w: no text was found that it matches within %d derivatives; use simpler patterns or smaller counts",
+				ErrSize, maxSearch)
+		}
+		for _, b := range a.members {
+			d := a.derive(queue[i], b)
+			if _, seen := from[d]; seen || d == NoText {
+				continue
+			}
+			from[d] = queue[i]
+			known, ok := a.alive[d]
+			if ok && !known {
+				continue
+			}
+			if ok || a.facts[d].plain || a.facts[d].nullable {
+				for x := d; ; x = from[x] { // every node on the way leads there, too
+					a.alive[x] = true
+					if x == n {
+						return true, a.err
+					}
+				}
+			}
+			queue = append(queue, d)
+		}
+		if a.err != nil {
+			return false, a.err
+		}
+	}
+	for _, x := range queue {
+		a.alive[x] = false
+	}
+	return false, nil
+}

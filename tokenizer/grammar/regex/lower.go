@@ -1,0 +1,224 @@
+package regex
+
+import (
+	"fmt"
+	"slices"
+)
+
+// lowering turns trees into nodes of an automaton.
+type lowering struct {
+	a     *Automaton
+	seen  map[*Regex]Node
+	bytes ByteSet // bytes of words, each a class of its own
+}
+
+func (l *lowering) lower(r *Regex) Node {
+	if n, ok := l.seen[r]; ok {
+		return n
+	}
+	n := l.make(r)
+	l.seen[r] = n
+	return n
+}
+
+func (l *lowering) make(r *Regex) Node {
+	a := l.a
+	switch r.op {
+	case opEmpty:
+		return EmptyText
+	case opBytes:
+		return a.bytes(r.set)
+	case opRunes:
+		var seqs [][]byteRange
+		for _, rr := range r.runes {
+			utf8Sequences(rr, func(s []byteRange) { seqs = append(seqs, slices.Clone(s)) })
+		}
+		return l.sequences(seqs)
+	case opWords:
+		for _, w := range r.words {
+			for i := range len(w) {
+				l.bytes.Add(w[i])
+			}
+		}
+		a.words = append(a.words, r.words)
+		return a.wordRange(uint32(len(a.words)-1), 0, 0, uint32(len(r.words)))
+	case opConcat:
+		n := EmptyText
+		for _, k := range slices.Backward(r.kids) {
+			n = a.concat(l.lower(k), n)
+		}
+		return n
+	case opOr:
+		return a.or(l.lowerAll(r.kids)...)
+	case opAnd:
+		return a.and(l.lowerAll(r.kids)...)
+	case opNot:
+		return a.not(l.lower(r.kids[0]))
+	case opRepeat:
+		most := noMost
+		if r.most >= 0 {
+			most = uint32(r.most)
+		}
+		return a.repeat(l.lower(r.kids[0]), uint32(r.least), most)
+	default:
+		return NoText
+	}
+}
+
+func (l *lowering) lowerAll(kids []*Regex) []Node {
+	nodes := make([]Node, len(kids))
+	for i, k := range kids {
+		nodes[i] = l.lower(k)
+	}
+	return nodes
+}
+
+// sequences makes one node of sequences of byte ranges whose order is that of UTF-8, so that ranges of one first byte lie together.
+// First bytes whose rest is the same node become one set.
+func (l *lowering) sequences(seqs [][]byteRange) Node {
+	a := l.a
+	var tails []Node
+	sets := map[Node]*ByteSet{}
+	add := func(first byteRange, tail Node) {
+		if sets[tail] == nil {
+			sets[tail] = &ByteSet{}
+			tails = append(tails, tail)
+		}
+		sets[tail].AddRange(first.first, first.last)
+	}
+	for i := 0; i < len(seqs); {
+		first := seqs[i][0]
+		if len(seqs[i]) == 1 {
+			add(first, EmptyText)
+			i++
+			continue
+		}
+		var rest [][]byteRange
+		for ; i < len(seqs) && seqs[i][0] == first; i++ {
+			rest = append(rest, seqs[i][1:])
+		}
+		add(first, l.sequences(rest))
+	}
+	kids := make([]Node, len(tails))
+	for i, t := range tails {
+		kids[i] = a.concat(a.bytes(*sets[t]), t)
+	}
+	return a.or(kids...)
+}
+
+// partition gives every byte its class: bytes that all sets hold or lack alike, and that no word has, are one class.
+func (a *Automaton) partition(single ByteSet) {
+	class := [256]int{}
+	count := 1
+	split := func(in func(byte) bool) {
+		moved := map[int]int{}
+		kept := map[int]bool{}
+		for b := range 256 {
+			if !in(byte(b)) {
+				kept[class[b]] = true
+			}
+		}
+		for b := range 256 {
+			if !in(byte(b)) || !kept[class[b]] {
+				continue
+			}
+			to, ok := moved[class[b]]
+			if !ok {
+				to = count
+				count++
+				moved[class[b]] = to
+			}
+			class[b] = to
+		}
+	}
+	for i := range a.sets {
+		split(a.sets[i].Has)
+	}
+	for b := range 256 {
+		if single.Has(byte(b)) {
+			split(func(x byte) bool { return x == byte(b) })
+		}
+	}
+	a.members = make([]byte, count)
+	for b := range 256 {
+		a.classes[b] = uint8(class[b])
+		a.members[class[b]] = byte(b)
+	}
+}
+
+// Matches reports whether an expression matches a whole text.
+func (r *Regex) Matches(text []byte) (bool, error) {
+	a, n, err := NewAutomaton(r)
+	if err != nil {
+		return false, err
+	}
+	at := n[0]
+	for _, b := range text {
+		if at, err = a.Derive(at, b); err != nil {
+			return false, err
+		}
+	}
+	return a.Nullable(at), nil
+}
+
+// IsNothing reports whether no text matches an expression. Where that takes more than some ten thousand derivatives to tell, it is an
+// ErrSize.
+func (r *Regex) IsNothing() (bool, error) {
+	if r.plain(maxDepth) {
+		return r.op == opNothing, nil
+	}
+	a, n, err := NewAutomaton(r)
+	if err != nil {
+		return false, err
+	}
+	alive, err := a.Alive(n[0])
+	return !alive, err
+}
+
+// plain reports whether a tree of limited depth has neither & nor ~ in it; such a tree matches some text unless it is Nothing itself.
+func (r *Regex) plain(depth int) bool {
+	if r.op == opAnd || r.op == opNot || depth == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(r.kids, func(k *Regex) bool { return !k.plain(depth - 1) })
+}
+
+// Nullable reports whether an expression matches the empty text.
+func (r *Regex) Nullable() bool {
+	switch r.op {
+	case opEmpty:
+		return true
+	case opWords:
+		return r.words[0] == ""
+	case opConcat, opAnd:
+		return !slices.ContainsFunc(r.kids, func(k *Regex) bool { return !k.Nullable() })
+	case opOr:
+		return slices.ContainsFunc(r.kids, (*Regex).Nullable)
+	case opNot:
+		return !r.kids[0].Nullable()
+	case opRepeat:
+		return r.least == 0 || r.kids[0].Nullable()
+	default:
+		return false
+	}
+}
+
+// Text gives the one text that a literal matches.
+func (r *Regex) Text() (text string, ok bool) {
+	switch {
+	case r.op == opEmpty:
+		return "", true
+	case r.op == opWords && len(r.words) == 1:
+		return r.words[0], true
+	}
+	return "", false
+}
+
+// String is a short description for errors and tests, no pattern that could be parsed again.
+func (r *Regex) String() string {
+	names := [...]string{"nothing", "empty", "bytes", "runes", "words", "concat", "or", "and", "not", "repeat"}
+	if t, ok := r.Text(); ok {
+		return fmt.Sprintf("%q", t)
+	}
+	return names[r.op]
+}
