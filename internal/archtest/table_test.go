@@ -53,6 +53,7 @@ var table = []folder{
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 	{path: "tokenizer/grammar"},
 	{path: "tokenizer/grammar/regex"},
+	{path: "tokenizer/family", own: []string{"tokenizer"}},
 
 	{path: "engine/classic", own: []string{"engine/gbdt", "engine/kernel/pool", "engine/onnx", "internal", "scheduler"}},
 	{path: "engine/llamacpp", own: []string{"internal/inference", "scheduler/admission"}, third: []string{llamaCpp}},

@@ -1,0 +1,295 @@
+package family
+
+import "bytes"
+
+// markup is how a family writes calls.
+type markup struct {
+	sections []string // open a list of calls; an opener follows
+	openers  []string // open a call
+	closers  []string // may follow a call; dropped
+	crumbs   string   // bytes that models leave behind a call by mistake; dropped
+	syntax   *syntax  // of arguments; nil is JSON
+	shortIDs bool     // ids are 9 letters and digits
+
+	// read reads what follows an opener up to the arguments. tools are those of the request.
+	read func(p *Parser, opener string, rest []byte, final bool) (head, int, status)
+	// item reads one call of a list of JSON objects.
+	item func(rest []byte, final bool) (head, int, status)
+	// bare reads a call that has no opener, where the answer's text would begin.
+	bare func(p *Parser, rest []byte, final bool) (head, int, status)
+	// body reads on once a call was started; nil reads one value.
+	body func(p *Parser, final bool) bool
+	// start is the first state of an answer, nil for lead.
+	start func(p *Parser, final bool) bool
+	// opening reads the prompt's tail, nil for families whose only state is the thought.
+	opening func(tail string) Opening
+
+	control                 []string // control tokens that belong to markers and are no marker themselves
+	textMarkers, allMarkers []string // what may end content, without and with calls
+	ends                    []string // what may end a broken call
+	known                   []string // every text whose pieces may be control tokens
+}
+
+// head is what stands before a call's arguments.
+type head struct {
+	name, id string
+	args     []byte // the whole arguments, where they stood before the name or are no object; nil: they follow
+	nest     int    // objects that the arguments stand in
+	array    bool   // the call is an item of a list
+}
+
+// knows reports whether a control token's text is a piece of one of the family's markers.
+func (f *Family) knows(token []byte) bool {
+	for _, k := range f.calls.known {
+		if bytes.Contains([]byte(k), token) {
+			return true
+		}
+	}
+	return false
+}
+
+// callHead reads a call from its opener, which stands unread after p.skip bytes of white space. Where no call can be read, the
+// opener is text.
+func (p *Parser) callHead(final bool) bool {
+	rest := p.rest()[p.skip:]
+	if len(rest) < p.retry && !final {
+		return false
+	}
+	opener := p.opener(rest)
+	h, n, s := p.headFrom(opener, rest[:min(len(rest), headLimit)], final)
+	if s == more && (final || len(rest) >= headLimit) {
+		s = bad
+	}
+	switch s {
+	case more:
+		p.wait(len(rest))
+		return false
+	case bad:
+		p.take(Content, p.skip+len(opener))
+		p.state = (*Parser).content
+		return true
+	}
+	p.at += p.skip + n
+	p.begun(h)
+	return true
+}
+
+// wait sets when a head is read again: at every byte while it is short, as heads are, and less often when it grows.
+func (p *Parser) wait(have int) {
+	p.retry = have + 1
+	if have > 1024 {
+		p.retry = have + have/4
+	}
+}
+
+// opener is the section or opener that rest begins with.
+func (p *Parser) opener(rest []byte) string {
+	_, m := firstMarker(rest, p.calls.allMarkers)
+	return p.calls.allMarkers[m]
+}
+
+// headFrom reads section, opener and head.
+func (p *Parser) headFrom(opener string, rest []byte, final bool) (head, int, status) {
+	n := len(opener)
+	for _, section := range p.calls.sections {
+		if section != opener {
+			continue
+		}
+		n += skipBlank(rest[n:])
+		next, s := beginsWith(rest[n:], p.calls.openers, final)
+		if s != done {
+			return head{}, 0, s
+		}
+		opener = next
+		n += len(opener)
+		break
+	}
+	h, used, s := p.calls.read(p, opener, rest[n:], final)
+	return h, n + used, s
+}
+
+// beginsWith finds the text, of several, that src begins with.
+func beginsWith(src []byte, texts []string, final bool) (string, status) {
+	s := bad
+	for _, t := range texts {
+		switch prefix(src, t, final) {
+		case done:
+			return t, done
+		case more:
+			s = more
+		}
+	}
+	return "", s
+}
+
+// bareHead reads a call that has no opener.
+func (p *Parser) bareHead(final bool) bool {
+	rest := p.rest()[p.skip:]
+	h, n, s := p.calls.bare(p, rest[:min(len(rest), headLimit)], final)
+	if s == more && (final || len(rest) >= headLimit) {
+		s = bad
+	}
+	switch s {
+	case more:
+		return false
+	case bad:
+		p.take(Content, p.skip)
+		p.state = (*Parser).content
+		return true
+	}
+	p.at += p.skip + n
+	p.begun(h)
+	return true
+}
+
+// begun starts the call of a head.
+func (p *Parser) begun(h head) {
+	p.head = h
+	p.startCall(h.name, h.id)
+	if h.args != nil {
+		from := len(p.out)
+		p.out = append(p.out, h.args...)
+		p.arguments(from, false)
+		p.value.reset(jsonSyntax)
+		p.value.at = afterValue
+		p.endCall(false)
+		p.state = (*Parser).restOfObject
+		return
+	}
+	if p.calls.body != nil && !h.array && h.nest == 0 {
+		p.state = p.calls.body
+		return
+	}
+	s := p.calls.syntax
+	if s == nil {
+		s = jsonSyntax
+	}
+	p.value.reset(s)
+	p.state = (*Parser).argumentValue
+}
+
+// argumentValue streams the arguments.
+func (p *Parser) argumentValue(final bool) bool {
+	from := len(p.out)
+	out, n, s := p.value.read(p.out, p.rest(), final)
+	p.out = out
+	p.at += n
+	p.arguments(from, false)
+	switch s {
+	case more:
+		return false
+	case bad:
+		p.endCall(true)
+		p.breakOff()
+		return true
+	}
+	p.endCall(false)
+	p.state = (*Parser).restOfObject
+	return true
+}
+
+// breakOff goes on after a call whose end cannot be read: with the next closing marker, where the family has any.
+func (p *Parser) breakOff() {
+	p.endOfCall()
+	if len(p.calls.closers) > 0 && p.options.Choice.Parallel {
+		p.state = (*Parser).broken
+	}
+}
+
+// broken drops what a call has left up to its closing marker or the next call.
+func (p *Parser) broken(final bool) bool {
+	rest := p.rest()
+	at, m := firstMarker(rest, p.calls.ends)
+	held := len(rest)
+	if !final {
+		held = heldFrom(rest, p.calls.ends)
+	}
+	if m >= 0 && at < held {
+		p.at += at
+		p.endOfCall()
+		return true
+	}
+	p.at += held
+	return false
+}
+
+// complete appends what the open call's arguments lack.
+func (p *Parser) complete(dst []byte) []byte {
+	return p.value.close(dst)
+}
+
+// restOfObject drops what follows the arguments in the objects that they stand in.
+func (p *Parser) restOfObject(final bool) bool {
+	if p.head.nest > 0 {
+		p.value.reset(jsonSyntax)
+		p.value.at = afterValue
+		for range p.head.nest {
+			p.value.stack = append(p.value.stack, '{')
+		}
+		p.head.nest = 0
+	}
+	_, n, s := p.value.read(nil, p.rest(), final)
+	p.at += n
+	if s == more {
+		return false
+	}
+	p.endOfCall()
+	if p.head.array && p.options.Choice.Parallel {
+		p.state = (*Parser).nextItem
+	}
+	return true
+}
+
+// nextItem reads on in a list of calls.
+func (p *Parser) nextItem(final bool) bool {
+	p.at += skipBlank(p.rest())
+	rest := p.rest()
+	if len(rest) == 0 {
+		return false
+	}
+	if rest[0] != ',' {
+		if rest[0] == ']' {
+			p.at++
+		}
+		p.endOfCall()
+		return true
+	}
+	if len(rest) < p.retry && !final {
+		return false
+	}
+	blanks := skipBlank(rest[1:])
+	h, n, s := p.calls.item(rest[1+blanks:min(len(rest), headLimit)], final)
+	if s == more && (final || len(rest) >= headLimit) {
+		s = bad
+	}
+	if s == more {
+		p.wait(len(rest))
+		return false
+	}
+	p.retry = 0
+	if s == bad {
+		p.at++
+		p.value.reset(jsonSyntax)
+		p.state = (*Parser).skipItem
+		return true
+	}
+	h.array = true
+	p.at += 1 + blanks + n
+	p.begun(h)
+	return true
+}
+
+// skipItem drops an item that is no call.
+func (p *Parser) skipItem(final bool) bool {
+	_, n, s := p.value.read(nil, p.rest(), final)
+	p.at += n
+	switch s {
+	case more:
+		return false
+	case bad:
+		p.endOfCall()
+		return true
+	}
+	p.state = (*Parser).nextItem
+	return true
+}

@@ -1,0 +1,119 @@
+// Package family knows how families of models write what is not plain text: tool calls and thoughts. One Family is one
+// descriptor; Detect finds the family of a chat template and verifies it by rendering. From the descriptor come the
+// incremental parser of answers (NewParser) and the grammar that an answer with tools has to follow (Grammar).
+//
+// The package is pure: it reads no clock, starts no goroutine and draws no random numbers. Ids of calls come from a function
+// that the caller gives.
+package family
+
+import "weir/tokenizer"
+
+// Tool is a function that a model may call.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  []byte // JSON schema of the arguments; empty is an object without named properties
+	Strict      bool   // arguments must follow the schema, so calls of the tool are constrained
+}
+
+// Mode says whether an answer may call tools.
+type Mode uint8
+
+// The modes of a Choice.
+const (
+	None     Mode = iota // no calls: markup of calls passes as text
+	Auto                 // the model chooses between text and calls
+	Required             // at least one call
+)
+
+// Choice is what a request says about calls.
+type Choice struct {
+	Mode     Mode
+	Names    []string // the tools that may be called; empty is all of them
+	Parallel bool     // more than one call is allowed
+}
+
+// Kind says what a Part is.
+type Kind uint8
+
+// The kinds of parts. The parts of one call stand together: CallStart, CallArguments any number of times, CallEnd.
+const (
+	Content       Kind = iota // text for the reader
+	Reasoning                 // text of the thought
+	CallStart                 // a call begins: ID and Name are set
+	CallArguments             // a piece of the arguments' JSON text
+	CallEnd                   // the arguments are complete
+)
+
+// Part is a piece of an answer.
+type Part struct {
+	Kind  Kind
+	Call  int    // index of the call in the answer, from 0; 0 for text
+	ID    string // of a CallStart
+	Name  string // of a CallStart
+	Bytes []byte // whole runes; valid until the parser's next Append or Close
+	// Repaired marks arguments that the model did not write: the end of an object that the answer left open. An answer that
+	// was cut by its length limit is better passed on without them, so that no client takes half a call for a whole one.
+	Repaired bool
+}
+
+// Family describes how one line of models marks tool calls and thoughts. A Family is immutable and safe for concurrent use.
+type Family struct {
+	Name string
+	// Listed says that the template writes the tools of a request into the prompt. Where it does not, the caller adds
+	// System's text to the system message.
+	Listed bool
+	// Replayed says that the template writes the tool calls of earlier answers. Where it does not, the caller replaces such
+	// an answer's content by CallText.
+	Replayed bool
+	// TextArguments says that the template takes the arguments of earlier calls as JSON text, not as an object.
+	TextArguments bool
+
+	calls   *markup
+	thought *thought
+}
+
+// thought is how a family marks thoughts.
+type thought struct {
+	open, close string
+	anywhere    bool // the opening marker is a control token that text never holds, so a thought may open after text, too
+	implicit    bool // an answer begins inside the thought, and no marker says so
+}
+
+// ThoughtMarkers gives the texts that open and close a thought, for budgets of tokens that force the closing one. Both are
+// empty for a family without thoughts, and for one whose thoughts are messages of their own (Name "harmony").
+func (f *Family) ThoughtMarkers() (open, end string) {
+	if f.thought == nil {
+		return "", ""
+	}
+	return f.thought.open, f.thought.close
+}
+
+// Opening is what the end of a prompt has begun of the answer that follows.
+type Opening struct {
+	Thinking bool   // the answer begins inside a thought
+	Markup   string // markup of the family that the prompt left open; the parser reads it before the answer
+}
+
+// Options are what a Parser needs besides the answer.
+type Options struct {
+	Tools   []Tool
+	Choice  Choice
+	Opening Opening
+	// IDs gives n random letters and digits for the id of a call. Without it, ids count calls from 0, which is unique in
+	// one answer only.
+	IDs func(n int) string
+}
+
+// Opening reads the end of a rendered prompt: what the template wrote after the last text of the client, and, where a final
+// message is continued, that message.
+func (f *Family) Opening(prompt []tokenizer.Span) Opening {
+	tail := promptTail(prompt)
+	if f.calls.opening != nil {
+		return f.calls.opening(tail)
+	}
+	if f.thought == nil {
+		return Opening{}
+	}
+	return Opening{Thinking: f.thought.isOpen(tail)}
+}

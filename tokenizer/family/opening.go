@@ -1,0 +1,35 @@
+package family
+
+import (
+	"strings"
+
+	"weir/tokenizer"
+)
+
+// promptTail is the last text that the template wrote, and what the client wrote after it. Client text before that may
+// mention any marker and says nothing about the answer's state.
+func promptTail(prompt []tokenizer.Span) string {
+	for i := len(prompt) - 1; i >= 0; i-- {
+		if prompt[i].Control {
+			return joinSpans(prompt[i:])
+		}
+	}
+	return joinSpans(prompt)
+}
+
+func joinSpans(spans []tokenizer.Span) string {
+	var b strings.Builder
+	for _, s := range spans {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
+// isOpen reports whether a text ends inside a thought: the last marker in it is the opening one.
+func (t *thought) isOpen(tail string) bool {
+	closed := strings.LastIndex(tail, t.close)
+	if t.implicit {
+		return closed < 0
+	}
+	return strings.LastIndex(tail, strings.TrimSpace(t.open)) > closed
+}
