@@ -70,6 +70,7 @@ var Refusals = map[string]Refusal{
 	"client_closed_request": {statusHungUp, TypeInvalidRequest, 0}, // nobody receives it
 
 	// the server
+	"constraint_failed":       {http.StatusInternalServerError, TypeServer, 0},
 	"engine_unavailable":      {http.StatusServiceUnavailable, TypeUnavailable, 2 * time.Second},
 	"idempotency_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"internal_error":          {http.StatusInternalServerError, TypeServer, time.Second},

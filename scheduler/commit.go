@@ -36,6 +36,7 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 		default:
 			s.stats.Rows += uint64(rows)
 			s.commitRows(q, rows, s.step.plan.Chunks[i].Samples, &results[i])
+			q.forced = append(q.forced[:0], results[i].Forced...)
 		}
 	}
 	s.stats.Steps++
@@ -84,7 +85,8 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	}
 	accepted = len(res.Tokens) - 1 // an accepted token may have been the last one
 	s.stats.AcceptedTokens += uint64(accepted)
-	q.drafts.learn(drafts, accepted)
+	record, _ := q.record()
+	record.learn(drafts, accepted)
 	known := len(q.ids)
 	s.pool.Commit(&q.table, q.ids[:known+accepted], known+accepted)
 	s.pool.Truncate(&q.table, known+accepted)

@@ -8,7 +8,7 @@ import (
 	"weir/kvcache"
 )
 
-// draftRecord is how a sequence's drafts have fared.
+// draftRecord is how a sequence's drafts of one kind have fared.
 type draftRecord struct {
 	accepted, judged float64 // drafts, with fading weight
 	pause            int     // tokens before one is tried again, once they do not pay
@@ -20,13 +20,22 @@ type draftRecord struct {
 // each time that it is rejected.
 const (
 	draftHope    = 0.6
+	forcedHope   = 1.0 // of forced drafts
 	draftFade    = 0.9
 	firstPause   = 8
 	longestPause = 128
 )
 
 // rate is the expected share of accepted drafts.
-func (d *draftRecord) rate() float64 { return (d.accepted + draftHope) / (d.judged + 1) }
+func (d *draftRecord) rate(hope float64) float64 { return (d.accepted + hope) / (d.judged + 1) }
+
+// record is how drafts of the kind that is next have fared, and what to hope of the first.
+func (q *sequence) record() (d *draftRecord, hope float64) {
+	if len(q.forced) > 0 {
+		return &q.forces, forcedHope
+	}
+	return &q.drafts, draftHope
+}
 
 // learn takes in that of planned drafts so many were accepted. The first
 // rejected one was judged too; those behind it say nothing.
@@ -52,7 +61,7 @@ func (s *Scheduler) proposeDrafts() {
 	// What a token costs without drafts is what an accepted one saves.
 	token := s.cost.Estimate(s.step.outputs) / time.Duration(s.step.outputs.Rows)
 	for _, q := range s.running {
-		if q.req.Speculate && q.rows == 1 && q.decoding() {
+		if (q.req.Speculate || len(q.forced) > 0) && q.rows == 1 && q.decoding() {
 			s.draft(q, token)
 		}
 	}
@@ -78,7 +87,8 @@ func (s *Scheduler) affordable(q *sequence, n int, token time.Duration) int {
 		return n
 	}
 	without := s.step.load.Sub(q.load(q.rows))
-	before, rate := s.cost.Estimate(s.step.load), q.drafts.rate()
+	record, hope := q.record()
+	before, rate := s.cost.Estimate(s.step.load), record.rate(hope)
 	saved := float64(token)
 	for i := range n {
 		after := s.cost.Estimate(without.Add(q.load(q.rows + i + 1)))
@@ -89,7 +99,7 @@ func (s *Scheduler) affordable(q *sequence, n int, token time.Duration) int {
 			return i
 		case took <= saved:
 		case i == 0 && took <= float64(token):
-			return q.drafts.retry()
+			return record.retry()
 		default:
 			return i
 		}
@@ -119,11 +129,16 @@ func (s *Scheduler) coverDrafts(q *sequence, n int) bool {
 }
 
 // guess writes up to n drafts behind the sequence's ids, into their spare
-// capacity, and returns how many: what followed the most recent of the longest
+// capacity, and returns how many: what is forced, or what followed the most recent of the longest
 // earlier runs, of shortest to longest ids, that equal the last ones. Where
 // less than n ids followed, the guess goes on with itself: text that repeats
 // is guessed as far as wanted.
 func (q *sequence) guess(n, shortest, longest int) int {
+	if len(q.forced) > 0 {
+		n = min(n, len(q.forced))
+		q.ids = slices.Grow(q.ids, n)
+		return copy(q.ids[len(q.ids):len(q.ids)+n], q.forced)
+	}
 	at := lookup(q.ids, shortest, longest)
 	if at == 0 {
 		return 0
@@ -156,6 +171,22 @@ func lookup(ids []inference.TokenID, shortest, longest int) int {
 		}
 	}
 	return at
+}
+
+// Trim lowers the drafts of a chunk to n, between Plan and the computing of the chunk's rows: the
+// caller knows that the others cannot come.
+func (s *Scheduler) Trim(p *Plan, chunk, n int) {
+	if !s.step.out || p != s.step.plan || chunk >= len(p.Chunks) || n < 0 || n >= p.Chunks[chunk].Drafts {
+		return
+	}
+	q, cut := s.step.seqs[chunk], p.Chunks[chunk].Drafts-n
+	s.weigh(q, -cut)
+	q.rows -= cut
+	s.pool.Truncate(&q.table, q.computed+q.rows)
+	s.describe(q)
+	p.Rows -= cut
+	p.Drafts -= cut
+	p.Estimate = s.cost.Estimate(s.step.load)
 }
 
 // verified is how many leading drafts of a sequence equal what was sampled.

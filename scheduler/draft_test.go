@@ -73,14 +73,17 @@ func TestGuessesGoOnWithThemselves(t *testing.T) {
 	}
 }
 
-// outputs of a world whose drafts are on or off.
-func drafted(t *testing.T, seed uint64, drafts int) (outputs string, w *world) {
+// outputs of a world whose drafts are on or off. change, which may be nil, changes it first.
+func drafted(t *testing.T, seed uint64, drafts int, change func(w *world)) (outputs string, w *world) {
 	rng := rand.New(rand.NewPCG(seed, 31))
 	blocks, block := 24+rng.IntN(30), 1+rng.IntN(5)
 	w = newWorld(t, Config{
 		MaxSeqs: 4, MaxBatchTokens: 24, MaxModelLen: 64, MaxDrafts: drafts, LookupMin: 1, OutputEstimate: 4, WatermarkBlocks: -1,
 	}, kvcache.Config{Blocks: blocks, BlockTokens: block})
 	w.vocabulary = 2
+	if change != nil {
+		change(w)
+	}
 	w.stop = func(j *job, choice, produced int) bool {
 		return mix(seed, uint64(j.id), uint64(choice), uint64(produced))%23 == 0
 	}
@@ -106,10 +109,10 @@ func drafted(t *testing.T, seed uint64, drafts int) (outputs string, w *world) {
 func TestDraftsChangeNoOutput(t *testing.T) {
 	steps, plain, accepted, preemptions := 0, 0, 0, uint64(0)
 	for seed := range uint64(80) {
-		want, w := drafted(t, seed, 0)
+		want, w := drafted(t, seed, 0, nil)
 		plain += w.steps
 		for _, drafts := range []int{1, 5} {
-			got, d := drafted(t, seed, drafts)
+			got, d := drafted(t, seed, drafts, nil)
 			if got != want {
 				t.Fatalf("world %d: with %d drafts\n%s\nwithout\n%s", seed, drafts, got, want)
 			}
@@ -126,6 +129,60 @@ func TestDraftsChangeNoOutput(t *testing.T) {
 	}
 	if accepted < 1000 || steps >= plain || preemptions == 0 {
 		t.Errorf("%d drafts accepted, %d steps instead of %d, %d preemptions: too little to show anything", accepted, steps, plain, preemptions)
+	}
+}
+
+// Tokens that the engine forces are drafts of every request, whether they come true or
+// not, and drafts may be taken out of a plan again: no output changes.
+func TestForcedAndTrimmedDraftsChangeNoOutput(t *testing.T) {
+	forced, trimmed, accepted := 0, 0, 0
+	for seed := range uint64(80) {
+		want, _ := drafted(t, seed, 0, nil)
+		rng := rand.New(rand.NewPCG(seed, 32))
+		got, w := drafted(t, seed, 5, func(w *world) {
+			w.foresee = func() (int, bool) { return rng.IntN(4) * rng.IntN(2), rng.IntN(4) > 0 }
+			w.onPlan = func([]runner) {
+				for i := range w.plan.Chunks {
+					c := &w.plan.Chunks[i]
+					if c.Forced {
+						forced++
+					}
+					if c.Drafts > 0 && rng.IntN(3) == 0 {
+						left, drafts, rows := rng.IntN(c.Drafts), w.plan.Drafts-c.Drafts, w.plan.Rows-c.Drafts
+						w.sched.Trim(&w.plan, i, left)
+						if c.Drafts != left || w.plan.Drafts != drafts+left || w.plan.Rows != rows+left {
+							t.Fatalf("trimmed to %d of a plan with %d: %+v", left, drafts, c)
+						}
+						trimmed++
+					}
+				}
+				w.check()
+				w.checkPlan()
+			}
+		})
+		if got != want {
+			t.Fatalf("world %d: with drafts\n%s\nwithout\n%s", seed, got, want)
+		}
+		accepted += w.accepted
+	}
+	if forced < 500 || trimmed < 500 || accepted < 500 {
+		t.Errorf("%d chunks with forced drafts, %d trimmed, %d accepted: too few to show anything", forced, trimmed, accepted)
+	}
+}
+
+// The first forced drafts are expected to come true: a step takes all of them where
+// looked up ones are not worth as many rows.
+func TestForcedDraftsAreTrusted(t *testing.T) {
+	q := &sequence{forced: []inference.TokenID{7}}
+	if d, hope := q.record(); d.rate(hope) != 1 {
+		t.Errorf("expects %v of a forced draft to come true, want all", d.rate(hope))
+	}
+	q.forces.learn(4, 1)
+	if d, hope := q.record(); d.rate(hope) > 0.8 || q.drafts.judged != 0 {
+		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", d.rate(hope), q.drafts)
+	}
+	if n := q.guess(5, 1, 4); n != 1 || q.ids[:1][0] != 7 {
+		t.Errorf("guessed %v", q.ids[:n])
 	}
 }
 

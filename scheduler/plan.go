@@ -194,6 +194,7 @@ func (s *Scheduler) describe(q *sequence) {
 	c.Start, c.Count, c.Tokens, c.Blocks = q.computed, q.rows, q.ids[q.computed:end:end], q.table.Blocks()
 	c.LogitRows, c.Samples = 0, 0
 	c.Drafts = max(0, end-len(q.ids))
+	c.Forced = c.Drafts > 0 && len(q.forced) > 0
 	c.Decode = q.decoding()
 	c.Final = q.computed < len(r.Prompt) && end >= len(r.Prompt)
 	switch {

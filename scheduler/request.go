@@ -96,11 +96,13 @@ type sequence struct {
 	peak     int    // most rows it ever had; below that, rows are computed again
 
 	preemptions int
-	drafts      draftRecord
-	due         int64 // scratch of prompts: a deadline that is at risk
-	rows        int   // in the plan in the making or out, drafts included
-	chunk       int   // index of these in the plan
-	ended       bool  // ended while its rows are in a plan that is out
+	drafts      draftRecord         // of looked up ones
+	forces      draftRecord         // of forced ones
+	forced      []inference.TokenID // Result.Forced behind ids
+	due         int64               // scratch of prompts: a deadline that is at risk
+	rows        int                 // in the plan in the making or out, drafts included
+	chunk       int                 // index of these in the plan
+	ended       bool                // ended while its rows are in a plan that is out
 }
 
 func (q *sequence) pending() int { return len(q.ids) - q.computed }
@@ -164,7 +166,7 @@ func (s *Scheduler) newSequence(r *request, choice, slots int) *sequence {
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
 	q.preemptions, q.rows, q.ended = 0, 0, false
-	q.drafts = draftRecord{}
+	q.drafts, q.forces, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
 	r.choices[choice].seq = q
 	return q
 }

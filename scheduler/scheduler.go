@@ -186,6 +186,7 @@ type Chunk struct {
 	// them, and from each next one while the token sampled before it equals the
 	// guess in it: exactly the tokens that it would sample without drafts.
 	Drafts int
+	Forced bool // the drafts are those of Result.Forced
 	Decode bool // a row that continues an output, and its drafts
 	Final  bool // the last row of the request's prompt is in this chunk
 }
@@ -195,6 +196,7 @@ type Result struct {
 	Tokens []inference.TokenID // [Samples] sampled ids; with drafts from 1 to 1+Drafts
 	Stop   []bool              // [len(Tokens)] the token ends its choice; nil is none
 	Err    error               // ends the chunk's choices with FinishError
+	Forced []inference.TokenID // all but certain to follow Tokens: proposed as drafts, of requests that do not Speculate, too
 }
 
 // End reports that a choice, or all remaining ones, ended.

@@ -34,6 +34,7 @@ type world struct {
 	vocabulary int                                     // sampled ids are below it
 	stop       func(j *job, choice, produced int) bool // a sampled token ends the choice
 	fault      func(j *job) error                      // a chunk's result is an error
+	foresee    func() (n int, rightly bool)            // how many forced tokens a result has; they come true, or the last one does not
 
 	onPlan func(before []runner) // after each Plan, with who ran before it
 	onEnd  func(e End)
@@ -308,10 +309,26 @@ func (w *world) verify(j *job, c *Chunk, ids []inference.TokenID) Result {
 		r := w.sample(j, c, ids)
 		all.Tokens, all.Stop = append(all.Tokens, r.Tokens...), append(all.Stop, r.Stop...)
 		if i == c.Drafts || r.Stop[0] || r.Tokens[0] != c.Tokens[c.Count-c.Drafts+i] {
+			if w.foresee != nil && c.Samples == 1 {
+				all.Forced = w.force(j, c, append(slices.Clone(ids), r.Tokens...))
+			}
 			return all
 		}
 		ids = append(ids, r.Tokens[0])
 	}
+}
+
+// force foresees what follows a sequence's ids.
+func (w *world) force(j *job, c *Chunk, ids []inference.TokenID) (forced []inference.TokenID) {
+	n, rightly := w.foresee()
+	for range n {
+		id := w.sample(j, c, ids).Tokens[0]
+		forced, ids = append(forced, id), append(ids, id)
+	}
+	if n > 0 && !rightly {
+		forced[n-1] ^= 1
+	}
+	return forced
 }
 
 // checkLogits checks what the chunk asks of the output matrix.
@@ -335,7 +352,7 @@ func (w *world) checkLogits(j *job, c *Chunk, ids int) {
 		}
 		j.reported = max(j.reported, end)
 	}
-	if c.Drafts > 0 && (!c.Decode || c.Drafts > w.cfg.MaxDrafts || !j.req.Speculate || len(j.outputs[c.Choice])+c.Drafts >= j.req.MaxTokens) {
+	if c.Drafts > 0 && (!c.Decode || c.Drafts > w.cfg.MaxDrafts || !j.req.Speculate && !c.Forced || len(j.outputs[c.Choice])+c.Drafts >= j.req.MaxTokens) {
 		w.fatalf("%s: %d drafts", j.name, c.Drafts)
 	}
 	rows += c.Drafts

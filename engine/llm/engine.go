@@ -289,6 +289,8 @@ func (e *Engine) check(r *inference.Request) error {
 	switch {
 	case r.N < 1:
 		return fmt.Errorf("%w: n is %d, must be at least 1", inference.ErrInvalid, r.N)
+	case r.Constraint != nil && len(e.opts.EndTokens)+len(r.StopTokens) == 0:
+		return fmt.Errorf("%w: a constrained answer ends with an end token, and the model has none; give stop_token_ids", inference.ErrInvalid)
 	case r.MinTokens < 0:
 		return fmt.Errorf("%w: min_tokens is %d, must not be negative", inference.ErrInvalid, r.MinTokens)
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"weir/engine/kernel/pool"
 	"weir/internal/inference"
 	"weir/scheduler"
 )
@@ -25,6 +26,7 @@ const (
 	hooking
 	resetting
 	explaining
+	constraining
 	numPhases
 )
 
@@ -32,7 +34,7 @@ func (p phase) String() string {
 	return [numPhases]string{
 		"taking in a request", "planning a step", "computing a step", "emitting tokens", "committing a step",
 		"reporting a step", "finishing a request", "checking the counts", "a hook",
-		"resetting the prefix cache", "explaining requests",
+		"resetting the prefix cache", "explaining requests", "a request's constraint",
 	}[p]
 }
 
@@ -68,6 +70,17 @@ func (l *loop) fault(text string) {
 		}()
 		f(text)
 	}
+}
+
+// constraintBroke counts and reports a panic in a request's constraint. The error is
+// for that request, the only one that fails by it.
+func (l *loop) constraintBroke(f *pool.Fault) error {
+	l.panics++
+	l.broken[constraining]++
+	if n := l.broken[constraining]; bits.OnesCount64(n) == 1 {
+		l.fault(fmt.Sprintf("panic in %v, number %d: %v\n%s", constraining, n, f.Value, f.Stack))
+	}
+	return fmt.Errorf("%w: an internal error of the grammar's matcher", inference.ErrConstraint)
 }
 
 // hook calls one of the options' hooks. A panic in a hook fails no request.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/engine/kernel/pool"
 	"weir/engine/sample"
 	"weir/internal/inference"
 	"weir/kvcache"
@@ -31,6 +32,7 @@ type job struct {
 	id       scheduler.ID      // 0 before the loop has submitted it and after its end
 	samplers []*sample.Sampler // per choice
 	stop     []inference.TokenID
+	broke    *pool.Fault // a panic in its constraint outside of sampling; its next token is an error
 
 	ended     []bool         // per choice
 	item      admission.Item // as Engine.door counts it
@@ -46,15 +48,21 @@ type job struct {
 }
 
 func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *job {
-	j := &job{req: r, domain: d, stop: r.StopTokens, ended: make([]bool, r.N), queued: time.Now()}
-	if !r.IgnoreEOS {
-		j.stop = slices.Concat(end, r.StopTokens)
+	j := &job{req: r, domain: d, stop: slices.Concat(end, r.StopTokens), ended: make([]bool, r.N), queued: time.Now()}
+	p := sample.Params{Sampling: r.Sampling, MinTokens: r.MinTokens, End: j.stop}
+	if r.IgnoreEOS {
+		p.End, p.Ignored = r.StopTokens, end
+		if r.Constraint == nil { // with one, an ignored token comes only where it must end the choice
+			j.stop = r.StopTokens
+		}
 	}
 	if r.MaxTokens == 0 {
 		return j
 	}
-	for i := range r.N {
-		p := sample.Params{Sampling: r.Sampling, Choice: i, MinTokens: r.MinTokens, End: j.stop}
+	for p.Choice = range r.N {
+		if r.Constraint != nil {
+			p.Constraint = r.Constraint.Fork()
+		}
 		j.samplers = append(j.samplers, sample.New(p, r.Prompt))
 	}
 	return j

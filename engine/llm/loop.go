@@ -258,6 +258,7 @@ func (l *loop) step() (ran bool) {
 	if !ran {
 		return len(l.plan.Failed) > 0
 	}
+	l.cutDrafts()
 	planned := time.Now()
 	l.at(computing)
 	l.noteAdmitted(planned)

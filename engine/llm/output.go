@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"weir/engine/kernel/pool"
 	"weir/engine/sample"
 	"weir/internal/inference"
 	"weir/scheduler"
@@ -42,8 +43,10 @@ type outputRow struct {
 	draft   int  // which draft of its chunk the row holds, from 1; 0 for a row without one
 	prompt  inference.Event
 	samples []inference.Event
-	one     [1]inference.Event // backs samples until there are several
+	one     [1]inference.Event  // backs samples until there are several
+	forced  []inference.TokenID // must follow the token that was sampled
 	err     error
+	fault   *pool.Fault // a panic in the request's constraint
 }
 
 func (o *outputs) init(e *Engine) {
@@ -68,7 +71,7 @@ func (o *outputs) add(row outputRow) {
 		o.rows = append(o.rows, outputRow{})
 	}
 	r := &o.rows[n]
-	row.samples = r.samples[:0]
+	row.samples, row.forced = r.samples[:0], r.forced[:0]
 	*r = row
 	if cap(r.samples) == 0 {
 		r.samples = r.one[:0]
@@ -101,13 +104,14 @@ func (o *outputs) Do(worker, item int) {
 	for i++; i < o.end && o.rows[i].draft > 0 && o.accepted(i); i++ {
 		o.row(worker, i)
 	}
+	o.force(&o.rows[i-1])
 }
 
 // accepted reports whether the draft token of row i is the token that was sampled
 // from the row before. The draft behind a token that ends its choice is never accepted.
 func (o *outputs) accepted(i int) bool {
 	before, r := &o.rows[i-1], &o.rows[i]
-	if before.err != nil || len(before.samples) == 0 {
+	if before.err != nil || before.fault != nil || len(before.samples) == 0 {
 		return false
 	}
 	c := &o.plan.Chunks[r.chunk]
@@ -153,7 +157,9 @@ func (o *outputs) sample(worker int, r *outputRow, c *scheduler.Chunk, logits []
 			choice = c.Choice
 		}
 		ev := inference.Event{Kind: inference.EventToken, Choice: choice}
-		ev.Token = j.samplers[choice].Sample(row, &o.work[worker])
+		if o.draw(worker, r, j, &ev, row); r.err != nil || r.fault != nil {
+			return
+		}
 		if j.req.Sampling.Logprobs >= 0 {
 			ev.Logprob, ev.Top = o.work[worker].Logprob(logits, ev.Token, j.req.Sampling.Logprobs)
 		}
@@ -182,6 +188,9 @@ func (l *loop) emit(now time.Time) {
 func (l *loop) emitRow(r *outputRow, now time.Time) {
 	o, c, res := &l.out, &l.plan.Chunks[r.chunk], &l.results[r.chunk]
 	j := c.User.(*job)
+	if r.fault != nil {
+		r.err = l.constraintBroke(r.fault)
+	}
 	if r.err != nil {
 		res.Err = r.err
 		return
@@ -208,5 +217,5 @@ func (l *loop) emitRow(r *outputRow, now time.Time) {
 			j.push(*ev)
 		}
 	}
-	res.Tokens, res.Stop = o.tokens[lo:], o.stop[lo:]
+	res.Tokens, res.Stop, res.Forced = o.tokens[lo:], o.stop[lo:], r.forced
 }

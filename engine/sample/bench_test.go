@@ -50,11 +50,11 @@ func BenchmarkSample(b *testing.B) {
 		for _, name := range []string{"peaky", "flat", "coarse", "equal"} {
 			b.Run("setting="+setting.name+"/row="+name, func(b *testing.B) {
 				s, w, logits := New(params(setting.edit), prompt), &Scratch{}, slices.Clone(rows[name])
-				s.Sample(logits, w)
+				s.must(logits, w)
 				b.ReportAllocs()
 				for b.Loop() {
 					copy(logits, rows[name]) // ten microseconds or so of the result
-					s.Sample(logits, w)
+					s.must(logits, w)
 				}
 			})
 		}

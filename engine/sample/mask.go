@@ -10,7 +10,8 @@ import (
 // Masks set logits to minus infinity: those of tokens beside the allowed ones,
 // of tokens that would complete a bad word, and of the end before min_tokens.
 // Each depends on the choice's own output alone. Where they leave no token,
-// an allowed token is sampled: allowed tokens override the other masks.
+// an allowed token is sampled: allowed tokens override the other masks. With a
+// constraint, see constrain.
 
 var minusInf = float32(math.Inf(-1))
 
@@ -48,7 +49,11 @@ func (w *Scratch) allow(logits []float32, allowed []inference.TokenID) {
 
 // highest is the lowest id with the logit top, which is the row's highest.
 func (s *Sampler) highest(logits []float32, top float32, w *Scratch) inference.TokenID {
-	if top == minusInf && len(s.p.AllowedTokens) > 0 {
+	switch {
+	case top != minusInf:
+	case s.constraint != nil:
+		return least(w.legal)
+	case len(s.p.AllowedTokens) > 0:
 		return s.p.AllowedTokens[0]
 	}
 	return w.first(logits, top)

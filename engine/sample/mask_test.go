@@ -89,7 +89,7 @@ func TestMasksEqualTheDefinition(t *testing.T) {
 						left++
 					}
 				}
-				a, b := got.Sample(row, w), want.Sample(reference, w)
+				a, b := got.must(row, w), want.must(reference, w)
 				if left == 0 {
 					nothingLeft++
 					if len(p.AllowedTokens) > 0 && !slices.Contains(p.AllowedTokens, a) {
@@ -125,7 +125,7 @@ func TestMasksDoNotAllocate(t *testing.T) {
 		for i := range logits {
 			logits[i] = float32(i % 17)
 		}
-		s.Sample(logits, w)
+		s.must(logits, w)
 	}
 	step()
 	if n := testing.AllocsPerRun(200, step); n > 0 {
@@ -148,11 +148,11 @@ func BenchmarkMasks(b *testing.B) {
 					}
 				})
 				s, w, logits := New(p, nil), &Scratch{}, slices.Clone(rows["peaky"])
-				s.Sample(logits, w)
+				s.must(logits, w)
 				b.ReportAllocs()
 				for b.Loop() {
 					copy(logits, rows["peaky"])
-					s.Sample(logits, w)
+					s.must(logits, w)
 				}
 			})
 		}

@@ -17,6 +17,9 @@ type Params struct {
 	Choice    int                 // draws from seed Seed+Choice
 	MinTokens int                 // End tokens are masked until so many tokens were sampled
 	End       []inference.TokenID // tokens that end the choice
+	Ignored   []inference.TokenID // tokens that end it only where the constraint allows nothing else
+
+	Constraint inference.Constraint // of this choice alone; nil is none
 }
 
 // Sampler holds one choice's state. It belongs to the step loop; its methods
@@ -28,11 +31,13 @@ type Sampler struct {
 	output  counts // output only, for presence and frequency
 	tail    tail   // of the output, for bad words
 	sampled int
+
+	constraint inference.Constraint // nil is none
 }
 
 // New returns a sampler for a choice that continues prompt.
 func New(p Params, prompt []inference.TokenID) *Sampler {
-	s := &Sampler{p: p, tail: newTail(p.BadWords)}
+	s := &Sampler{p: p, tail: newTail(p.BadWords), constraint: p.Constraint}
 	seed := p.Seed + uint64(p.Choice)
 	s.rng.Seed(seed, seed^0x9e3779b97f4a7c15)
 	if p.RepetitionPenalty != 1 {
@@ -46,10 +51,14 @@ func New(p Params, prompt []inference.TokenID) *Sampler {
 // Sample picks the next token. It overwrites logits, one value per token of
 // the vocabulary. NaN counts as minus infinity. The token depends on the
 // logits, the sampler and w's level alone; between levels, probabilities
-// differ in the last bits.
-func (s *Sampler) Sample(logits []float32, w *Scratch) inference.TokenID {
+// differ in the last bits. An error is the constraint's, and ends the choice.
+func (s *Sampler) Sample(logits []float32, w *Scratch) (inference.TokenID, error) {
 	s.adjust(logits)
-	s.mask(logits, w)
+	if s.constraint == nil {
+		s.mask(logits, w)
+	} else if err := s.constrain(logits, w); err != nil {
+		return 0, err
+	}
 	var id inference.TokenID
 	switch top := w.top(logits); {
 	case s.p.Temperature <= 0:
@@ -61,7 +70,10 @@ func (s *Sampler) Sample(logits []float32, w *Scratch) inference.TokenID {
 		id = s.draw(logits, top, w, s.uniform())
 	}
 	s.accept(id)
-	return id
+	if s.constraint != nil {
+		return id, s.take(id)
+	}
+	return id, nil
 }
 
 // uniform draws a number in [0,1).

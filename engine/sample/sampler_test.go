@@ -23,7 +23,7 @@ func shares(t *testing.T, p Params, logits []float32, n int) []float64 {
 	t.Helper()
 	s, w, got := New(p, nil), &Scratch{}, make([]float64, len(logits))
 	for range n {
-		got[s.Sample(slices.Clone(logits), w)] += 1 / float64(n)
+		got[s.must(slices.Clone(logits), w)] += 1 / float64(n)
 	}
 	return got
 }
@@ -47,7 +47,7 @@ func TestGreedyTakesTheLowestOfEquals(t *testing.T) {
 		{[]float32{nan, -5, nan}, 1},
 		{[]float32{float32(math.Inf(-1)), -1}, 1},
 	} {
-		if got := s.Sample(slices.Clone(c.logits), &Scratch{}); got != c.want {
+		if got := s.must(slices.Clone(c.logits), &Scratch{}); got != c.want {
 			t.Errorf("%v: token %d, want %d", c.logits, got, c.want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestSeedFixesTheDraws(t *testing.T) {
 	run := func(seed uint64, choice int, w *Scratch) (out []inference.TokenID) {
 		s := New(params(func(p *Params) { p.Seed, p.Choice, p.TopP = seed, choice, 0.95 }), nil)
 		for _, row := range rows {
-			out = append(out, s.Sample(slices.Clone(row), w))
+			out = append(out, s.must(slices.Clone(row), w))
 		}
 		return out
 	}
@@ -114,7 +114,7 @@ func TestPenalties(t *testing.T) {
 	greedy := func(edit func(*Params), prompt []inference.TokenID, logits []float32) (out []inference.TokenID) {
 		s := New(params(func(p *Params) { p.Temperature = 0; edit(p) }), prompt)
 		for range 3 {
-			out = append(out, s.Sample(slices.Clone(logits), &Scratch{}))
+			out = append(out, s.must(slices.Clone(logits), &Scratch{}))
 		}
 		return out
 	}
@@ -143,7 +143,7 @@ func TestMinTokensMasksTheEnd(t *testing.T) {
 	s := New(params(func(p *Params) { p.Temperature, p.MinTokens, p.End = 0, 2, []inference.TokenID{1} }), nil)
 	var got []inference.TokenID
 	for range 3 {
-		got = append(got, s.Sample([]float32{0, 5, 1}, &Scratch{}))
+		got = append(got, s.must([]float32{0, 5, 1}, &Scratch{}))
 	}
 	if want := []inference.TokenID{2, 2, 1}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -201,8 +201,8 @@ func TestSampleAllocatesNothing(t *testing.T) {
 		for i := range row {
 			row[i] = float32(i%37) / 10
 		}
-		s.Sample(slices.Clone(row), w)
-		if n := testing.AllocsPerRun(50, func() { copy(logits, row); s.Sample(logits, w) }); n > 0 {
+		s.must(slices.Clone(row), w)
+		if n := testing.AllocsPerRun(50, func() { copy(logits, row); s.must(logits, w) }); n > 0 {
 			t.Errorf("%s: %v allocations per token", name, n)
 		}
 	}
@@ -232,7 +232,7 @@ func FuzzSample(f *testing.F) {
 			p.Temperature, p.TopK, p.TopP, p.MinP, p.TypicalP = temp, k, topP, minP, typical
 		}), nil)
 		for _, level := range isa.Levels() {
-			if id := s.Sample(slices.Clone(logits), &Scratch{Level: level}); int(id) < 0 || int(id) >= len(logits) {
+			if id := s.must(slices.Clone(logits), &Scratch{Level: level}); int(id) < 0 || int(id) >= len(logits) {
 				t.Fatalf("token %d of %d", id, len(logits))
 			}
 		}

@@ -26,6 +26,8 @@ type Scratch struct {
 	cand   []candidate
 	sorted []float32 // maxima in order
 	kept   []float32 // logits of allowed tokens
+	legal  []uint64  // tokens that a constraint allows, one bit per id
+	wished []uint64  // of these, those that the other masks leave
 }
 
 // candidate is a token near a filter's threshold; a higher rank is better.

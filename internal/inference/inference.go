@@ -116,6 +116,11 @@ type Request struct {
 	Sampling       Sampling
 	Speculation    Toggle // speculative decoding, which changes no answer, only its speed
 
+	// Constraint is what the answers must obey, in its state before the first token: each
+	// choice has a fork. nil is none. Where nothing but the end may follow, a choice ends
+	// even if MinTokens or IgnoreEOS ask for more.
+	Constraint Constraint
+
 	Arrived time.Time // when the edge received the request; TTFT counts from here
 }
 
