@@ -111,6 +111,8 @@ func (j *job) contentHash() replay.Hash {
 	for i := range j.prompts {
 		d.request(j.request(i))
 	}
+	d.text(j.constraintKey)
+	d.reading(j.reading)
 	d.flag(j.params.special) // stop strings are looked for in the text
 	d.flag(j.params.stops.include)
 	for i := range j.params.stops.patterns {
@@ -180,6 +182,22 @@ func (d digest) request(r *inference.Request) {
 	if s.Temperature > 0 { // a greedy answer draws nothing
 		d.number(s.Seed)
 	}
+}
+
+// reading hashes how answers are taken apart, which decides where stop strings are looked
+// for, and whether an answer ends with its first call.
+func (d digest) reading(r *reading) {
+	d.flag(r != nil)
+	if r == nil {
+		return
+	}
+	c := &r.options.Choice
+	d.integer(int(c.Mode))
+	d.integer(len(c.Names))
+	for _, name := range c.Names {
+		d.text(name)
+	}
+	d.flag(c.Parallel)
 }
 
 // streams are those of a hit: all events are in them. The whole prompt counts as cached.

@@ -20,6 +20,7 @@ type choice struct {
 	stream  *stream // the prompt's
 	decoder *tokenizer.Decoder
 	stop    stopMatcher
+	reader  *reader // nil: all text is content
 
 	// end is a token that ends the choice if the next event says so: its text
 	// is hidden then, and shown otherwise.
@@ -45,7 +46,7 @@ type choice struct {
 func newChoice(j *job, st *stream, index int) *choice {
 	return &choice{
 		index: index, prompt: index / j.params.n, number: index % j.params.n, job: j, stream: st,
-		decoder: j.model.Tokenizer.NewDecoder(j.params.special), stop: newStopMatcher(j.params.stops),
+		decoder: j.model.Tokenizer.NewDecoder(j.params.special), stop: newStopMatcher(j.params.stops), reader: newReader(j.reading),
 	}
 }
 
@@ -85,6 +86,9 @@ func (c *choice) showEnd() (complete bool) {
 
 // show decodes a token and moves what is certain into text.
 func (c *choice) show(e inference.Event) (complete bool) {
+	if c.reader != nil {
+		return c.read(e)
+	}
 	start := c.received
 	c.piece = c.decoder.Append(c.piece[:0], e.Token)
 	c.received.bytes += len(c.piece)
@@ -105,13 +109,21 @@ func (c *choice) match() (complete bool) {
 	} else {
 		c.text, match = c.stop.append(c.text, c.piece)
 	}
-	c.given += len(c.text) - before
+	c.certain(before)
 	if match == nil {
 		return false
 	}
 	c.finish, c.stopped = inference.FinishStop, stopReason{text: match.text}
 	c.cut()
 	return true
+}
+
+// certain notes that text has grown from a length.
+func (c *choice) certain(before int) {
+	c.given += len(c.text) - before
+	if c.reader != nil {
+		c.reader.add(pieceContent, len(c.text)-before)
+	}
 }
 
 // cut drops the records of tokens that begin behind the output's end.
@@ -130,19 +142,28 @@ func (c *choice) finished(reason inference.FinishReason) {
 	if end := c.end.Token; ended && !c.isEOG(end) {
 		c.stopped = stopReason{token: end, isToken: true}
 	}
-	c.hasEnd = false
-	c.piece = c.decoder.Flush(c.piece[:0])
-	if c.match() {
+	if c.rest(ended && c.hasEnd, reason) {
 		return
 	}
+	c.hasEnd = false
 	before := len(c.text)
 	c.text = c.stop.flush(c.text)
-	c.given += len(c.text) - before
+	c.certain(before)
 	c.finish = reason
 	if ended && c.job.params.endLogprob && !c.job.params.stops.include { // shown, it has its record
 		c.records = append(c.records, tokenRecord{c.end.Token, c.end.Logprob, c.end.Top, c.received, c.received.bytes})
 	}
 	c.given = max(c.given, c.received.bytes) // records of undecodable rests too
+}
+
+// rest takes in what the decoder and the parser held back. hidden says that an end token
+// has not been shown.
+func (c *choice) rest(hidden bool, reason inference.FinishReason) (complete bool) {
+	c.piece = c.decoder.Flush(c.piece[:0])
+	if c.reader != nil {
+		return c.closeReading(hidden, reason)
+	}
+	return c.match()
 }
 
 // ready returns how many records belong to the text that is certain.
@@ -158,10 +179,16 @@ func (c *choice) ready() int {
 // of its own, the end. It returns false when there is neither.
 func (c *choice) next(d *delta) bool {
 	over := c.finish != inference.FinishNone
-	if c.ended || len(c.text) == 0 && !over {
+	if c.ended || !c.hasNews() && !over {
 		return false
 	}
-	if c.take(d); over && len(d.content) == 0 && len(d.tokens) == 0 {
+	c.begin(d)
+	if c.reader == nil {
+		d.content, c.text = c.text, d.content
+	} else if c.hasNews() {
+		c.takePiece(d)
+	}
+	if c.take(d); over && d.isEmpty() {
 		c.close(d)
 	}
 	return true
@@ -169,26 +196,35 @@ func (c *choice) next(d *delta) bool {
 
 // whole takes all of a choice that has ended.
 func (c *choice) whole(d *delta) {
+	c.begin(d)
+	if c.reader != nil {
+		c.reader.takeAll(d)
+	}
+	d.content, c.text = c.text, d.content
 	c.take(d)
 	c.close(d)
 }
 
 // close puts the choice's end into d.
 func (c *choice) close(d *delta) {
-	d.finish, d.stopped = c.finish, c.stopped
+	d.finish, d.stopped, d.called = c.finish, c.stopped, c.called()
 	c.ended = true
 }
 
-// take moves all certain text and tokens into d. Choice and delta swap buffers, so
-// that a stream allocates nothing per token.
-func (c *choice) take(d *delta) {
+// begin makes d ready for the next text. Choice and delta swap buffers, so that a
+// stream allocates nothing per token.
+func (c *choice) begin(d *delta) {
 	if c.job.echo && !c.began {
 		c.echo()
 	}
 	d.choice, d.prompt, d.first = c.index, c.prompt, !c.began
-	d.finish, d.stopped = inference.FinishNone, stopReason{}
-	d.content, c.text = c.text, d.content[:0]
-	c.keep(d.content)
+	d.finish, d.stopped, d.called = inference.FinishNone, stopReason{}, false
+	d.content, d.reasoning, d.calls = d.content[:0], d.reasoning[:0], d.calls[:0]
+}
+
+// take adds to d's text the certain tokens.
+func (c *choice) take(d *delta) {
+	c.keep(d)
 	d.ids, c.ids = c.ids, d.ids[:0]
 	n := c.ready()
 	d.tokens = append(d.tokens[:0], c.records[:n]...)
@@ -198,7 +234,17 @@ func (c *choice) take(d *delta) {
 		d.promptTokens = c.stream.prompt
 	}
 	if p.continuousUsage {
-		d.usage = usage{prompt: len(c.job.prompts[c.prompt].ids), output: c.tokens, cached: c.stream.Progress().CachedTokens}
+		d.usage = c.used(usage{prompt: len(c.job.prompts[c.prompt].ids), cached: c.stream.Progress().CachedTokens})
 	}
 	c.began = true
+}
+
+// used adds to u what the choice has generated.
+func (c *choice) used(u usage) usage {
+	u.output += c.tokens
+	if c.reader != nil {
+		u.reasoning += c.reader.reasoned
+		u.thinks = c.reader.thinks
+	}
+	return u
 }

@@ -18,6 +18,8 @@ type delta struct {
 	reasoning []byte     // text of the thought
 	calls     []callPart // pieces of tool calls, in order
 
+	callText []byte // holds the arguments of calls
+
 	content []byte                 // text of the answer
 	tokens  []tokenRecord          // log-probabilities of content's tokens, where asked for
 	ids     []inference.TokenID    // sampled since the delta before, where asked for
@@ -27,6 +29,11 @@ type delta struct {
 
 	promptTokens []tokenRecord // the prompt's log-probabilities, where asked for; in the first delta
 	usage        usage         // of this choice so far, where asked for
+}
+
+// isEmpty reports whether d has no text, calls or records of tokens.
+func (d *delta) isEmpty() bool {
+	return len(d.content) == 0 && len(d.tokens) == 0 && len(d.reasoning) == 0 && len(d.calls) == 0
 }
 
 // callPart is a piece of one tool call. Parts of different calls never alternate:

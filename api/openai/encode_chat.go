@@ -49,7 +49,7 @@ func (e *chatEncoder) appendChunk(dst []byte, d *delta, call *callPart) []byte {
 	dst = append(dst, `,"delta":{`...)
 	switch {
 	case call != nil:
-		dst = append(appendCallPart(append(dst, `"tool_calls":[`...), call), ']')
+		dst = e.appendCallPart(dst, call)
 	case len(d.reasoning) > 0:
 		dst = e.appendReasoning(dst, d.reasoning)
 	default:
@@ -77,24 +77,31 @@ func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
 	return dst
 }
 
-// appendCallPart appends an entry of a delta's tool_calls.
-func appendCallPart(dst []byte, p *callPart) []byte {
-	dst = append(dst, `{"index":`...)
+// appendCallPart appends a delta's tool_calls, or its function_call to a request of the
+// older shape.
+func (e *chatEncoder) appendCallPart(dst []byte, p *callPart) []byte {
+	if e.job.tools().legacy {
+		return appendFunction(append(dst, `"function_call":`...), p)
+	}
+	dst = append(dst, `"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(p.index), 10)
 	if p.begins() {
-		dst = appendCallHead(append(dst, ','), p)
-	} else {
-		dst = append(dst, `,"function":{`...)
+		dst = api.AppendString(append(dst, `,"id":`...), p.id)
+		dst = append(dst, `,"type":"function"`...)
 	}
-	dst = append(dst, `"arguments":`...)
-	return append(api.AppendString(dst, p.arguments), "}}"...)
+	return append(appendFunction(append(dst, `,"function":`...), p), "}]"...)
 }
 
-// appendCallHead appends a call's fields up to its arguments.
-func appendCallHead(dst []byte, p *callPart) []byte {
-	dst = api.AppendString(append(dst, `"id":`...), p.id)
-	dst = append(dst, `,"type":"function","function":{"name":`...)
-	return append(api.AppendString(dst, p.name), ',')
+// appendFunction appends {"name","arguments"}; of a piece that goes on a call, the
+// arguments alone.
+func appendFunction(dst []byte, p *callPart) []byte {
+	dst = append(dst, '{')
+	if p.begins() {
+		dst = api.AppendString(append(dst, `"name":`...), p.name)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"arguments":`...)
+	return append(api.AppendString(dst, p.arguments), '}')
 }
 
 func (e *chatEncoder) appendPulse(dst []byte) []byte {
@@ -132,22 +139,25 @@ func (e *chatEncoder) appendMessage(dst []byte, d *delta) []byte {
 	if len(d.reasoning) > 0 {
 		dst = e.appendReasoning(append(dst, ','), d.reasoning)
 	}
-	dst = appendCalls(dst, d.calls)
+	dst = e.appendCalls(dst, d.calls)
 	dst = append(dst, `,"refusal":null}`...)
 	dst = e.appendLogprobs(dst, d)
 	return e.appendReason(dst, d)
 }
 
 // appendCalls appends the tool_calls of a whole answer, where there are any.
-func appendCalls(dst []byte, calls []callPart) []byte {
-	if len(calls) == 0 {
+func (e *chatEncoder) appendCalls(dst []byte, calls []callPart) []byte {
+	switch {
+	case len(calls) == 0:
 		return dst
+	case e.job.tools().legacy:
+		return appendFunction(append(dst, `,"function_call":`...), &calls[0])
 	}
 	dst = append(dst, `,"tool_calls":[`...)
 	for i := range calls {
-		dst = appendCallHead(append(comma(dst, i), '{'), &calls[i])
-		dst = append(dst, `"arguments":`...)
-		dst = append(api.AppendString(dst, calls[i].arguments), "}}"...)
+		dst = api.AppendString(append(comma(dst, i), `{"id":`...), calls[i].id)
+		dst = append(dst, `,"type":"function","function":`...)
+		dst = append(appendFunction(dst, &calls[i]), '}')
 	}
 	return append(dst, ']')
 }

@@ -136,12 +136,16 @@ func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 	return append(dst, '}')
 }
 
-// finishReason is the OpenAI API's word for a choice's end.
+// finishReason is the OpenAI API's word for a choice's end. An answer that had to call the
+// function that the request named ends with stop there.
 func (e *envelope) finishReason(d *delta) string {
-	if d.called {
-		return "tool_calls"
+	switch t := e.job.tools(); {
+	case !d.called || t.named:
+		return d.finish.String()
+	case t.legacy:
+		return "function_call"
 	}
-	return d.finish.String()
+	return "tool_calls"
 }
 
 // appendPromptLogprobs appends what vLLM gives for prompt_logprobs, where

@@ -23,6 +23,7 @@ import (
 	"weir/router"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
+	"weir/tokenizer/family"
 )
 
 // TestMain warms up what fasthttp starts once per process, so that it does not
@@ -326,7 +327,7 @@ func testModel(t testing.TB, b *fakeBackend) *Model {
 	}
 	return &Model{
 		ID: "test-model", Aliases: []string{"alias"}, Created: 1700000000, Fingerprint: "fp_test", Tokenizer: b.tok,
-		Template: template, MaxModelLen: 256, Backend: b,
+		Template: template, Family: family.Detect(template), MaxModelLen: 256, Backend: b,
 	}
 }
 

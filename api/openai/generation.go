@@ -375,7 +375,11 @@ func (g *generation) answer() []byte {
 }
 
 func (g *generation) usage() usage {
-	return usage{prompt: g.result.PromptTokens, output: g.outputTokens(), cached: g.cachedTokens()}
+	u := usage{prompt: g.result.PromptTokens, cached: g.cachedTokens()}
+	for _, c := range g.choices {
+		u = c.used(u)
+	}
+	return u
 }
 
 func (g *generation) cachedTokens() int {

@@ -16,10 +16,13 @@ type job struct {
 	model          *Model
 	params         *params
 	endpoint       *endpoint
-	echo           bool // the prompt is part of the text
+	echo           bool     // the prompt is part of the text
+	reading        *reading // how answers are taken apart; nil: they are text
 	prompts        []prompt
-	maxTokens      int // per choice, as far as its prompt leaves room
-	promptLogprobs int // alternatives per prompt token; -1 is none
+	constraint     inference.Constraint // what answers must obey; nil: nothing
+	constraintKey  string               // equal where the constraints are; "" without one
+	maxTokens      int                  // per choice, as far as its prompt leaves room
+	promptLogprobs int                  // alternatives per prompt token; -1 is none
 	tenant         *tenant.Tenant
 	terms          terms
 	retries        int
@@ -30,6 +33,17 @@ type job struct {
 	keepsTexts     bool              // its tenant agreed, or a rollout compares them
 	arm            string            // of the rollout that chose the version; "" is none
 	copied         func(*generation) // gets the whole answer; nil: nobody wants it
+}
+
+// noTools are those of a request without tools; never changed.
+var noTools toolset
+
+// tools are those of the request.
+func (j *job) tools() *toolset {
+	if j.reading == nil {
+		return &noTools
+	}
+	return &j.reading.tools
 }
 
 func (j *job) promptTokens() int {
@@ -74,6 +88,7 @@ func (j *job) request(i int) *inference.Request {
 		PromptLogprobs: j.promptLogprobs,
 		Sampling:       p.sampling,
 		Speculation:    p.speculation,
+		Constraint:     j.constraint,
 		Arrived:        j.arrived,
 	}
 }

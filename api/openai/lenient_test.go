@@ -21,7 +21,7 @@ var ignored = []struct {
 	{routeChat, chatWith(`"thinking":{"type":"disabled"}`), `ignored "thinking"`, "thinking", "unknown_parameter"},
 	{routeChat, chatWith(`"keep_alive":"5m","chat_id":"a"`), `ignored "keep_alive", ignored "chat_id"`, "keep_alive", "unknown_parameter"},
 	{routeChat, chatWith(`"usage":{"include":true}`), `ignored "usage"`, "usage", "unknown_parameter"},
-	{routeChat, chatWith(`"tool_choice":"auto","parallel_tool_calls":true`), `ignored "tool_choice", ignored "parallel_tool_calls"`, "tool_choice", "unsupported_parameter"},
+	{routeChat, chatWith(`"tool_choice":"auto","parallel_tool_calls":true`), `ignored "tool_choice", ignored "parallel_tool_calls"`, "tool_choice", "invalid_value"},
 	{routeChat, chatWith(`"function_call":"auto"`), `ignored "function_call"`, "function_call", "unsupported_parameter"},
 	{routeChat, chatWith(`"store":true`), `ignored "store"`, "store", "unsupported_parameter"},
 	{routeChat, chatWith(`"verbosity":"low"`), `ignored "verbosity"`, "verbosity", "unsupported_parameter"},

@@ -6,11 +6,12 @@ import (
 
 	"weir/api"
 	"weir/tokenizer/chat"
+	"weir/tokenizer/family"
 )
 
 // parseMessages checks the messages and hands them on with the key order of
 // the client, which templates can see.
-func (o *object) parseMessages(raw []byte, m *Model, limit int) (chat.Value, *api.Error) {
+func (o *object) parseMessages(raw []byte, m *Model, limit int, tools *toolset) (chat.Value, *api.Error) {
 	list, err := parseArray("messages", raw, limit)
 	switch {
 	case err != nil:
@@ -18,12 +19,13 @@ func (o *object) parseMessages(raw []byte, m *Model, limit int) (chat.Value, *ap
 	case len(list) == 0:
 		return chat.Value{}, badRequest("invalid_value", "messages", "messages is empty; a chat needs at least one")
 	}
+	h := history{body: o, family: m.Family}
+	if m.Family != nil && !m.Family.Listed {
+		h.preamble = family.System(tools.list)
+	}
 	clean := append(make([]byte, 0, len(raw)), '[')
 	for i, item := range list {
-		if i > 0 {
-			clean = append(clean, ',')
-		}
-		if clean, err = o.appendMessage(clean, at("messages", i), item); err != nil {
+		if clean, err = h.appendMessage(comma(clean, i), at("messages", i), item); err != nil {
 			return chat.Value{}, err
 		}
 	}
@@ -44,38 +46,100 @@ func messagesValue(clean []byte, m *Model) (chat.Value, *api.Error) {
 // appendMessage checks one message and appends it as JSON. Fields of answers
 // that clients send back as they came (refusal, annotations, empty tool_calls)
 // say nothing to a template and are left out.
-func (o *object) appendMessage(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
-	m, fault := o.parse(path, raw, maxFields)
+func (h *history) appendMessage(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
+	o, fault := h.body.parse(path, raw, maxFields)
 	if fault != nil {
 		return dst, fault
 	}
-	role := readRole(m, &fault)
-	content, hasContent := m.take("content")
-	if !hasContent {
+	m := pastMessage{object: o}
+	m.role = readRole(o, &fault)
+	if raw, ok := o.take("content"); ok {
+		m.content = raw
+	}
+	m.thought = readThought(o, &fault)
+	o.text("name", &fault)
+	if fault != nil {
+		return dst, fault
+	}
+	h.readCalls(&m, &fault)
+	if m.content == nil && len(m.calls) == 0 && (m.role != "assistant" || m.thought == nil) {
 		keep(&fault, missing(join(path, "content"), "a string or an array of text parts"))
 	}
-	m.text("name", &fault)
-	m.text("reasoning_content", &fault)
-	refuseParts(m, &fault)
+	refuseRest(o, &fault)
 	if fault != nil {
 		return dst, fault
 	}
+	if dst, fault = h.spellOut(dst, &m); fault != nil {
+		return dst, fault
+	}
+	return h.writeFields(dst, &m)
+}
+
+// pastMessage is one message of a chat while it is read.
+type pastMessage struct {
+	*object
+	role    string
+	content json.RawMessage // nil: none
+	thought json.RawMessage // a JSON string; nil: none
+	calls   []pastCall      // of an answer
+	answers string          // id of the call whose result the message is
+}
+
+// readThought reads the thought of an earlier answer under either of its names. Where
+// both are given, they are two copies of one text, as answers of this server have them.
+func readThought(o *object, fault **api.Error) json.RawMessage {
+	var thought json.RawMessage
+	for _, name := range bothReasoningNames {
+		raw, ok := o.take(name)
+		if !ok {
+			continue
+		}
+		_, err := parseString(join(o.path, name), raw)
+		keep(fault, err)
+		if thought == nil {
+			thought = raw
+		}
+	}
+	return thought
+}
+
+// writeFields appends a message in the client's order of fields.
+func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 	dst = append(dst, '{')
+	thought, hasContent := m.thought, false
 	for _, f := range m.fields {
 		switch f.name {
 		case "role":
-			dst = appendField(dst, f.name, api.AppendString(nil, role))
+			dst = appendField(dst, f.name, api.AppendString(nil, m.role))
 		case "content":
-			clean, err := m.appendContent(nil, join(path, "content"), content)
+			clean, err := m.appendContent(nil, join(m.path, "content"), m.content)
 			if err != nil {
 				return dst, err
 			}
-			dst = appendField(dst, f.name, clean)
-		case "name", "reasoning_content":
+			dst, hasContent = appendField(dst, f.name, clean), true
+		case "reasoning_content", "reasoning":
+			if thought != nil {
+				dst, thought = appendField(dst, "reasoning_content", thought), nil
+			}
+		case "name":
 			if !isNull(f.raw) {
 				dst = appendField(dst, f.name, f.raw)
 			}
+		case "tool_calls", "function_call":
+			if len(m.calls) > 0 {
+				dst = appendField(dst, "tool_calls", h.callsJSON(m.calls))
+			}
 		}
+	}
+	if !hasContent {
+		clean, err := m.appendContent(nil, join(m.path, "content"), m.content)
+		if err != nil {
+			return dst, err
+		}
+		dst = appendField(dst, "content", clean)
+	}
+	if m.answers != "" {
+		dst = appendField(dst, "tool_call_id", api.AppendString(nil, m.answers))
 	}
 	return append(dst, '}'), nil
 }
@@ -88,15 +152,17 @@ func appendField(dst []byte, name string, value []byte) []byte {
 	return append(dst, value...)
 }
 
-var roles = []string{"system", "developer", "user", "assistant"}
+var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
-// readRole reads role; developer is the newer word for system, which no
-// template knows.
+const roleList = "system, developer, user, assistant or tool"
+
+// readRole reads role. developer is the newer word for system, and function the older
+// one for tool; no template knows them.
 func readRole(o *object, fault **api.Error) string {
 	path := join(o.path, "role")
 	raw, ok := o.take("role")
 	if !ok {
-		keep(fault, missing(path, "system, developer, user or assistant"))
+		keep(fault, missing(path, roleList))
 		return ""
 	}
 	role, err := parseString(path, raw)
@@ -105,20 +171,16 @@ func readRole(o *object, fault **api.Error) string {
 	case err != nil:
 	case role == "developer":
 		return "system"
-	case role == "tool" || role == "function":
-		keep(fault, unsupported(path, "tools are not served yet: put the result into a user message"))
 	case !slices.Contains(roles, role):
-		keep(fault, badRequest("invalid_value", path, "%s is %s; it must be system, developer, user or assistant", path, quote(raw)))
+		keep(fault, badRequest("invalid_value", path, "%s is %s; it must be %s", path, quote(raw), roleList))
 	}
 	return role
 }
 
-// refuseParts refuses the fields of a message that are not served.
-func refuseParts(o *object, fault **api.Error) {
-	for _, name := range []string{"tool_calls", "function_call", "tool_call_id", "audio"} {
-		if raw, ok := o.take(name); ok && !isEmptyArray(raw) {
-			keep(fault, unsupported(join(o.path, name), "tools and audio are not served yet: put it into the text"))
-		}
+// refuseRest refuses what a message cannot have, and takes what says nothing.
+func refuseRest(o *object, fault **api.Error) {
+	if raw, ok := o.take("audio"); ok && !isEmptyArray(raw) {
+		keep(fault, unsupported(join(o.path, "audio"), "models here read text: put it into the content"))
 	}
 	o.take("refusal")
 	o.take("annotations")
@@ -127,6 +189,9 @@ func refuseParts(o *object, fault **api.Error) {
 
 // appendContent checks a message's content: a string, or text parts.
 func (o *object) appendContent(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
+	if raw == nil {
+		return append(dst, `""`...), nil
+	}
 	if raw[0] == '"' {
 		return append(dst, raw...), nil
 	}

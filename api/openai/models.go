@@ -13,6 +13,7 @@ import (
 	"weir/scheduler/quota"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
+	"weir/tokenizer/family"
 )
 
 // Model is an entry of the model table: the names that requests may use, the
@@ -40,6 +41,7 @@ type Model struct {
 
 	Fingerprint string         // system_fingerprint: changes when the same seed may give other text. "" sends null
 	Template    *chat.Template // nil: chat is refused
+	Family      *family.Family // how the model marks calls and thoughts; nil: everything it writes is text, and tools are refused
 	MaxLogprobs int            // most alternatives per token; 0 means DefaultMaxLogprobs
 	Backend     router.Backend
 }

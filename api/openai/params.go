@@ -38,6 +38,7 @@ type params struct {
 	seeded         bool // by the client
 	speculation    inference.Toggle
 	reasoning      Reasoning // names of a thought
+	hideReasoning  bool      // it is not told
 	answerForm
 
 	notes *notes // warnings for the client

@@ -14,9 +14,10 @@ import (
 // chatPrompt is what a model's chat template is applied to.
 type chatPrompt struct {
 	input chat.Input
+	tools toolset
 }
 
-// readChatPrompt reads the fields that make the prompt of a chat: messages,
+// readChatPrompt reads the fields that make the prompt of a chat: messages, tools,
 // add_generation_prompt, continue_final_message and the template's variables.
 func readChatPrompt(o *object, m *Model, c *Config, fault **api.Error) *chatPrompt {
 	p := &chatPrompt{}
@@ -27,6 +28,7 @@ func readChatPrompt(o *object, m *Model, c *Config, fault **api.Error) *chatProm
 			"continue_final_message and add_generation_prompt exclude each other; the one goes on with the last message, the other begins a new one"))
 	}
 	p.input.Extra = readTemplateVariables(o, fault)
+	p.readTools(o, m, fault)
 	raw, ok := o.take("messages")
 	switch {
 	case !ok:
@@ -36,9 +38,25 @@ func readChatPrompt(o *object, m *Model, c *Config, fault **api.Error) *chatProm
 		return p
 	}
 	var err *api.Error
-	p.input.Messages, err = o.parseMessages(raw, m, c.MaxMessages)
+	p.input.Messages, err = o.parseMessages(raw, m, c.MaxMessages, &p.tools)
 	keep(fault, err)
 	return p
+}
+
+// readTools reads the tools, which go into the prompt whatever the choice is: answers that
+// may call one tool or none share the prefix of those that may call all.
+func (p *chatPrompt) readTools(o *object, m *Model, fault **api.Error) {
+	p.tools = readTools(o, fault)
+	switch {
+	case *fault != nil || !p.tools.has():
+	case m.Family == nil:
+		keep(fault, unsupported("tools", "the model "+m.ID+" cannot call tools: describe them in a message"))
+	case m.Family.Listed:
+		var err error
+		if p.input.Tools, err = chat.FromJSON(p.tools.listed); err != nil {
+			keep(fault, badRequest("invalid_value", "tools", "tools: %v", err))
+		}
+	}
 }
 
 // readTemplateVariables gathers what a template knows beside the messages:
@@ -111,6 +129,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	}
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
 	p.readChatLogprobs(o, m, &fault)
+	p.hideReasoning = !o.flag("include_reasoning", true, &fault)
 	j.refuseNoTokens(&fault)
 	conversation := readChatPrompt(o, m, &s.config, &fault)
 	options := tokenizer.EncodeOptions{AddSpecial: o.flag("add_special_tokens", false, &fault)}
@@ -133,6 +152,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if len(ids) == 0 {
 		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
 	}
+	j.reading = conversation.reading(m, spans, p)
 	j.prompts = []prompt{{ids: ids}}
 	return j, j.limitOutput("messages", 1)
 }

@@ -122,7 +122,7 @@ func (g *generation) meanGap() time.Duration {
 func (g *generation) answers() []string {
 	var list []string
 	for _, c := range g.choices {
-		list = append(list, string(append(bytes.Clone(c.kept), c.text...)))
+		list = append(list, c.said())
 	}
 	return list
 }
@@ -132,7 +132,7 @@ func (g *generation) answers() []string {
 func (g *generation) judge() {
 	g.result.Empty = g.open == 0 && g.result.Status == statusOK && len(g.choices) > 0
 	for i, c := range g.choices {
-		g.result.Empty = g.result.Empty && c.received.bytes == 0
+		g.result.Empty = g.result.Empty && c.saysNothing()
 		if g.job.arm != "" && i == 0 {
 			g.result.Refuses = refuses(g.answers()[0])
 		}

@@ -103,8 +103,10 @@ func (m *stopMatcher) step(b byte) (partial int, full *stopPattern) {
 	return partial, full
 }
 
-// flush appends what was held back; for a choice that ended without a match.
+// flush appends what was held back, where text ends without a match. The text that
+// comes after that is matched anew.
 func (m *stopMatcher) flush(dst []byte) []byte {
+	clear(m.state)
 	dst = append(dst, m.held...)
 	m.held = m.held[:0]
 	return dst

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+
 	"weir/api/edge"
 	"weir/tokenizer"
 )
@@ -15,7 +17,7 @@ func (g *generation) texts() *edge.Texts {
 	}
 	t := &edge.Texts{Prompts: g.job.promptTexts, PromptBytes: tokenBytes * g.job.promptTokens()}
 	for _, c := range g.choices {
-		t.Answers = append(t.Answers, string(append(c.kept, c.text...)))
+		t.Answers = append(t.Answers, c.said())
 	}
 	return t
 }
@@ -43,9 +45,32 @@ func decodeAll(t *tokenizer.Tokenizer, ids [][]int32) []string {
 	return texts
 }
 
-// keep remembers text that is given to the client, for texts.
-func (c *choice) keep(text []byte) {
-	if c.job.keepsTexts {
-		c.kept = append(c.kept, text...)
+// keep remembers what is given to the client, for texts: thoughts, text, and calls as
+// the name and the arguments.
+func (c *choice) keep(d *delta) {
+	if !c.job.keepsTexts {
+		return
 	}
+	c.kept = append(append(c.kept, d.reasoning...), d.content...)
+	for i := range d.calls {
+		p := &d.calls[i]
+		if p.begins() {
+			c.kept = append(append(c.kept, p.name...), ' ')
+		}
+		c.kept = append(c.kept, p.arguments...)
+	}
+}
+
+// said is what was kept of the answer, and text that nobody has taken.
+func (c *choice) said() string {
+	kept := bytes.Clone(c.kept)
+	if c.reader != nil {
+		kept = append(kept, c.reader.thought...)
+	}
+	return string(append(kept, c.text...))
+}
+
+// saysNothing reports whether neither text nor a call was generated.
+func (c *choice) saysNothing() bool {
+	return c.received.bytes == 0 && (c.reader == nil || c.reader.parser.Calls() == 0)
 }

@@ -15,11 +15,11 @@ type unserved struct {
 }
 
 var unsupportedFields = map[string]unserved{
-	"tools":                 {"leave it out and describe the tools in a message", isEmptyArray, nil},
-	"tool_choice":           {"leave it out together with tools", isText("none"), isText("auto")},
-	"parallel_tool_calls":   {"leave it out together with tools", nil, isAny},
-	"functions":             {"leave it out and describe the functions in a message", isEmptyArray, nil},
-	"function_call":         {"leave it out together with functions", isText("none"), isText("auto")},
+	"tools":                 {"use /v1/chat/completions", isEmptyArray, nil},
+	"tool_choice":           {"use /v1/chat/completions, together with tools", isText("none"), isText("auto")},
+	"parallel_tool_calls":   {"use /v1/chat/completions, together with tools", nil, isAny},
+	"functions":             {"use tools of /v1/chat/completions", isEmptyArray, nil},
+	"function_call":         {"leave it out, or use tool_choice together with tools", isText("none"), isText("auto")},
 	"response_format":       {`leave it out, or send {"type":"text"}, and ask for the format in a message`, isTextFormat, nil},
 	"structured_outputs":    {"ask for the format in a message", nil, nil},
 	"guided_json":           {"ask for the format in a message", nil, nil},
@@ -32,7 +32,7 @@ var unsupportedFields = map[string]unserved{
 	"audio":                 {"leave it out: models here write text", nil, nil},
 	"modalities":            {`leave it out, or send ["text"]`, isTextModality, nil},
 	"prediction":            {"leave it out", nil, isAny},
-	"include_reasoning":     {"leave it out: the model's text comes as it is", nil, isAny},
+	"include_reasoning":     {"use /v1/chat/completions", nil, isAny},
 	"thinking_token_budget": {"bound the answer with max_completion_tokens", nil, nil},
 	"verbosity":             {"ask for it in a message", nil, isAny},
 	"web_search_options":    {"leave it out: the server reaches nothing outside", nil, nil},

@@ -403,7 +403,7 @@ func (r *resident) newEntry(p *planned) *openai.Model {
 	info := r.info()
 	e := &openai.Model{
 		ID: r.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
-		Tokenizer: r.tokenizer, Template: r.template.Template, MaxModelLen: info.MaxModelLen,
+		Tokenizer: r.tokenizer, Template: r.template.Template, Family: r.template.family, MaxModelLen: info.MaxModelLen,
 	}
 	if r.encoder != nil {
 		e.Pooler = poolerOf(r.model)

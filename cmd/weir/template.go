@@ -10,13 +10,15 @@ import (
 	"weir/engine/gguf"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
+	"weir/tokenizer/family"
 )
 
 // template is how a model's messages become a prompt.
 type template struct {
-	*chat.Template        // nil: the model cannot chat
-	why            error  // of that
-	note           string // what the operator should know
+	*chat.Template                // nil: the model cannot chat
+	family         *family.Family // how the model marks calls and thoughts
+	why            error          // why there is no template
+	note           string         // what the operator should know
 }
 
 // maxTemplateBytes bounds --chat-template's file.
@@ -112,8 +114,17 @@ func ownTemplate(f *gguf.File, t *tokenizer.Tokenizer) template {
 
 // chooseTemplate prefers the operator's choice.
 func chooseTemplate(choice string, f *gguf.File, t *tokenizer.Tokenizer) (template, error) {
-	if choice != "" {
-		return chosenTemplate(choice, t)
+	out := template{}
+	if choice == "" {
+		out = ownTemplate(f, t)
+	} else {
+		var err error
+		if out, err = chosenTemplate(choice, t); err != nil {
+			return template{}, err
+		}
 	}
-	return ownTemplate(f, t), nil
+	if out.Template != nil {
+		out.family = family.Detect(out.Template)
+	}
+	return out, nil
 }

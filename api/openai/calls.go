@@ -1,0 +1,328 @@
+package openai
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"unicode/utf8"
+
+	"weir/internal/inference"
+	"weir/tokenizer/family"
+)
+
+// reading says how the answers of a job are taken apart: what of them is thought, what is
+// text and what is a call. A job without one has text as it comes.
+type reading struct {
+	family  *family.Family
+	options family.Options
+	thinks  bool // the family marks thoughts
+	hidden  bool // thoughts are not told
+	tools   toolset
+}
+
+// reader is the state of a choice that is taken apart. What it has read and nobody took
+// stands in pieces, in the order of the answer; the text itself is the choice's.
+type reader struct {
+	*reading
+	parser *family.Parser
+	parts  []family.Part // scratch
+
+	pieces    []piece
+	thought   []byte
+	calls     []heldCall
+	arguments []byte // of calls
+
+	open     bool // the last call has begun and not ended
+	reasoned int  // tokens of thoughts
+
+	doubtful []tokenRecord // logprobs of tokens of which it is not known yet whether they are content
+	source   []byte        // the text of those tokens
+}
+
+// piece is a run of one kind that was not taken yet.
+type piece struct {
+	kind pieceKind
+	size int // bytes of a text, or entries of calls
+}
+
+type pieceKind uint8
+
+const (
+	pieceContent pieceKind = iota
+	pieceThought
+	pieceCalls
+)
+
+// heldCall is a callPart whose arguments are reader.arguments[from:to].
+type heldCall struct {
+	index    int
+	id, name string
+	from, to int
+}
+
+func newReader(r *reading) *reader {
+	if r == nil {
+		return nil
+	}
+	return &reader{reading: r, parser: r.family.NewParser(r.options)}
+}
+
+// letters are those of ids that servers make up for calls.
+const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+func randomLetters(n int) string {
+	id := make([]byte, n)
+	for i := range id {
+		id[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(id)
+}
+
+// add notes that a kind of text, or of calls, has grown.
+func (r *reader) add(k pieceKind, n int) {
+	switch last := len(r.pieces) - 1; {
+	case n == 0:
+	case last >= 0 && r.pieces[last].kind == k:
+		r.pieces[last].size += n
+	default:
+		r.pieces = append(r.pieces, piece{k, n})
+	}
+}
+
+// read takes in a token. A control token's text belongs to markers or to nothing.
+func (c *choice) read(e inference.Event) (complete bool) {
+	r := c.reader
+	thinking := r.parser.Thinking()
+	r.parts = r.parts[:0]
+	tok := c.job.model.Tokenizer
+	if control := tok.IsControl(e.Token); control {
+		c.piece = c.decoder.Flush(c.piece[:0])
+		if complete = c.parse(false); complete {
+			return true
+		}
+		c.piece = tok.AppendPiece(c.piece[:0], e.Token, true)
+		c.doubt(e)
+		complete = c.parse(true)
+	} else {
+		c.piece = c.decoder.Append(c.piece[:0], e.Token)
+		c.doubt(e)
+		complete = c.parse(false)
+	}
+	if thinking || r.parser.Thinking() {
+		r.reasoned++
+	}
+	return complete
+}
+
+// parse hands c.piece to the parser and takes in its parts.
+func (c *choice) parse(control bool) (complete bool) {
+	if len(c.piece) == 0 {
+		return false
+	}
+	r := c.reader
+	r.parts = r.parser.Append(r.parts[:0], c.piece, control)
+	return c.takeIn(false)
+}
+
+// takeIn adds the parser's parts to what was read. cut says that the answer ended for its
+// length: what the parser made up to complete a call is left out then, so that nobody
+// takes half a call for a whole one.
+func (c *choice) takeIn(cut bool) (complete bool) {
+	r := c.reader
+	for i := range r.parts {
+		switch p := &r.parts[i]; {
+		case p.Kind == family.Content:
+			if c.readContent(p.Bytes) {
+				return true
+			}
+		case p.Kind == family.Reasoning:
+			c.settleText(p.Bytes)
+			if !r.hidden {
+				r.thought = append(r.thought, p.Bytes...)
+				r.add(pieceThought, len(p.Bytes))
+			}
+		case p.Repaired && cut:
+		default:
+			c.settleText(nil)
+			if r.readCall(p); p.Kind == family.CallEnd && !r.options.Choice.Parallel && !cut {
+				c.finish = inference.FinishStop
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readContent takes in text of the answer, which stop strings may end.
+func (c *choice) readContent(text []byte) (complete bool) {
+	before := c.received
+	c.received.bytes += len(text)
+	c.received.runes += utf8.RuneCount(text)
+	c.believe(text, before)
+	c.piece = append(c.piece[:0], text...)
+	return c.match()
+}
+
+// settleText ends a run of content: a stop string goes over no call and no thought, so
+// text that was held back for one is certain.
+func (c *choice) settleText(rest []byte) {
+	before := len(c.text)
+	c.text = c.stop.flush(c.text)
+	c.certain(before)
+	c.disbelieve(rest)
+}
+
+// readCall takes in a part of a call.
+func (r *reader) readCall(p *family.Part) {
+	r.open = p.Kind != family.CallEnd
+	from := len(r.arguments)
+	switch last := len(r.calls) - 1; {
+	case p.Kind == family.CallEnd:
+		return
+	case p.Kind == family.CallStart:
+		r.calls = append(r.calls, heldCall{index: p.Call, id: p.ID, name: p.Name, from: from, to: from})
+	default:
+		r.arguments = append(r.arguments, p.Bytes...)
+		if last >= 0 && r.calls[last].index == p.Call {
+			r.calls[last].to = len(r.arguments)
+			return
+		}
+		r.calls = append(r.calls, heldCall{index: p.Call, from: from, to: len(r.arguments)})
+	}
+	r.add(pieceCalls, 1)
+}
+
+// closeReading takes in c.piece and what the parser held back. hidden says that an end
+// token was not shown; a call may have ended with it.
+func (c *choice) closeReading(hidden bool, reason inference.FinishReason) (complete bool) {
+	r := c.reader
+	if c.parse(false) {
+		return true
+	}
+	if tok := c.job.model.Tokenizer; hidden && tok.IsControl(c.end.Token) {
+		c.piece = tok.AppendPiece(c.piece[:0], c.end.Token, true)
+		if c.parse(true) {
+			return true
+		}
+	}
+	r.parts = r.parser.Close(r.parts[:0])
+	return c.takeIn(reason != inference.FinishStop)
+}
+
+// called reports whether a choice that has ended has called tools.
+func (c *choice) called() bool {
+	return c.reader != nil && c.finish == inference.FinishStop && c.reader.parser.Calls() > 0
+}
+
+// hasNews reports whether there is something to take but the end.
+func (c *choice) hasNews() bool {
+	if c.reader != nil {
+		return len(c.reader.pieces) > 0
+	}
+	return len(c.text) > 0
+}
+
+// takePiece moves the next piece of a stream into d.
+func (c *choice) takePiece(d *delta) {
+	r := c.reader
+	p := r.pieces[0]
+	r.pieces = r.pieces[:copy(r.pieces, r.pieces[1:])]
+	switch p.kind {
+	case pieceContent:
+		d.content, c.text = moveFirst(d.content, c.text, p.size)
+	case pieceThought:
+		d.reasoning, r.thought = moveFirst(d.reasoning, r.thought, p.size)
+	case pieceCalls:
+		r.takeCalls(d, p.size)
+	}
+}
+
+// moveFirst moves the first n bytes of src to dst, which is empty; all of them by swapping
+// the two.
+func moveFirst(dst, src []byte, n int) (moved, rest []byte) {
+	if n == len(src) {
+		return src, dst
+	}
+	return append(dst, src[:n]...), src[:copy(src, src[n:])]
+}
+
+// takeCalls moves the first n parts of calls into d.
+func (r *reader) takeCalls(d *delta, n int) {
+	for _, h := range r.calls[:n] {
+		d.calls = append(d.calls, callPart{index: h.index, id: h.id, name: h.name, arguments: r.arguments[h.from:h.to:h.to]})
+	}
+	if r.calls = r.calls[:copy(r.calls, r.calls[n:])]; len(r.calls) == 0 {
+		d.callText, r.arguments = r.arguments, d.callText[:0]
+	}
+}
+
+// takeAll moves everything that was read into d.
+func (r *reader) takeAll(d *delta) {
+	r.pieces = r.pieces[:0]
+	d.reasoning, r.thought = r.thought, d.reasoning
+	r.takeCalls(d, len(r.calls))
+}
+
+// doubt notes the log-probability of a token that the parser is about to read.
+func (c *choice) doubt(e inference.Event) {
+	if !c.job.params.logprobs {
+		return
+	}
+	r := c.reader
+	start := position{bytes: len(r.source)}
+	r.source = append(r.source, c.piece...)
+	r.doubtful = append(r.doubtful, tokenRecord{e.Token, e.Logprob, e.Top, start, len(r.source)})
+}
+
+// believe moves the records of tokens that turned out to be content to those of the
+// answer. at is where their text stands in it. Tokens before that text were markup.
+func (c *choice) believe(text []byte, at position) {
+	r := c.reader
+	if len(r.doubtful) == 0 {
+		return
+	}
+	from := max(bytes.Index(r.source, text), 0)
+	to := min(from+len(text), len(r.source))
+	n := 0
+	for n < len(r.doubtful) && r.doubtful[n].start.bytes < to {
+		d := r.doubtful[n]
+		n++
+		if d.end <= from {
+			continue
+		}
+		begin := max(d.start.bytes, from)
+		d.start = position{at.bytes + begin - from, at.runes + utf8.RuneCount(r.source[from:begin])}
+		d.end = at.bytes + min(d.end, to) - from
+		c.records = append(c.records, d)
+	}
+	r.forget(n)
+}
+
+// disbelieve drops the records of tokens that turned out to be no content: those of a
+// thought's text, or all where a call was read.
+func (c *choice) disbelieve(text []byte) {
+	r := c.reader
+	to := len(r.source)
+	if i := bytes.Index(r.source, text); text != nil && i >= 0 {
+		to = i + len(text)
+	}
+	n := 0
+	for n < len(r.doubtful) && r.doubtful[n].start.bytes < to {
+		n++
+	}
+	r.forget(n)
+}
+
+// forget drops the first n doubtful records with their text.
+func (r *reader) forget(n int) {
+	if n == 0 {
+		return
+	}
+	cut := r.doubtful[n-1].end
+	r.source = r.source[:copy(r.source, r.source[cut:])]
+	r.doubtful = slices.Delete(r.doubtful, 0, n)
+	for i := range r.doubtful {
+		r.doubtful[i].start.bytes -= cut
+		r.doubtful[i].end -= cut
+	}
+}

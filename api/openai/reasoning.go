@@ -1,0 +1,31 @@
+package openai
+
+import (
+	"weir/tokenizer"
+	"weir/tokenizer/family"
+)
+
+// reading says how answers to the chat are taken apart, whose prompt was rendered as
+// spans; nil where they are text as they come: their model marks no thoughts and the
+// request has no tools, or the client asked for all tokens as text.
+func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *reading {
+	if m.Family == nil || !p.tools.has() && q.special {
+		return nil
+	}
+	opening := m.Family.Opening(spans)
+	marked := thinks(m.Family) || opening.Thinking
+	if !marked && !p.tools.has() {
+		return nil
+	}
+	return &reading{
+		family: m.Family, thinks: marked, hidden: q.hideReasoning, tools: p.tools,
+		options: family.Options{Tools: p.tools.list, Choice: p.tools.choice, Opening: opening, IDs: randomLetters},
+	}
+}
+
+// thinks reports whether a family marks thoughts. The generic form reads them, but says
+// nothing about the model.
+func thinks(f *family.Family) bool {
+	_, end := f.ThoughtMarkers()
+	return f.Name == "harmony" || f.Name != "generic" && end != ""
+}
