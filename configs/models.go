@@ -37,6 +37,7 @@ type ServedModel struct {
 	Tokenizer string   // GGUF file with the tokenizer of a model that is computed elsewhere
 
 	Replicas []fleet.Source // servers that compute it; empty: it is computed here
+	Routing  fleet.Routing  // how requests go to them
 }
 
 // ModelCheck is a question that a version must answer before requests get it: with
@@ -80,7 +81,8 @@ var modelKeys = []string{
 
 // NewServedModel is a record with the defaults.
 func NewServedModel(name, path string) ServedModel {
-	return ServedModel{Name: cmp.Or(name, fileModelName(path)), Path: path, Load: LoadAtStartup, ComputeWeight: 1, Policy: Policies[0]}
+	return ServedModel{Name: cmp.Or(name, fileModelName(path)), Path: path, Load: LoadAtStartup, ComputeWeight: 1, Policy: Policies[0],
+		Routing: fleet.DefaultRouting()}
 }
 
 // Name is the id that the model is served under: the first configured one, or the
@@ -171,6 +173,8 @@ func (s *Sources) decodeModels(d *fileDecoder, n *yaml.Node) error {
 			return d.errorf(n, "%s has a path and replicas; a model is computed here or elsewhere: remove one of them", path)
 		case len(m.Replicas) > 0 && m.Name == "":
 			return d.errorf(n, "%s has no name; give the one that requests use", path)
+		case len(m.Replicas) == 0 && m.Routing != fleet.DefaultRouting():
+			return d.errorf(n, "%s has a routing and no replicas; list its replicas, or remove the routing", path)
 		case m.Path == "" && len(m.Replicas) == 0:
 			return d.errorf(n, "%s has no path; give the model's GGUF file, or %s for the built-in model, or its replicas", path, BuiltinPath)
 		}
@@ -202,6 +206,9 @@ func modelFields(m *ServedModel) []field {
 		{key: "fallback", binding: bindNames(&m.Fallback, "the name of a model", isServedName)},
 		{key: "tokenizer", binding: bindText(&m.Tokenizer, "a path", anyText)},
 		{key: "replicas", nested: func(d *fileDecoder, n *yaml.Node, path string) error { return d.replicas(n, path, &m.Replicas) }},
+		{key: "routing", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+			return d.record(n, path, routingFields(&m.Routing))
+		}},
 	}
 	return append(fields, m.settingFields()...)
 }
@@ -330,4 +337,15 @@ const modelsSample = `
 #         zone: a
 #       - dns: http://weir-headless:8000/v1 # each address of the name is a replica
 #       - file: replicas.txt # with a URL on each line; read anew when it changes
+#     routing:
+#       answer_timeout: 10m # until an answer begins; of no stream, until its end
+#       stall_timeout: 2m # without a byte of a stream that has begun
+#       hold_time: 5s # from then on heartbeats pass before content does
+#       retry_share: 0.1 # of the requests of 10 s may be retries after failures, and three; 0: none
+#       breaker_failures: 5 # in a row open a replica's breaker
+#       breaker_pause: 10s # from then on one request tries the replica
+#       probe_interval: 2s # between the probes of a replica
+#       discovery_interval: 5s # between the looks at names and files
+#       zone: a # where this router is; replicas of other zones are farther
+#       zone_distance: 50ms # how much sooner one of them must answer to be picked
 `

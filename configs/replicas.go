@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -72,5 +73,30 @@ func replicaFields(s *fleet.Source, keyFile *string) []field {
 		{key: "api_key_file", binding: bindText(keyFile, "a path", anyText)},
 		{key: "admin_url", binding: bindText(&s.AdminURL, "a URL like http://10.0.0.7:9090", anyText)},
 		{key: "zone", binding: bindText(&s.Zone, "a word", anyText)},
+	}
+}
+
+// routingFields binds the keys of a model's routing.
+func routingFields(r *fleet.Routing) []field {
+	share := bindRatio(&r.RetryShare)
+	set := share.set
+	share.set = func(text string) error {
+		err := set(text)
+		if err == nil && r.RetryShare == 0 {
+			r.RetryShare = -1 // 0 would be the default
+		}
+		return err
+	}
+	return []field{
+		{key: "answer_timeout", binding: bindDuration(&r.AnswerTimeout, time.Second, 24*time.Hour)},
+		{key: "stall_timeout", binding: bindDuration(&r.StallTimeout, time.Second, 24*time.Hour)},
+		{key: "hold_time", binding: bindDuration(&r.HoldTime, time.Millisecond, time.Hour)},
+		{key: "retry_share", binding: share},
+		{key: "breaker_failures", binding: bindInt(&r.BreakerFailures, 1, 1_000_000, "")},
+		{key: "breaker_pause", binding: bindDuration(&r.BreakerPause, time.Millisecond, time.Hour)},
+		{key: "probe_interval", binding: bindDuration(&r.ProbeEvery, 100*time.Millisecond, time.Hour)},
+		{key: "discovery_interval", binding: bindDuration(&r.LookEvery, 100*time.Millisecond, time.Hour)},
+		{key: "zone", binding: bindText(&r.Zone, "a word", anyText)},
+		{key: "zone_distance", binding: bindDuration(&r.ZoneDistance, time.Millisecond, time.Hour)},
 	}
 }

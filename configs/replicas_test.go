@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"weir/router/fleet"
 )
 
 // A replica's key may lie in a file of its own, such as a mounted secret, which is no place
@@ -37,6 +40,38 @@ func TestReplicaKeyFile(t *testing.T) {
 		}
 		if got := s.config.Models[0].Replicas[0].APIKey; got != "sk-of-the-replica" {
 			t.Errorf("the key is %q", string(got))
+		}
+	}
+}
+
+// What a model's routing leaves out is as everywhere; a share of 0 is no retries, not the
+// default; and a model that is computed here has none.
+func TestRoutingOfAModel(t *testing.T) {
+	read := func(text string) (fleet.Routing, error) {
+		s := New()
+		err := s.Decode("a.yml", []byte(text))
+		if err != nil {
+			return fleet.Routing{}, err
+		}
+		return s.config.Models[0].Routing, nil
+	}
+	const replicas = "models: [{name: m, replicas: [{url: \"http://10.0.0.7/v1\"}]"
+	want := fleet.DefaultRouting()
+	if got, err := read(replicas + "}]"); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	want.RetryShare, want.AnswerTimeout, want.Zone, want.BreakerFailures = -1, time.Minute, "a", 9
+	if got, err := read(replicas + ", routing: {retry_share: 0, answer_timeout: 1m, zone: a, breaker_failures: 9}}]"); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for text, wrong := range map[string]string{
+		replicas + ", routing: {answer_timeout: 0}}]":           "answer_timeout",
+		replicas + ", routing: {retry_share: 1.5}}]":            "retry_share",
+		replicas + ", routing: {timeout: 1s}}]":                 "unknown key",
+		"models: [{name: m, path: m.gguf, routing: {zone: a}}]": "no replicas",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %v, want %q", text, err, wrong)
 		}
 	}
 }

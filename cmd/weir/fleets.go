@@ -52,7 +52,9 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 	var errs []error
 	var changes []func() error
 	for _, m := range c.RoutedModels() {
-		i := slices.IndexFunc(f.list, func(r *routed) bool { return r.record.Name == m.Name && r.record.Policy == m.Policy })
+		i := slices.IndexFunc(f.list, func(r *routed) bool {
+			return r.record.Name == m.Name && r.record.Policy == m.Policy && r.record.Routing == m.Routing
+		})
 		if i >= 0 {
 			old := f.list[i]
 			next = append(next, &routed{m, old.fleet, old.stop, old.created})
@@ -75,7 +77,7 @@ func (f *fleets) make(m configs.ServedModel) (*routed, error) {
 		return nil, err
 	}
 	made, err := fleet.New(fleet.Config{
-		Model: m.Name, Sources: m.Replicas,
+		Model: m.Name, Sources: m.Replicas, Routing: m.Routing,
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
 		Changed: func(c fleet.Change) { f.changed(m.Name, c) },
 	})

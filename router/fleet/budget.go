@@ -16,7 +16,7 @@ const (
 
 // budget counts requests and retries over a sliding window.
 type budget struct {
-	share float64       // of the requests that may be retries
+	share float64       // of the requests that may be retries; negative: there are none
 	slot  time.Duration // a tenth of the window
 
 	mu    sync.Mutex
@@ -37,6 +37,9 @@ func (b *budget) request(now time.Time) {
 
 // take counts a retry, and reports whether it may be made.
 func (b *budget) take(now time.Time) bool {
+	if b.share < 0 {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := b.move(now)

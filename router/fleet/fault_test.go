@@ -247,7 +247,7 @@ func TestFaultsBeforeContentAreHidden(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.fault, tc.stream), func(t *testing.T) {
 			good, bad := newFake(t, "good", ""), newFake(t, "bad", tc.fault)
-			f := fleetOf(t, Config{AnswerTimeout: 300 * time.Millisecond, RetryShare: 1}, good, bad)
+			f := fleetOf(t, Config{Routing: Routing{AnswerTimeout: 300 * time.Millisecond, RetryShare: 1}}, good, bad)
 			fields := ""
 			if tc.stream {
 				fields = streamed
@@ -284,7 +284,7 @@ func TestUnreachableReplicasAreSkipped(t *testing.T) {
 		gone.Close()
 		fakes = append(fakes, gone)
 	}
-	f := fleetOf(t, Config{BreakerFailures: 1000}, fakes...)
+	f := fleetOf(t, Config{Routing: Routing{BreakerFailures: 1000}}, fakes...)
 	for range 20 {
 		if a, text, err := take(t, f, call(streamed)); err != nil || a.Status != 200 || said(t, text) != answerOf("good") {
 			t.Fatalf("%+v %v", a, err)
@@ -325,7 +325,7 @@ func TestRefusalsSpillOnce(t *testing.T) {
 func TestBrokenStreamsEndWithAnError(t *testing.T) {
 	for _, fault := range []string{"cut mid-stream", "end mid-stream", "stall mid-stream"} {
 		a, b := newFake(t, "a", fault), newFake(t, "b", fault)
-		f := fleetOf(t, Config{StallTimeout: 100 * time.Millisecond}, a, b)
+		f := fleetOf(t, Config{Routing: Routing{StallTimeout: 100 * time.Millisecond}}, a, b)
 		got, text, err := take(t, f, call(streamed))
 		if err == nil || errors.Is(err, io.EOF) || got.Attempts != 1 {
 			t.Errorf("%s: %v", fault, err)
@@ -345,7 +345,7 @@ func TestBrokenStreamsEndWithAnError(t *testing.T) {
 // Retries are at most a tenth of the requests.
 func TestRetriesHaveABudget(t *testing.T) {
 	a, b, c := newFake(t, "a", "500"), newFake(t, "b", "500"), newFake(t, "c", "500")
-	f := fleetOf(t, Config{BreakerFailures: 1 << 20}, a, b, c)
+	f := fleetOf(t, Config{Routing: Routing{BreakerFailures: 1 << 20}}, a, b, c)
 	const requests = 19 // 20 failures open the breaker
 	for range requests {
 		if got, _, err := take(t, f, call("")); err != nil || got.Status != 500 {
@@ -388,7 +388,7 @@ func TestBudget(t *testing.T) {
 // A deadline that has passed ends the attempts.
 func TestNoRetryAfterTheDeadline(t *testing.T) {
 	a, b := newFake(t, "a", "stall"), newFake(t, "b", "stall")
-	f := fleetOf(t, Config{AnswerTimeout: 50 * time.Millisecond}, a, b)
+	f := fleetOf(t, Config{Routing: Routing{AnswerTimeout: 50 * time.Millisecond}}, a, b)
 	c := call(streamed)
 	c.Head.FirstTokenBy = time.Now().Add(20 * time.Millisecond)
 	if _, _, err := take(t, f, c); err == nil {
@@ -402,7 +402,7 @@ func TestNoRetryAfterTheDeadline(t *testing.T) {
 // Who hangs up says nothing about the replica.
 func TestHangingUpBlamesNobody(t *testing.T) {
 	a := newFake(t, "a", "stall")
-	f := fleetOf(t, Config{BreakerFailures: 1}, a)
+	f := fleetOf(t, Config{Routing: Routing{BreakerFailures: 1}}, a)
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
@@ -427,7 +427,7 @@ func TestHangingUpBlamesNobody(t *testing.T) {
 // A replica that fails is left alone, and one request tries it again.
 func TestBreakerOpensAndCloses(t *testing.T) {
 	good, bad := newFake(t, "good", ""), newFake(t, "bad", "500")
-	f := fleetOf(t, Config{BreakerFailures: 3, BreakerPause: 50 * time.Millisecond, RetryShare: 1}, good, bad)
+	f := fleetOf(t, Config{Routing: Routing{BreakerFailures: 3, BreakerPause: 50 * time.Millisecond, RetryShare: 1}}, good, bad)
 	for range 20 {
 		if got, _, err := take(t, f, call("")); err != nil || got.Status != 200 {
 			t.Fatalf("%+v %v", got, err)
@@ -459,7 +459,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 // Signs of life pass while the answer is held back, and another replica may still take over.
 func TestHeartbeatsPassBeforeContent(t *testing.T) {
 	bad, good := newFake(t, "bad", "comments, then cut"), newFake(t, "good", "")
-	f := fleetOf(t, Config{HoldTime: 15 * time.Millisecond, RetryShare: 1}, bad, good)
+	f := fleetOf(t, Config{Routing: Routing{HoldTime: 15 * time.Millisecond, RetryShare: 1}}, bad, good)
 	passed := 0
 	for range 4 {
 		_, text, err := take(t, f, call(streamed))
@@ -476,7 +476,7 @@ func TestHeartbeatsPassBeforeContent(t *testing.T) {
 // An event that has passed costs no memory.
 func TestRelayedEventsAllocateNothing(t *testing.T) {
 	piece := []byte(event("word"))
-	f := &Fleet{config: Config{StallTimeout: time.Minute}}
+	f := &Fleet{config: Config{Routing: Routing{StallTimeout: time.Minute}}}
 	a := &attempt{timer: time.NewTimer(time.Hour), replica: &replica{}}
 	s := &stream{flight: &flight{fleet: f}, attempt: a, body: endless{piece}, content: true}
 	buf := make([]byte, 4096)

@@ -47,17 +47,7 @@ type Config struct {
 	Sources []Source // at least one
 	Balance balance.Config
 
-	AnswerTimeout time.Duration // DefaultAnswerTimeout: until an answer begins; of no stream, until its end
-	StallTimeout  time.Duration // 2 min: without a byte of a stream that has begun
-	HoldTime      time.Duration // 5 s: from then on signs of life pass before content does
-
-	RetryShare float64 // 0.1: of the requests of 10 s may be retries
-
-	BreakerFailures int           // 5: in a row open a replica's breaker; half of 20 or more in a minute do too
-	BreakerPause    time.Duration // 10 s: from then on one request tries the replica
-
-	ProbeEvery time.Duration // 2 s: between the probes of a replica
-	LookEvery  time.Duration // 5 s: between the looks at names and files
+	Routing
 
 	// Changed hears of replicas that come, go, fail and recover. It must not block.
 	Changed func(Change)
@@ -71,14 +61,7 @@ type Change struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.AnswerTimeout = cmp.Or(c.AnswerTimeout, DefaultAnswerTimeout)
-	c.StallTimeout = cmp.Or(c.StallTimeout, 2*time.Minute)
-	c.HoldTime = cmp.Or(c.HoldTime, 5*time.Second)
-	c.RetryShare = cmp.Or(c.RetryShare, 0.1)
-	c.BreakerFailures = cmp.Or(c.BreakerFailures, 5)
-	c.BreakerPause = cmp.Or(c.BreakerPause, 10*time.Second)
-	c.ProbeEvery = cmp.Or(c.ProbeEvery, 2*time.Second)
-	c.LookEvery = cmp.Or(c.LookEvery, 5*time.Second)
+	c.Routing = c.Routing.withDefaults()
 	if c.Changed == nil {
 		c.Changed = func(Change) {}
 	}
@@ -95,8 +78,8 @@ func (c *Config) check() error {
 	if len(c.Sources) == 0 {
 		wrong("model %q has no replicas; give a url, a dns name or a file of each", c.Model)
 	}
-	if c.AnswerTimeout < 0 || c.StallTimeout < 0 || c.RetryShare < 0 || c.RetryShare > 1 || c.BreakerFailures < 0 {
-		wrong("model %q: timeouts, the share of retries (0 to 1) and the failures of the breaker must not be negative", c.Model)
+	if err := c.Routing.check(); err != nil {
+		wrong("model %q: %w", c.Model, err)
 	}
 	for i := range c.Sources {
 		if err := c.Sources[i].Check(); err != nil {
@@ -269,7 +252,7 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 	r.wire = newWire(t.Base, t.Address, string(t.APIKey), f.config.AnswerTimeout)
 	r.breaker = f.config.newBreaker(func(_, to string) { f.config.Changed(Change{r.id, "breaker " + to, ""}) })
 	var err error
-	r.number, err = f.balancer.Add(now, balance.Member{})
+	r.number, err = f.balancer.Add(now, balance.Member{Distance: f.config.distance(t.Zone)})
 	return r, err
 }
 

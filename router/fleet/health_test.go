@@ -52,7 +52,7 @@ func stateOf(f *Fleet, id string) State {
 // Probes find out who takes requests: draining and dead replicas get none, and come back.
 func TestProbes(t *testing.T) {
 	a, b := newFake(t, "a", ""), newFake(t, "b", "")
-	f := fleetOf(t, Config{ProbeEvery: 10 * time.Millisecond}, a, b)
+	f := fleetOf(t, Config{Routing: Routing{ProbeEvery: 10 * time.Millisecond}}, a, b)
 	running(t, f)
 	only := func(other *fake) {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestProbes(t *testing.T) {
 // Who waits at a replica that dies is answered by another one, without waiting for a timeout.
 func TestStalledRequestsMoveWhenTheReplicaIsDown(t *testing.T) {
 	a, b := newFake(t, "a", "stall"), newFake(t, "b", "stall")
-	f := fleetOf(t, Config{ProbeEvery: 10 * time.Millisecond}, a, b)
+	f := fleetOf(t, Config{Routing: Routing{ProbeEvery: 10 * time.Millisecond}}, a, b)
 	running(t, f)
 	answered := make(chan string, 1)
 	go func() {
@@ -119,7 +119,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 	write("# replicas\n" + a.URL + "/v1 # the first\n\n")
 	var mu sync.Mutex
 	var changes []string
-	f, err := New(Config{Model: "m", Sources: []Source{{File: path}}, LookEvery: 5 * time.Millisecond, ProbeEvery: time.Hour, Changed: func(c Change) {
+	f, err := New(Config{Model: "m", Sources: []Source{{File: path}}, Routing: Routing{LookEvery: 5 * time.Millisecond, ProbeEvery: time.Hour}, Changed: func(c Change) {
 		mu.Lock()
 		defer mu.Unlock()
 		changes = append(changes, c.What)
@@ -185,7 +185,7 @@ func TestReports(t *testing.T) {
 				_, _ = io.WriteString(w, text)
 			}
 		}))
-		f, err := New(Config{Model: "m", Sources: []Source{{URL: s.URL + "/v1", Kind: kind}}, ProbeEvery: 10 * time.Millisecond})
+		f, err := New(Config{Model: "m", Sources: []Source{{URL: s.URL + "/v1", Kind: kind}}, Routing: Routing{ProbeEvery: 10 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -212,7 +212,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[],\"usage\":{}}\r\n\r\ndata: [DONE]"), uint8(3), true)
 	f.Fuzz(func(t *testing.T, text []byte, size uint8, resumes bool) {
 		read := func(size int) (string, bool) {
-			f := one(t, Config{BreakerPause: time.Hour}, Source{URL: "http://host/v1"})
+			f := one(t, Config{Routing: Routing{BreakerPause: time.Hour}}, Source{URL: "http://host/v1"})
 			fl := &flight{fleet: f, ctx: t.Context(), call: call(streamed)}
 			r := f.members.Load().list[0]
 			fl.tried = []*replica{r}

@@ -67,7 +67,7 @@ func TestGivesUp(t *testing.T) {
 		seen <- r.Context().Err()
 	}))
 	defer upstream.Close()
-	f := one(t, Config{AnswerTimeout: 50 * time.Millisecond}, Source{URL: upstream.URL})
+	f := one(t, Config{Routing: Routing{AnswerTimeout: 50 * time.Millisecond}}, Source{URL: upstream.URL})
 	if _, err := f.Send(t.Context(), call("")); err == nil {
 		t.Error("an upstream that never answers was waited for")
 	}
@@ -98,8 +98,8 @@ func TestConfigIsChecked(t *testing.T) {
 	for _, c := range []Config{
 		{Sources: []Source{{URL: "http://host/v1"}}},
 		{Model: "m"},
-		{Model: "m", Sources: []Source{{URL: "http://host/v1"}}, AnswerTimeout: -1},
-		{Model: "m", Sources: []Source{{URL: "http://host/v1"}}, RetryShare: 2},
+		{Model: "m", Sources: []Source{{URL: "http://host/v1"}}, Routing: Routing{AnswerTimeout: -1}},
+		{Model: "m", Sources: []Source{{URL: "http://host/v1"}}, Routing: Routing{RetryShare: 2}},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%+v was accepted", c)
