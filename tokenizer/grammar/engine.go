@@ -13,6 +13,7 @@ type place struct {
 	parts []part
 	end   bool // the answer may end here
 	next  []atomic.Pointer[place]
+	mask  atomic.Pointer[known]
 }
 
 type part struct {

@@ -26,6 +26,7 @@ type lexState struct {
 	tokens []int32   // the control tokens that may come here, as terminals
 	bytes  bool      // a byte may come here
 	next   []atomic.Pointer[lexState]
+	split  atomic.Pointer[known]
 }
 
 // lexer derives terminals. Its engine's mutex guards all but lexState.next of known states.

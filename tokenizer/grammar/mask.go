@@ -33,13 +33,122 @@ func (e *engine) token(p *place, id int32) (*place, error) {
 	return n, nil
 }
 
-// fill sets the bits of the tokens that may come at a place.
-func (e *engine) fill(p *place, dst []uint64, walk *[]*place) error {
-	if err := e.walkTrie(p, e.v.trie, dst, walk); err != nil {
-		return err
+// fill makes dst the tokens that may come at a place.
+func (e *engine) fill(p *place, dst []uint64, walk *scratch) error {
+	clear(dst)
+	if k := p.mask.Load(); k != nil {
+		k.used.Store(true)
+		k.tokens.addTo(dst)
+		return nil
+	}
+	splits := walk.splits[:0]
+	for _, x := range p.parts {
+		if !x.lex.bytes {
+			continue
+		}
+		k, err := e.split(x.lex, walk)
+		if err != nil {
+			return err
+		}
+		k.tokens.addTo(dst)
+		splits = append(splits, k)
+	}
+	walk.splits = splits[:0]
+	for _, k := range splits {
+		if err := e.walkTrie(p, k.cross, dst, walk); err != nil {
+			return err
+		}
 	}
 	e.fillControl(p, dst)
+	e.v.cache.put(&p.mask, &known{tokens: newTokenSet(dst)})
 	return nil
+}
+
+// scratch is what the walks of one matcher use again.
+type scratch struct {
+	places []*place // by depth of the trie
+	lexes  []*lexState
+	past   []bool // by depth: a terminal may be over there or above
+	bits   []uint64
+	splits []*known
+	made   int // places worked out for one mask
+}
+
+// split says what the tokens do at a lexer state, whatever the parser's row is: they stay inside the terminals in progress, they run past
+// the end of one, or they do not fit.
+func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
+	if k := s.split.Load(); k != nil {
+		k.used.Store(true)
+		return k, nil
+	}
+	v := e.v
+	if len(walk.bits) < v.words || len(walk.lexes) <= v.depth {
+		walk.bits, walk.lexes, walk.past = make([]uint64, v.words), make([]*lexState, v.depth+1), make([]bool, v.depth+1)
+	}
+	inside := walk.bits[:v.words]
+	clear(inside)
+	trie := v.trie
+	for _, sl := range v.slices {
+		ok, err := e.contains(s, sl)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			copy(inside, sl.tokens)
+			trie = sl.rest
+			break
+		}
+	}
+	lexes, past := walk.lexes, walk.past
+	lexes[0], past[0] = s, false
+	p := pruned{from: trie}
+	for i := 0; i < len(trie); {
+		n := &trie[i]
+		q, err := e.lexStep(lexes[n.depth-1], n.byte)
+		if err != nil {
+			return nil, err
+		}
+		p.at(i)
+		if q == e.lexer.dead {
+			if past[n.depth-1] {
+				p.keepTree(i)
+			}
+			i += int(n.size)
+			continue
+		}
+		lexes[n.depth], past[n.depth] = q, past[n.depth-1] || len(q.ends) > 0
+		if n.token != none {
+			v.set(inside, n.token)
+		}
+		i++
+	}
+	k := &known{tokens: newTokenSet(inside), cross: p.take()}
+	v.cache.put(&s.split, k)
+	return k, nil
+}
+
+// lexStep is the lexer state after a byte.
+func (e *engine) lexStep(s *lexState, b byte) (*lexState, error) {
+	if s == e.lexer.dead {
+		return s, nil
+	}
+	c := e.class[b]
+	if n := s.next[c].Load(); n != nil {
+		return n, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return nil, e.err
+	}
+	if len(e.lexer.states) > e.g.limits.States {
+		return nil, limitError("states of terminals", e.g.limits.States, "use simpler patterns or smaller counts")
+	}
+	n, err := e.lexer.derive(s, c)
+	if err != nil {
+		e.err = err
+	}
+	return n, err
 }
 
 func (e *engine) fillControl(p *place, dst []uint64) {
@@ -51,20 +160,24 @@ func (e *engine) fillControl(p *place, dst []uint64) {
 }
 
 // walkTrie sets the bits of the tokens of a trie that may come at a place.
-func (e *engine) walkTrie(p *place, trie []node, dst []uint64, walk *[]*place) error {
-	if len(*walk) <= e.v.depth {
-		*walk = make([]*place, e.v.depth+1)
+func (e *engine) walkTrie(p *place, trie []node, dst []uint64, walk *scratch) error {
+	if len(walk.places) <= e.v.depth {
+		walk.places = make([]*place, e.v.depth+1)
 	}
-	at := *walk
+	at := walk.places
 	at[0] = p
 	dead, class := e.dead, e.class
 	for i := 0; i < len(trie); {
 		n := &trie[i]
-		q := at[n.depth-1].next[class[n.byte]].Load()
+		c := class[n.byte]
+		q := at[n.depth-1].next[c].Load()
 		if q == nil {
 			var err error
-			if q, err = e.work(at[n.depth-1], class[n.byte]); err != nil {
+			if q, err = e.work(at[n.depth-1], c); err != nil {
 				return err
+			}
+			if walk.made++; walk.made > e.g.limits.Work {
+				return limitError("places to work out for one token", e.g.limits.Work, "make the grammar less ambiguous")
 			}
 		}
 		if q == dead {

@@ -8,8 +8,8 @@ import (
 type Matcher struct {
 	e    *engine
 	path []*place // where the answer stood after each of its tokens, the start first
-	walk []*place // scratch: places by depth of the trie
-	err  error    // what a step failed with; it stays until a Rollback
+	walk scratch
+	err  error // what a step failed with; it stays until a Rollback
 }
 
 // Matcher begins an answer. Its error is an ErrNoToken where the vocabulary lacks a control token of the grammar, else an ErrLimit.
@@ -38,8 +38,9 @@ func (m *Matcher) Mask(dst []uint64) (end bool, err error) {
 	if err := m.e.v.check(dst); err != nil {
 		return false, err
 	}
-	clear(dst)
 	p := m.place()
+	m.walk.made = 0
+	clear(dst[m.e.v.words:])
 	if err := m.e.fill(p, dst[:m.e.v.words], &m.walk); err != nil {
 		m.err = err
 		return false, err

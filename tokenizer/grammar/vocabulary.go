@@ -15,6 +15,8 @@ type Vocabulary struct {
 	trie    []node
 	many    [][]int32 // ids of texts that have several
 	depth   int       // bytes of the longest token
+	slices  []*slice
+	cache   cache
 }
 
 // node is a prefix of tokens. Nodes lie in depth-first order, so that a subtree is size nodes in a row.
@@ -71,6 +73,11 @@ func NewVocabulary(pieces [][]byte, control map[string]int32) *Vocabulary {
 		last, i = p, j
 	}
 	v.seal(open)
+	for _, r := range sliceTexts() {
+		if s := newSlice(v, r); s != nil {
+			v.slices = append(v.slices, s)
+		}
+	}
 	return v
 }
 
