@@ -21,6 +21,8 @@ func (a *Automaton) derive(id Node, b byte) Node {
 		return NoText
 	case opWords:
 		return a.deriveWords(n, b)
+	case opMultiple:
+		return a.deriveMultiple(id, n, b)
 	case opNothing, opEmpty:
 		return NoText
 	}

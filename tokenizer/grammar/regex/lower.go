@@ -54,6 +54,11 @@ func (l *lowering) make(r *Regex) Node {
 		return a.and(l.lowerAll(r.kids)...)
 	case opNot:
 		return a.not(l.lower(r.kids[0]))
+	case opMultiple:
+		for b := byte('0'); b <= '9'; b++ {
+			l.bytes.Add(b)
+		}
+		return a.multiple(uint32(r.least), 0)
 	case opRepeat:
 		most := noMost
 		if r.most >= 0 {
@@ -196,6 +201,8 @@ func (r *Regex) Nullable() bool {
 		return slices.ContainsFunc(r.kids, (*Regex).Nullable)
 	case opNot:
 		return !r.kids[0].Nullable()
+	case opMultiple:
+		return true
 	case opRepeat:
 		return r.least == 0 || r.kids[0].Nullable()
 	default:
@@ -216,7 +223,7 @@ func (r *Regex) Text() (text string, ok bool) {
 
 // String is a short description for errors and tests, no pattern that could be parsed again.
 func (r *Regex) String() string {
-	names := [...]string{"nothing", "empty", "bytes", "runes", "words", "concat", "or", "and", "not", "repeat"}
+	names := [...]string{"nothing", "empty", "bytes", "runes", "words", "concat", "or", "and", "not", "repeat", "multiple"}
 	if t, ok := r.Text(); ok {
 		return fmt.Sprintf("%q", t)
 	}

@@ -20,6 +20,7 @@ const (
 	opAnd
 	opNot
 	opRepeat
+	opMultiple
 )
 
 // Unbounded as the most of Repeat is no bound at all.
