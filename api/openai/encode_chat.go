@@ -179,16 +179,6 @@ func (e *chatEncoder) appendLogprobs(dst []byte, d *delta) []byte {
 	if !e.logprobs(d) {
 		return append(dst, "null"...)
 	}
-	dst = append(dst, `{"content":[`...)
-	for i := range d.tokens {
-		r := &d.tokens[i]
-		dst = append(comma(dst, i), '{')
-		dst = e.names.appendTokenLogprob(dst, r.id, r.logprob)
-		dst = append(dst, `,"top_logprobs":[`...)
-		for k, alt := range r.top {
-			dst = append(e.names.appendTokenLogprob(append(comma(dst, k), '{'), alt.ID, alt.Logprob), '}')
-		}
-		dst = append(dst, "]}"...)
-	}
+	dst = e.names.appendRecords(append(dst, `{"content":[`...), d.tokens)
 	return append(dst, `],"refusal":null}`...)
 }

@@ -27,6 +27,10 @@ var (
 	chatEndpoint = endpoint{service{routeChat, "/chat/completions", "chatcmpl-", true}, (*Server).readChat, newChatEncoder}
 
 	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, (*Server).readCompletion, newCompletionEncoder}
+
+	responseEndpoint = endpoint{service{routeResponses, "/responses", "resp_", true}, (*Server).readResponse, newResponseEncoder}
+
+	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, (*Server).readMessage, newMessageEncoder}
 )
 
 // encoder writes the deltas of one generation in the shape of an endpoint,

@@ -82,7 +82,7 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 	case !x.claimed: // refused before it took its key
 		x.server.keyEnded(KeyFreed, nil)
 	case fault != nil:
-		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: fault.AppendJSON(nil)})
+		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: c.route.appendFault(nil, fault)})
 		fault.NoRetry = fault.NoRetry || kept // the same would come back
 	default:
 		h := &c.ctx.Response.Header

@@ -16,8 +16,9 @@ type job struct {
 	model          *Model
 	params         *params
 	endpoint       *endpoint
-	echo           bool     // the prompt is part of the text
-	reading        *reading // how answers are taken apart; nil: they are text
+	response       *responseRequest // of a request of /v1/responses; nil for others
+	echo           bool             // the prompt is part of the text
+	reading        *reading         // how answers are taken apart; nil: they are text
 	prompts        []prompt
 	constraint     inference.Constraint // what answers must obey; nil: nothing
 	constraintKey  string               // equal where the constraints are; "" without one

@@ -17,8 +17,8 @@ const (
 const truncateToFit = -1
 
 // lengthNames are what clients call the limit of output tokens: OpenAI's old
-// and new name, and llama-server's.
-var lengthNames = []string{"max_tokens", "max_completion_tokens", "n_predict"}
+// and new name, that of its Responses, and llama-server's.
+var lengthNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"}
 
 // readMaxTokens reads the limit of output tokens under any of its names.
 func (p *params) readMaxTokens(o *object, fault **api.Error) {

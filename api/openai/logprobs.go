@@ -54,6 +54,21 @@ func (n *tokenNames) appendTokenLogprob(dst []byte, id inference.TokenID, logpro
 	return append(dst, ']')
 }
 
+// appendRecords appends the objects of tokens, with their alternatives, separated by commas.
+func (n *tokenNames) appendRecords(dst []byte, tokens []tokenRecord) []byte {
+	for i := range tokens {
+		r := &tokens[i]
+		dst = append(comma(dst, i), '{')
+		dst = n.appendTokenLogprob(dst, r.id, r.logprob)
+		dst = append(dst, `,"top_logprobs":[`...)
+		for k, alt := range r.top {
+			dst = append(n.appendTokenLogprob(append(comma(dst, k), '{'), alt.ID, alt.Logprob), '}')
+		}
+		dst = append(dst, "]}"...)
+	}
+	return dst
+}
+
 // appendTopOf appends {"name":logprob,…}: the token itself, then its
 // alternatives, best first. Where two tokens have one name, as a byte token and
 // the letter it spells, the earlier one counts.

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -15,6 +14,8 @@ type answerStream interface {
 	io.ReadCloser
 	// failure is the error whose event ended the stream, nil where none did.
 	failure() *api.Error
+	// isComplete reports whether the last byte of the answer has been read.
+	isComplete() bool
 }
 
 // recording keeps the bytes of a stream for its idempotency key while they pass. The
@@ -42,8 +43,8 @@ func (r *recording) Read(p []byte) (int, error) {
 	if limit := r.x.server.config.Idempotency.MaxAnswerBytes; len(r.kept) <= limit { // one byte above tells that it is too large
 		r.kept = append(r.kept, p[:min(n, limit+1-len(r.kept))]...)
 	}
-	switch ended := bytes.HasSuffix(r.kept, []byte(doneEvent)); {
-	case errors.Is(err, io.EOF) || ended && err == nil:
+	switch {
+	case errors.Is(err, io.EOF) || err == nil && r.body.isComplete():
 		r.conclude()
 	case err != nil:
 		r.over = true

@@ -333,6 +333,7 @@ type relayStream struct {
 	line []byte // of the answer, not complete yet
 	rest []byte // the error event that ends a broken stream
 	done bool   // the client has the end of the answer
+	last bool   // and the empty line behind it
 	over bool   // nothing but rest is to come
 
 	failed *api.Error // what rest says
@@ -406,6 +407,7 @@ func (r *relayStream) look(piece []byte) {
 func (r *relayStream) event(line []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if !ok {
+		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
 		return
 	}
 	res := &r.p.result
@@ -425,6 +427,9 @@ func (r *relayStream) event(line []byte) {
 }
 
 func (r *relayStream) failure() *api.Error { return r.failed }
+
+// isComplete implements answerStream.
+func (r *relayStream) isComplete() bool { return r.last }
 
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.

@@ -17,6 +17,9 @@ import (
 const (
 	routeChat        = "/v1/chat/completions"
 	routeCompletions = "/v1/completions"
+	routeResponses   = "/v1/responses"
+	routeMessages    = "/v1/messages"
+	routeCount       = "/v1/messages/count_tokens"
 	routeEmbeddings  = "/v1/embeddings"
 	routeRerank      = "/v1/rerank"
 	routeScore       = "/v1/score"
@@ -48,6 +51,9 @@ func (s *Server) routeTable() []route {
 	table := []route{
 		{routeChat, http.MethodPost, tenant.ScopeInference, (*call).chatCompletions, true},
 		{routeCompletions, http.MethodPost, tenant.ScopeInference, (*call).completions, true},
+		{routeResponses, http.MethodPost, tenant.ScopeInference, (*call).responses, true},
+		{routeMessages, http.MethodPost, tenant.ScopeInference, (*call).messages, true},
+		{routeCount, http.MethodPost, tenant.ScopeInference, (*call).countTokens, false},
 		{routeEmbeddings, http.MethodPost, tenant.ScopeInference, (*call).embeddings, true},
 		{"/embeddings", http.MethodPost, tenant.ScopeInference, (*call).embeddings, true},
 		{routeEmbed, http.MethodPost, tenant.ScopeInference, (*call).embedTexts, true},

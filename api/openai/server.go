@@ -81,7 +81,7 @@ func (s *Server) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.Errand) {
 // answer answers a request whose head was read. errand is nil for a request of a connection.
 func (s *Server) answer(ctx *fasthttp.RequestCtx, hd head, errand *edge.Errand) {
 	arrived := time.Now()
-	c := &call{server: s, ctx: ctx, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived, errand: errand}
+	c := &call{server: s, ctx: ctx, route: &hd.route, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived, errand: errand}
 	c.identify()
 	c.startTrace(&hd.route)
 	if h := s.config.Hooks.OnClientRetry; h != nil && hd.route.asks && c.retries() > 0 {
@@ -98,6 +98,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, hd head, errand *edge.Errand) 
 	if fault != nil {
 		fault.NoRetry = fault.NoRetry || s.running.IsDraining() && !s.config.DrainRetries
 		fault.Write(ctx)
+		c.reshape(fault)
 		c.refused(&hd.route, fault)
 	}
 	if s.running.IsDraining() {
@@ -113,9 +114,10 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, hd head, errand *edge.Errand) 
 
 // Refused is called for a request that package api refused.
 func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
-	c := &call{server: s, ctx: ctx, arrived: time.Now()}
-	c.identify()
 	rt, _, _ := s.find(edge.RequestPath(ctx.Request.Header.RequestURI()))
+	c := &call{server: s, ctx: ctx, route: &rt, arrived: time.Now()}
+	c.identify()
+	c.reshape(fault)
 	c.startTrace(&rt)
 	c.refused(&rt, fault)
 	if h := s.config.Hooks.OnResponse; h != nil {
@@ -164,7 +166,8 @@ func (s *Server) Panicked(value any, stack []byte) {
 type call struct {
 	server  *Server
 	ctx     *fasthttp.RequestCtx
-	rest    string // of the path, behind a route's prefix
+	route   *route
+	rest    string // of the path, behind the route's prefix
 	id      string // ours, unique
 	caller  tenant.Caller
 	why     string // the caller was denied; for the log
@@ -298,6 +301,8 @@ func (c *call) named(name string) (*Model, *api.Error) {
 func (c *call) chatCompletions() *api.Error { return c.generation(&chatEndpoint) }
 
 func (c *call) completions() *api.Error { return c.generation(&completionEndpoint) }
+
+func (c *call) responses() *api.Error { return c.generation(&responseEndpoint) }
 
 func (c *call) generation(e *endpoint) *api.Error {
 	return c.once(&e.service, func() *api.Error { return c.generate(e) })

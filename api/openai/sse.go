@@ -16,7 +16,7 @@ import (
 // and the clock, so a stream costs no goroutine and no pipe of its own.
 //
 // There is one delta per token that yields text, then one with the finish
-// reason; an error is an event of its own and is not followed by [DONE].
+// reason; an error is an event of its own, and nothing follows it.
 type eventStream struct {
 	g       *generation
 	encoder encoder
@@ -95,6 +95,8 @@ func (r *eventStream) panicked(v any) {
 }
 
 func (r *eventStream) failure() *api.Error { return r.failed }
+
+func (r *eventStream) isComplete() bool { return r.over && r.read == len(r.buf) }
 
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.

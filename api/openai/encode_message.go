@@ -1,0 +1,210 @@
+package openai
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+// messageEncoder writes the objects of POST /v1/messages, whole or as events. Thought,
+// text and calls are blocks in the order in which they come; a block holds one kind, and one
+// is open at a time.
+type messageEncoder struct {
+	job    *job
+	begun  bool // the first event is written
+	open   itemKind
+	blocks int // that were begun
+	last   delta
+}
+
+func newMessageEncoder(j *job) encoder { return &messageEncoder{job: j} }
+
+func appendMessageEvent(dst []byte, name string) []byte {
+	dst = append(append(dst, "event: "...), name...)
+	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
+	return append(dst, '"')
+}
+
+// appendHead appends the fields of a message up to and with content's bracket.
+func (e *messageEncoder) appendHead(dst []byte) []byte {
+	dst = append(append(append(dst, `{"id":"`...), e.job.id...), `","type":"message","role":"assistant","model":`...)
+	return append(api.AppendString(dst, e.job.model.ID), `,"content":[`...)
+}
+
+func (e *messageEncoder) appendBegin(dst []byte, u usage) []byte {
+	if e.begun {
+		return dst
+	}
+	e.begun = true
+	dst = e.appendHead(append(appendMessageEvent(dst, "message_start"), `,"message":`...))
+	dst = append(dst, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
+	return append(appendMessageUsage(dst, u), "}"+eventEnd...)
+}
+
+// appendDelta implements encoder.
+func (e *messageEncoder) appendDelta(dst []byte, d *delta) []byte {
+	dst = e.appendBegin(dst, d.usage)
+	if len(d.reasoning) > 0 {
+		dst = e.appendPiece(e.openBlock(dst, thoughtItem, nil), `thinking_delta","thinking":`, d.reasoning)
+	}
+	if len(d.content) > 0 {
+		dst = e.appendPiece(e.openBlock(dst, messageItem, nil), `text_delta","text":`, d.content)
+	}
+	for i := range d.calls {
+		p := &d.calls[i]
+		if p.begins() {
+			dst = e.openBlock(e.closeBlock(dst), callItem, p)
+		}
+		if len(p.arguments) > 0 {
+			dst = e.appendPiece(dst, `input_json_delta","partial_json":`, p.arguments)
+		}
+	}
+	if d.finish != inference.FinishNone {
+		dst = e.closeBlock(dst)
+		e.last = delta{finish: d.finish, stopped: d.stopped, called: d.called}
+	}
+	return dst
+}
+
+// openBlock begins a block of a kind unless it is open already. call is a call's first part.
+func (e *messageEncoder) openBlock(dst []byte, kind itemKind, call *callPart) []byte {
+	if e.open == kind {
+		return dst
+	}
+	dst = e.closeBlock(dst)
+	e.open = kind
+	e.blocks++
+	dst = append(e.appendIndex(appendMessageEvent(dst, "content_block_start")), `,"content_block":`...)
+	switch kind {
+	case thoughtItem:
+		dst = append(dst, `{"type":"thinking","thinking":"","signature":""}`...)
+	case callItem:
+		dst = append(appendToolUse(dst, call), `{}}`...)
+	case messageItem, noItem:
+		dst = append(dst, `{"type":"text","text":""}`...)
+	}
+	return append(dst, eventEnd...)
+}
+
+func appendToolUse(dst []byte, p *callPart) []byte {
+	dst = api.AppendString(append(dst, `{"type":"tool_use","id":`...), p.id)
+	dst = api.AppendString(append(dst, `,"name":`...), p.name)
+	return append(dst, `,"input":`...)
+}
+
+// closeBlock ends the open block, if there is one. A thought ends with a signature: clients
+// send no thought back that has none. It vouches for nothing, and nobody checks it.
+func (e *messageEncoder) closeBlock(dst []byte) []byte {
+	if e.open == noItem {
+		return dst
+	}
+	if e.open == thoughtItem {
+		dst = e.appendPiece(dst, `signature_delta","signature":`, []byte(e.job.id))
+	}
+	e.open = noItem
+	return append(e.appendIndex(appendMessageEvent(dst, "content_block_stop")), eventEnd...)
+}
+
+func (e *messageEncoder) appendIndex(dst []byte) []byte {
+	dst = append(dst, `,"index":`...)
+	return strconv.AppendInt(dst, int64(e.blocks-1), 10)
+}
+
+// appendPiece appends the event of a piece of the open block; kind is the delta's type up
+// to the value.
+func (e *messageEncoder) appendPiece(dst []byte, kind string, piece []byte) []byte {
+	dst = append(e.appendIndex(appendMessageEvent(dst, "content_block_delta")), `,"delta":{"type":"`...)
+	return append(api.AppendString(append(dst, kind...), piece), "}"+eventEnd...)
+}
+
+// appendPulse implements encoder.
+func (e *messageEncoder) appendPulse(dst []byte) []byte {
+	return append(appendMessageEvent(dst, "ping"), eventEnd...)
+}
+
+// appendEnd implements encoder.
+func (e *messageEncoder) appendEnd(dst []byte, u usage) []byte {
+	dst = append(appendMessageEvent(e.appendBegin(dst, u), "message_delta"), `,"delta":{`...)
+	dst = append(e.appendStop(dst, &e.last), `},"usage":`...)
+	dst = append(appendMessageUsage(dst, u), eventEnd...)
+	return append(appendMessageEvent(dst, "message_stop"), eventEnd...)
+}
+
+// appendFault implements encoder.
+func (e *messageEncoder) appendFault(dst []byte, fault *api.Error) []byte {
+	dst = append(dst, "event: error\ndata: "...)
+	return append(appendMessageFault(dst, fault, ""), "\n\n"...)
+}
+
+// appendWhole implements encoder.
+func (e *messageEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
+	d := &choices[0]
+	dst = e.appendHead(dst)
+	blocks := 0
+	if len(d.reasoning) > 0 {
+		blocks++
+		dst = api.AppendString(append(dst, `{"type":"thinking","thinking":`...), d.reasoning)
+		dst = append(api.AppendString(append(dst, `,"signature":`...), e.job.id), '}')
+	}
+	if len(d.content) > 0 {
+		dst = api.AppendString(append(comma(dst, blocks), `{"type":"text","text":`...), d.content)
+		dst = append(dst, '}')
+		blocks++
+	}
+	for i := range d.calls {
+		dst = appendToolUse(comma(dst, blocks), &d.calls[i])
+		dst = append(appendInput(dst, d.calls[i].arguments), '}')
+		blocks++
+	}
+	dst = e.appendStop(append(dst, `],`...), d)
+	dst = append(dst, `,"usage":`...)
+	return append(appendMessageUsage(dst, u), '}')
+}
+
+// appendInput appends a call's arguments as an object. What is none stands in one.
+func appendInput(dst, arguments []byte) []byte {
+	var fields map[string]json.RawMessage
+	switch {
+	case len(arguments) == 0:
+		return append(dst, "{}"...)
+	case json.Unmarshal(arguments, &fields) == nil && fields != nil:
+		return append(dst, arguments...)
+	}
+	return append(api.AppendString(append(dst, `{"arguments":`...), arguments), '}')
+}
+
+// appendStop appends stop_reason and stop_sequence.
+func (e *messageEncoder) appendStop(dst []byte, d *delta) []byte {
+	reason := "end_turn"
+	switch {
+	case d.called:
+		reason = "tool_use"
+	case d.finish == inference.FinishLength && e.fillsContext():
+		reason = "model_context_window_exceeded"
+	case d.finish == inference.FinishLength:
+		reason = "max_tokens"
+	case d.stopped.text != "":
+		dst = append(dst, `"stop_reason":"stop_sequence","stop_sequence":`...)
+		return api.AppendString(dst, d.stopped.text)
+	}
+	return append(append(append(dst, `"stop_reason":"`...), reason...), `","stop_sequence":null`...)
+}
+
+// fillsContext reports whether the context ended the answer, rather than max_tokens.
+func (e *messageEncoder) fillsContext() bool {
+	j := e.job
+	return j.maxTokens < j.params.maxTokens && len(j.prompts[0].ids)+j.maxTokens == j.model.MaxModelLen
+}
+
+// appendMessageUsage appends usage. What came from the prefix cache does not count among
+// input_tokens.
+func appendMessageUsage(dst []byte, u usage) []byte {
+	dst = append(dst, `{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.prompt-u.cached), 10)
+	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.cached), 10)
+	dst = append(dst, `,"output_tokens":`...)
+	return append(strconv.AppendInt(dst, int64(u.output), 10), '}')
+}

@@ -1,0 +1,151 @@
+package openai
+
+import (
+	"strconv"
+	"strings"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+// responseEncoder writes the response objects of POST /v1/responses, whole or as typed
+// events. Both are made of the same items: an answer that is no stream is a stream whose
+// events nobody reads.
+//
+// The answer's thought, text and calls become items in the order in which they come. One
+// item is open at a time; it is closed by the first delta of another kind, of another call,
+// or by the choice's end. The last object of a stream lists the items as they were closed.
+type responseEncoder struct {
+	job      *job
+	names    tokenNames
+	ids      string // of all items, behind the prefix of their kind
+	sequence int64  // of the next event
+	begun    bool   // the first events are written
+
+	output []byte // JSON of the closed items
+	items  int    // that were begun
+	open   itemKind
+	text   []byte // of the open item: thought, text, arguments
+	scores []byte // of the open text: JSON of its tokens' log-probabilities
+	call   callPart
+	cut    bool // the answer reached its limit of tokens
+}
+
+// itemKind is what an item of a response holds.
+type itemKind int
+
+const (
+	noItem itemKind = iota
+	thoughtItem
+	messageItem
+	callItem
+)
+
+// itemPrefixes begin the ids of items, by kind.
+var itemPrefixes = [...]string{thoughtItem: "rs_", messageItem: "msg_", callItem: "fc_"}
+
+func newResponseEncoder(j *job) encoder {
+	return &responseEncoder{job: j, ids: strings.TrimPrefix(j.id, j.endpoint.prefix),
+		names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.tokensAsIDs}}
+}
+
+// appendEvent begins an event: its name twice, as SDKs read either, and its number.
+func (e *responseEncoder) appendEvent(dst []byte, name string) []byte {
+	dst = append(append(dst, "event: "...), name...)
+	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
+	dst = append(dst, `","sequence_number":`...)
+	dst = strconv.AppendInt(dst, e.sequence, 10)
+	e.sequence++
+	return dst
+}
+
+const eventEnd = "}\n\n"
+
+func (e *responseEncoder) appendBegin(dst []byte) []byte {
+	if e.begun {
+		return dst
+	}
+	e.begun = true
+	for _, name := range []string{"response.created", "response.in_progress"} {
+		dst = e.appendResponse(e.appendEvent(dst, name), responseState{status: "in_progress"})
+	}
+	return dst
+}
+
+func (e *responseEncoder) appendResponse(dst []byte, state responseState) []byte {
+	dst = append(dst, `,"response":`...)
+	return append(e.appendObject(dst, state), eventEnd...)
+}
+
+// appendDelta implements encoder.
+func (e *responseEncoder) appendDelta(dst []byte, d *delta) []byte {
+	dst = e.appendBegin(dst)
+	if len(d.reasoning) > 0 {
+		dst = e.appendPiece(e.openItem(dst, thoughtItem), d.reasoning, nil)
+	}
+	if len(d.content) > 0 || len(d.tokens) > 0 {
+		dst = e.appendPiece(e.openItem(dst, messageItem), d.content, d.tokens)
+	}
+	for i := range d.calls {
+		p := &d.calls[i]
+		if p.begins() {
+			dst = e.closeItem(dst)
+			e.call = *p
+		}
+		dst = e.openItem(dst, callItem)
+		if len(p.arguments) > 0 {
+			dst = e.appendPiece(dst, p.arguments, nil)
+		}
+	}
+	if d.finish != inference.FinishNone {
+		dst = e.finish(dst, d)
+	}
+	return dst
+}
+
+// finish closes what is open. An answer without anything has an empty message: clients
+// look for one.
+func (e *responseEncoder) finish(dst []byte, d *delta) []byte {
+	e.cut = d.finish == inference.FinishLength
+	if e.items == 0 && !e.cut {
+		dst = e.openItem(dst, messageItem)
+	}
+	return e.closeItem(dst)
+}
+
+// appendPulse implements encoder. There is no event without content: a stream that has
+// begun sends a comment.
+func (e *responseEncoder) appendPulse(dst []byte) []byte {
+	if e.begun {
+		return append(dst, heartbeat...)
+	}
+	return e.appendBegin(dst)
+}
+
+// appendEnd implements encoder.
+func (e *responseEncoder) appendEnd(dst []byte, u usage) []byte {
+	state := e.ended(u)
+	dst = e.appendEvent(e.appendBegin(dst), "response."+state.status)
+	return e.appendResponse(dst, state)
+}
+
+// appendFault implements encoder. What an item had so far stays in the object.
+func (e *responseEncoder) appendFault(dst []byte, fault *api.Error) []byte {
+	e.cut = true
+	dst = e.closeItem(e.appendBegin(dst))
+	return e.appendResponse(e.appendEvent(dst, "response.failed"), responseState{status: "failed", fault: fault})
+}
+
+// appendWhole implements encoder.
+func (e *responseEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
+	e.begun = true
+	_ = e.appendDelta(nil, &choices[0]) // its items are what is wanted, not its events
+	return e.appendObject(dst, e.ended(u))
+}
+
+func (e *responseEncoder) ended(u usage) responseState {
+	if e.cut {
+		return responseState{status: "incomplete", reason: "max_output_tokens", usage: &u}
+	}
+	return responseState{status: "completed", usage: &u}
+}

@@ -1,0 +1,95 @@
+package openai
+
+import (
+	"strconv"
+
+	"weir/api"
+)
+
+// responseState is what changes of a response while it is made.
+type responseState struct {
+	status string     // in_progress, completed, incomplete, failed
+	reason string     // of incomplete
+	fault  *api.Error // of failed
+	usage  *usage     // nil: not known yet
+}
+
+// appendObject appends a response with the items that are closed.
+func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
+	j, r := e.job, e.job.response
+	dst = append(append(append(dst, `{"id":"`...), j.id...), `","object":"response","created_at":`...)
+	dst = strconv.AppendInt(dst, j.created, 10)
+	dst = append(append(append(dst, `,"status":"`...), s.status...), `","background":false,"error":`...)
+	dst = appendResponseFault(dst, s.fault)
+	dst = append(dst, `,"incomplete_details":`...)
+	if s.reason == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = append(append(append(dst, `{"reason":"`...), s.reason...), `"}`...)
+	}
+	dst = append(append(dst, `,"instructions":`...), r.instructions...)
+	dst = append(append(dst, `,"max_output_tokens":`...), r.maxTokens...)
+	dst = append(dst, `,"max_tool_calls":null,"model":`...)
+	dst = api.AppendString(dst, j.model.ID)
+	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"parallel_tool_calls":`...)
+	dst = strconv.AppendBool(dst, r.parallel)
+	dst = append(dst, `,"previous_response_id":`...)
+	if r.previous == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = api.AppendString(dst, r.previous)
+	}
+	dst = append(append(dst, `,"reasoning":{"effort":`...), r.effort...)
+	dst = append(append(dst, `,"summary":`...), r.summary...)
+	dst = append(append(dst, `},"service_tier":`...), e.tier()...)
+	dst = append(dst, `,"store":false,"temperature":`...)
+	dst = appendParameter(dst, j.params.sampling.Temperature)
+	dst = append(append(dst, `,"text":`...), r.text...)
+	dst = append(append(dst, `,"tool_choice":`...), r.toolChoice...)
+	dst = append(append(dst, `,"tools":`...), r.tools...)
+	dst = append(dst, `,"top_logprobs":`...)
+	dst = strconv.AppendInt(dst, int64(max(0, j.params.sampling.Logprobs)), 10)
+	dst = append(dst, `,"top_p":`...)
+	dst = appendParameter(dst, j.params.sampling.TopP)
+	dst = append(dst, `,"truncation":"disabled","usage":`...)
+	dst = appendResponseUsage(dst, s.usage)
+	dst = append(dst, r.labels...)
+	dst = append(append(dst, `,"metadata":`...), r.metadata...)
+	return append(dst, '}')
+}
+
+// tier is the JSON of the tier that the request was served with.
+func (e *responseEncoder) tier() string {
+	if t := e.job.terms.tier; t != "" {
+		return `"` + t + `"`
+	}
+	return `"default"`
+}
+
+func appendParameter(dst []byte, v float32) []byte {
+	return strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+}
+
+func appendResponseFault(dst []byte, fault *api.Error) []byte {
+	if fault == nil {
+		return append(dst, "null"...)
+	}
+	dst = api.AppendString(append(dst, `{"code":`...), fault.Code)
+	return append(api.AppendString(append(dst, `,"message":`...), fault.Message), '}')
+}
+
+func appendResponseUsage(dst []byte, u *usage) []byte {
+	if u == nil {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, `{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.prompt), 10)
+	dst = append(dst, `,"input_tokens_details":{"cached_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.cached), 10)
+	dst = append(dst, `,"cache_write_tokens":0},"output_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.output), 10)
+	dst = append(dst, `,"output_tokens_details":{"reasoning_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.reasoning), 10)
+	dst = append(dst, `},"total_tokens":`...)
+	return append(strconv.AppendInt(dst, int64(u.prompt+u.output), 10), '}')
+}

@@ -1,0 +1,156 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+func TestMessageEvents(t *testing.T) {
+	e := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
+	text := streamed(e, thoughtsAndCalls)
+	golden(t, "message_events.txt", text)
+	blocks := map[string]int{}
+	for _, line := range strings.Split(text, "\n") {
+		if name, ok := strings.CutPrefix(line, "event: "); ok {
+			blocks[name]++
+		}
+	}
+	if blocks["message_start"] != 1 || blocks["content_block_start"] != 4 || blocks["content_block_stop"] != 4 || blocks["message_stop"] != 1 {
+		t.Errorf("events %v", blocks)
+	}
+	if !strings.HasSuffix(text, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") {
+		t.Errorf("the stream ends with %q", text[len(text)-80:])
+	}
+	// A thought is in no block of text.
+	for _, data := range strings.Split(text, "data: ") {
+		if strings.Contains(data, "text_delta") && strings.Contains(data, "warm") {
+			t.Errorf("a thought is told as text: %s", data)
+		}
+	}
+}
+
+func TestMessageWhole(t *testing.T) {
+	d := whole(thoughtsAndCalls)
+	d.calls = append(d.calls, callPart{index: 2, id: "call_3", name: "broken", arguments: []byte(`{"a":`)}, callPart{index: 3, id: "call_4", name: "none"})
+	e := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
+	text := string(e.appendWhole(nil, []delta{d}, usage{prompt: 9, output: 12, cached: 4}))
+	golden(t, "message.txt", text+"\n")
+	if !json.Valid([]byte(text)) {
+		t.Errorf("no JSON: %s", text)
+	}
+}
+
+func TestMessageStops(t *testing.T) {
+	for _, tc := range []struct {
+		end  delta
+		want string
+	}{
+		{delta{finish: inference.FinishStop}, `"stop_reason":"end_turn","stop_sequence":null`},
+		{delta{finish: inference.FinishStop, called: true}, `"stop_reason":"tool_use","stop_sequence":null`},
+		{delta{finish: inference.FinishStop, stopped: stopReason{text: "\"X"}}, `"stop_reason":"stop_sequence","stop_sequence":"\"X"`},
+		{delta{finish: inference.FinishLength}, `"stop_reason":"max_tokens","stop_sequence":null`},
+	} {
+		e := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
+		if got := streamed(e, []delta{{first: true, content: []byte("x")}, tc.end}); !strings.Contains(got, tc.want) {
+			t.Errorf("%+v gave %s", tc.end, got)
+		}
+	}
+	long := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":5000}`)
+	if got := streamed(long, []delta{{first: true, finish: inference.FinishLength}}); !strings.Contains(got, `"model_context_window_exceeded"`) {
+		t.Errorf("an answer that fills the context: %s", got)
+	}
+	broken := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
+	if got := string(broken.appendFault(nil, api.Refuse("server_is_overloaded", "no \"room\""))); got !=
+		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"no \\\"room\\\"\"}}\n\n" {
+		t.Errorf("a broken stream ends with %q", got)
+	}
+}
+
+func TestMessagesOverHTTP(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	const prompt = `"system":[{"type":"text","text":"Be kind.","cache_control":{"type":"ephemeral"}},{"type":"text","text":"In English."}],` +
+		`"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]},` +
+		`{"role":"assistant","content":"yes?"},{"role":"user","content":"go on"}]`
+	body := `{"model":"test-model","max_tokens":30,` + prompt + `,"metadata":{"user_id":"u"},"stop_sequences":["zzz"],"temperature":0.5,"top_k":5}`
+	res, whole := r.do("POST", routeMessages+"?beta=true", "Anthropic-Version: 2023-06-01\r\nAnthropic-Beta: unknown-2030\r\n", body)
+	var got struct {
+		ID, Type, Role string
+		Content        []struct{ Type, Text string }
+		StopReason     string `json:"stop_reason"`
+		Usage          struct {
+			Input  int `json:"input_tokens"`
+			Output int `json:"output_tokens"`
+		}
+	}
+	if err := json.Unmarshal([]byte(whole), &got); err != nil || res.StatusCode != 200 || got.Type != "message" || got.Role != "assistant" ||
+		len(got.Content) != 1 || got.Content[0].Text != "Hello world" || got.StopReason != "end_turn" || got.Usage.Output != 3 {
+		t.Errorf("%d %s: %v", res.StatusCode, whole, err)
+	}
+	if warnings := res.Header.Get("X-Weir-Warnings"); warnings != "" {
+		t.Errorf("warnings: %s", warnings)
+	}
+	want := "<|im_start|>system\nBe kind.\nIn English.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nyes?<|im_end|>\n" +
+		"<|im_start|>user\ngo on<|im_end|>\n<|im_start|>assistant\n"
+	ran := r.backend.run(t, 0).req
+	if text := r.backend.tok.Decode(ran.Prompt, true); text != want {
+		t.Errorf("the prompt is %q, want %q", text, want)
+	}
+	status, counted := r.post(routeCount, `{"model":"test-model",`+prompt+`}`)
+	var count struct {
+		N int `json:"input_tokens"`
+	}
+	if err := json.Unmarshal([]byte(counted), &count); err != nil || status != 200 || count.N != len(ran.Prompt) || got.Usage.Input != count.N {
+		t.Errorf("count_tokens: %d %s; the prompt has %d tokens, usage says %d", status, counted, len(ran.Prompt), got.Usage.Input)
+	}
+	_, stream := r.do("POST", routeMessages, "", strings.Replace(body, "{", `{"stream":true,`, 1))
+	if !strings.HasPrefix(stream, "event: message_start\n") || !strings.HasSuffix(stream, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") ||
+		!strings.Contains(stream, `"text":"Hello"`) {
+		t.Errorf("the stream is %s", stream)
+	}
+	r.post(routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"I say"}]}`)
+	if text := r.backend.tok.Decode(r.backend.run(t, 2).req.Prompt, true); !strings.HasSuffix(text, "assistant\nI say") {
+		t.Errorf("the prompt of an answer that has begun is %q", text)
+	}
+}
+
+func TestMessagesFaults(t *testing.T) {
+	c := DefaultConfig()
+	const key = "sk-0123456789"
+	c.APIKeys = []string{key}
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	const with = "X-Api-Key: " + key + "\r\n"
+	good := `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}]}`
+	for _, tc := range []struct {
+		header, body string
+		status       int
+		kind, word   string
+	}{
+		{"", good, 401, "authentication_error", "key"},
+		{"X-Api-Key: sk-wrong-wrong\r\n", good, 401, "authentication_error", "key"},
+		{"Authorization: Bearer sk-wrong-wrong\r\n" + with, good, 401, "authentication_error", "key"},
+		{with, `{"messages":[{"role":"user","content":"hi"}]}`, 400, "invalid_request_error", "max_tokens"},
+		{with, strings.Replace(good, "{", `{"model":"other",`, 1), 404, "not_found_error", "other"},
+		{with, `{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{}}]}]}`, 400, "invalid_request_error", "messages[0].content[0].type"},
+		{with + "Content-Type: text/plain\r\n", good, 415, "invalid_request_error", "Content-Type"},
+	} {
+		res, body := r.do("POST", routeMessages, tc.header, tc.body)
+		var e struct {
+			Type  string
+			Error struct{ Type, Message string }
+			ID    string `json:"request_id"`
+		}
+		if err := json.Unmarshal([]byte(body), &e); err != nil || res.StatusCode != tc.status || e.Type != "error" || e.Error.Type != tc.kind ||
+			!strings.Contains(e.Error.Message, tc.word) || e.ID != res.Header.Get("X-Request-Id") {
+			t.Errorf("%s %s: %d %s, %v", tc.header, tc.body, res.StatusCode, body, err)
+		}
+	}
+	if res, body := r.do("POST", routeMessages, with, good); res.StatusCode != 200 {
+		t.Errorf("with the right key: %d %s", res.StatusCode, body)
+	}
+}

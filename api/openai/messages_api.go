@@ -1,0 +1,90 @@
+package openai
+
+import (
+	"net/http"
+	"strings"
+
+	"weir/api"
+)
+
+func (c *call) messages() *api.Error { return c.generation(&messageEndpoint) }
+
+// countTokens says how many tokens the prompt of a request of POST /v1/messages has: system,
+// tools and template with it.
+func (c *call) countTokens() *api.Error {
+	if fault := c.checkTokenizeBytes(); fault != nil {
+		return fault
+	}
+	o, fault := c.body()
+	if fault != nil {
+		return fault
+	}
+	m, fault := c.model(o)
+	if fault != nil {
+		return fault
+	}
+	w := newRewording(o, "messages", messageNames...)
+	readMessagePrompt(o, w, &fault)
+	if fault != nil {
+		return fault
+	}
+	w.set("messages", w.turns.end())
+	for _, name := range []string{"chat_template_kwargs"} {
+		if raw, ok := o.take(name); ok {
+			w.set(name, raw)
+		}
+	}
+	o.finish(&fault)
+	if fault != nil {
+		return fault
+	}
+	_, ids, fault := c.renderChat(&w.chat, m, &fault)
+	if fault != nil {
+		return w.explain(fault)
+	}
+	api.WriteJSON(c.ctx, statusOK, struct {
+		InputTokens int `json:"input_tokens"`
+	}{len(ids)})
+	return nil
+}
+
+// ownShape gives the errors of these paths the shape that their clients read.
+func (rt *route) ownShape() bool { return strings.HasPrefix(rt.pattern, routeMessages) }
+
+// reshape writes an error that is the response anew where the path has a shape of its own.
+func (c *call) reshape(fault *api.Error) {
+	if c.route.ownShape() {
+		id := string(c.ctx.Response.Header.Peek("X-Request-Id"))
+		c.ctx.SetBody(appendMessageFault(nil, fault, id))
+	}
+}
+
+// appendFault appends an error as a path's clients read it.
+func (rt *route) appendFault(dst []byte, fault *api.Error) []byte {
+	if rt.ownShape() {
+		return appendMessageFault(dst, fault, "")
+	}
+	return fault.AppendJSON(dst)
+}
+
+// messageFaults are the types of errors by status.
+var messageFaults = map[int]string{
+	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
+	http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error", http.StatusBadGateway: "api_error",
+	http.StatusInternalServerError: "api_error", http.StatusNotImplemented: "api_error",
+}
+
+// appendMessageFault appends {"type":"error","error":{type,message},"request_id"}.
+func appendMessageFault(dst []byte, fault *api.Error, id string) []byte {
+	kind, ok := messageFaults[fault.Status]
+	if !ok {
+		kind = "invalid_request_error"
+	}
+	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), kind...), `","message":`...)
+	dst = append(api.AppendString(dst, fault.Message), '}')
+	if id != "" {
+		dst = api.AppendString(append(dst, `,"request_id":`...), id)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,219 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"weir/api"
+)
+
+// messageNames are the fields that a chat calls otherwise.
+var messageNames = []renamed{
+	{"stop", "stop_sequences"}, {"response_format.json_schema", "output_config.format"}, {"response_format", "output_config.format"},
+	{"reasoning_effort", "output_config.effort"}, {"thinking_token_budget", "thinking.budget_tokens"},
+	{"tool_choice.function", "tool_choice"}, {"parallel_tool_calls", "tool_choice.disable_parallel_tool_use"},
+}
+
+// readMessage reads a request of POST /v1/messages into a job.
+func (s *Server) readMessage(o *object, m *Model) (*job, *api.Error) {
+	if m.Template == nil {
+		return nil, noTemplate(m)
+	}
+	var fault *api.Error
+	w := newRewording(o, "messages", messageNames...)
+	readMessagePrompt(o, w, &fault)
+	most, ok := o.integer("max_tokens", 1, maxInt32, &fault)
+	if !ok {
+		keep(&fault, missing("max_tokens", "an integer"))
+	}
+	if raw, ok := o.take("stop_sequences"); ok {
+		w.set("stop", raw)
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	w.set("max_tokens", json.RawMessage(formatInt(most)))
+	j, fault := w.read(s, o, m)
+	if fault != nil {
+		return nil, fault
+	}
+	j.params.continuousUsage = true // the first event says what the prompt has
+	return j, nil
+}
+
+// readMessagePrompt reads what decides on the prompt: system, messages, tools and
+// tool_choice, thinking, output_config.
+func readMessagePrompt(o *object, w *rewording, fault **api.Error) {
+	for _, f := range []struct{ name, wayOut string }{
+		{"mcp_servers", "the server reaches nothing outside: send tools that you run yourself"},
+		{"container", "the server runs no code: send tools that you run yourself"},
+		{"response_format", "send output_config.format"}, {"functions", "send tools"}, {"function_call", "send tool_choice"},
+		{"prompt", "use /v1/completions"}, {"continue_final_message", "end with a message of the assistant"},
+		{"return_token_ids", "use /v1/chat/completions"}, {"prompt_logprobs", "use /v1/completions"}, {"logprobs", "use /v1/chat/completions"},
+	} {
+		if raw, ok := o.take(f.name); ok && !isEmptyArray(raw) && string(raw) != "false" {
+			keep(fault, unsupported(f.name, f.wayOut))
+		}
+	}
+	o.take("cache_control") // prefixes are cached without being asked
+	if raw, ok := o.take("system"); ok {
+		_, text, err := o.textContent("system", raw, "text")
+		if keep(fault, err); text != "" {
+			w.turns.instruct("system", text)
+		}
+	}
+	readMessageList(o, w, fault)
+	readMessageTools(o, w, fault)
+	readThinking(o, w, fault)
+	readOutputConfig(o, w, fault)
+}
+
+// readMessageList reads messages. One of the assistant at the end is the beginning of the
+// answer.
+func readMessageList(o *object, w *rewording, fault **api.Error) {
+	raw, ok := o.take("messages")
+	if !ok {
+		keep(fault, missing("messages", "an array of messages"))
+		return
+	}
+	list, err := parseArray("messages", raw, maxItems)
+	if keep(fault, err); err == nil && len(list) == 0 {
+		keep(fault, badRequest("invalid_value", "messages", "messages is empty; send at least one"))
+	}
+	role := ""
+	for i, item := range list {
+		if *fault != nil {
+			return
+		}
+		role, err = w.turns.message(o, at("messages", i), item)
+		keep(fault, err)
+	}
+	if role == "assistant" {
+		w.set("continue_final_message", []byte("true"))
+	}
+}
+
+// message adds a message, whose content is a text or blocks.
+func (t *turnWriter) message(o *object, path string, raw []byte) (role string, fault *api.Error) {
+	m, fault := o.parse(path, raw, maxFields)
+	if fault != nil {
+		return "", fault
+	}
+	role = m.needText("role", &fault)
+	content, ok := m.take("content")
+	if !ok {
+		keep(&fault, missing(join(path, "content"), "a string or an array of blocks"))
+	}
+	m.skipHarmless()
+	m.finish(&fault)
+	switch {
+	case fault != nil:
+		return "", fault
+	case role != "user" && role != "assistant" && role != "system":
+		return "", badRequest("invalid_value", join(path, "role"), "%s is %s; it must be user or assistant", join(path, "role"), headerQuote(role))
+	case role == "system": // newer than the field system, and may stand anywhere
+		_, text, err := o.textContent(join(path, "content"), content, "text")
+		t.instruct(path, text)
+		return role, err
+	case content[0] == '"':
+		_, err := parseString(join(path, "content"), content)
+		t.speak(path, role, content)
+		return role, err
+	case content[0] != '[':
+		return "", wrongType(join(path, "content"), "a string or an array of blocks", content)
+	}
+	blocks, fault := parseArray(join(path, "content"), content, maxFields)
+	if fault == nil && len(blocks) == 0 {
+		t.speak(path, role, []byte(`""`))
+	}
+	texts := blockTexts{role: role, path: path}
+	for i, raw := range blocks {
+		if fault == nil {
+			fault = t.block(o, &texts, at(join(path, "content"), i), raw)
+		}
+	}
+	t.speakBlocks(&texts)
+	return role, fault
+}
+
+// speak adds what a user or the assistant says.
+func (t *turnWriter) speak(path, role string, content []byte) {
+	if role == "assistant" {
+		t.reply(path, content)
+		return
+	}
+	t.say(path, role, content)
+}
+
+// blockTexts are text blocks in a row, which are one content.
+type blockTexts struct {
+	role, path string
+	parts      []byte
+}
+
+func (t *turnWriter) speakBlocks(b *blockTexts) {
+	if b.parts != nil {
+		t.speak(b.path, b.role, append(b.parts, ']'))
+		b.parts = nil
+	}
+}
+
+// block adds a block of a message.
+func (t *turnWriter) block(o *object, texts *blockTexts, path string, raw []byte) *api.Error {
+	b, fault := o.parse(path, raw, maxFields)
+	if fault != nil {
+		return fault
+	}
+	kind := b.needText("type", &fault)
+	if kind != "text" {
+		t.speakBlocks(texts)
+	}
+	mine := texts.role == "assistant"
+	switch {
+	case fault != nil:
+		return fault
+	case kind == "text":
+		text := b.needText("text", &fault)
+		if texts.parts == nil {
+			texts.parts = []byte{'['}
+		}
+		texts.parts = append(comma(texts.parts, len(texts.parts)-1), `{"type":"text","text":`...)
+		texts.parts = append(api.AppendString(texts.parts, text), '}')
+	case kind == "thinking" && mine:
+		t.think(texts.path, b.needText("thinking", &fault))
+		b.take("signature")
+	case kind == "redacted_thinking" && mine: // another server's, and says nothing here
+		b.take("data")
+	case kind == "tool_use" && mine:
+		id, name := b.needText("id", &fault), b.needText("name", &fault)
+		input, ok := b.take("input")
+		if !ok {
+			input = []byte("{}")
+		}
+		if input[0] != '{' {
+			keep(&fault, wrongType(join(path, "input"), "an object", input))
+		}
+		t.call(texts.path, id, name, string(input))
+	case kind == "tool_result" && !mine:
+		t.resultBlock(b, &fault)
+	default:
+		keep(&fault, unsupported(join(path, "type"),
+			"models here read text: send blocks of type text, and tool_use, tool_result and thinking where they belong, not "+quote([]byte(kind))))
+	}
+	b.skipHarmless()
+	b.take("caller")
+	b.finish(&fault)
+	return fault
+}
+
+// resultBlock adds what a tool has given. Templates know no failed calls: the text says so.
+func (t *turnWriter) resultBlock(b *object, fault **api.Error) {
+	id := b.needText("tool_use_id", fault)
+	b.flag("is_error", false, fault)
+	content := []byte(`""`)
+	if raw, ok := b.take("content"); ok {
+		var err *api.Error
+		content, _, err = b.textContent(join(b.path, "content"), raw, "text")
+		keep(fault, err)
+	}
+	t.result(b.path, id, content)
+}

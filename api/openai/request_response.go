@@ -1,0 +1,220 @@
+package openai
+
+import (
+	"strconv"
+
+	"weir/api"
+)
+
+// responseRequest is what a request of POST /v1/responses says beside its chat: what its
+// answer repeats, and what becomes of the answer.
+type responseRequest struct {
+	instructions []byte // JSON
+	tools        []byte // JSON, as the answer lists them
+	toolChoice   []byte // JSON
+	text         []byte // JSON
+	effort       []byte // JSON
+	metadata     []byte // JSON
+	labels       []byte // JSON fields: user, safety_identifier, prompt_cache_key; each with a comma in front
+	maxTokens    []byte // JSON
+	parallel     bool
+	summary      []byte // JSON; a thought is told as its own summary unless this is null
+	previous     string // id of the response that this one goes on from; "" is none
+}
+
+func (r *responseRequest) summarises() bool { return !isNull(r.summary) }
+
+var jsonNull = []byte("null")
+
+// responseNames are the fields that a chat calls otherwise.
+var responseNames = []renamed{
+	{"response_format.json_schema", "text.format"}, {"response_format", "text.format"},
+	{"reasoning_effort", "reasoning.effort"}, {"tool_choice.function", "tool_choice"}, {"tool_choice.allowed_tools", "tool_choice"},
+	{"top_logprobs", "top_logprobs"}, {"verbosity", "text.verbosity"}, {"store", "store"},
+}
+
+// readResponse reads a request of POST /v1/responses into a job.
+func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
+	if m.Template == nil {
+		return nil, noTemplate(m)
+	}
+	var fault *api.Error
+	w := newRewording(o, "input", responseNames...)
+	r := &responseRequest{}
+	r.refuseOthers(o, &fault)
+	r.readInput(o, w, &fault)
+	r.readTools(o, w, &fault)
+	r.readText(o, w, &fault)
+	r.readReasoning(o, w, &fault)
+	r.readInclude(o, w, &fault)
+	r.readEchoed(o, w, &fault)
+	if fault != nil {
+		return nil, fault
+	}
+	j, fault := w.read(s, o, m)
+	if fault != nil {
+		return nil, fault
+	}
+	j.response = r
+	return j, nil
+}
+
+// refuseOthers refuses fields whose meaning in a chat is another one, and those that ask
+// for what there is not.
+func (r *responseRequest) refuseOthers(o *object, fault **api.Error) {
+	for _, f := range []struct{ name, wayOut string }{
+		{"messages", "send input, or use /v1/chat/completions"},
+		{"prompt", "prompts are not kept here: send instructions and input"},
+		{"conversation", "send the conversation as input"},
+		{"response_format", "send text.format"},
+		{"functions", "send tools"}, {"function_call", "send tool_choice"},
+		{"continue_final_message", "use /v1/chat/completions"}, {"add_generation_prompt", "use /v1/chat/completions"},
+		{"echo", "use /v1/completions"}, {"prompt_logprobs", "use /v1/completions"}, {"return_token_ids", "use /v1/chat/completions"},
+	} {
+		if raw, ok := o.take(f.name); ok && string(raw) != "false" {
+			keep(fault, unsupported(f.name, f.wayOut))
+		}
+	}
+	if o.flag("background", false, fault) {
+		keep(fault, unsupported("background", "leave it out, and stream the answer where it takes long"))
+	}
+	if id, ok := o.text("previous_response_id", fault); ok && id != "" {
+		keep(fault, unsupported("previous_response_id", "send the whole conversation as input"))
+	}
+	if o.flag("store", false, fault) {
+		o.ignored("store", unsupported("store", "send false: nothing is stored"), fault)
+	}
+	if how, ok := o.text("truncation", fault); ok && how != "disabled" {
+		o.ignored("truncation", badRequest("invalid_value", "truncation",
+			"truncation is %s; it must be disabled: an input that does not fit is refused", headerQuote(how)), fault)
+	}
+	if _, ok := o.integer("max_tool_calls", 1, maxInt32, fault); ok {
+		o.ignored("max_tool_calls", unsupported("max_tool_calls", "leave it out: it counts calls of tools that the server itself runs"), fault)
+	}
+}
+
+// readText reads text: the format of the answer, and its verbosity.
+func (r *responseRequest) readText(o *object, w *rewording, fault **api.Error) {
+	r.text = []byte(`{"format":{"type":"text"}}`)
+	raw, ok := o.take("text")
+	if !ok {
+		return
+	}
+	text, err := o.parse("text", raw, maxFields)
+	if err != nil {
+		keep(fault, err)
+		return
+	}
+	format := []byte(`{"type":"text"}`)
+	if raw, ok := text.take("format"); ok {
+		format = raw
+		asked, err := readTextFormat(text, raw)
+		keep(fault, err)
+		if asked != nil {
+			w.set("response_format", asked)
+		}
+	}
+	r.text = append(append([]byte(`{"format":`), format...), '}')
+	if verbosity, ok := text.take("verbosity"); ok {
+		w.set("verbosity", verbosity)
+		r.text = append(append(append(r.text[:len(r.text)-1], `,"verbosity":`...), verbosity...), '}')
+	}
+	text.finish(fault)
+}
+
+// readTextFormat gives a chat's response_format for text.format; nil for plain text.
+func readTextFormat(text *object, raw []byte) ([]byte, *api.Error) {
+	f, fault := text.parse("text.format", raw, maxFields)
+	if fault != nil {
+		return nil, fault
+	}
+	switch kind := f.needText("type", &fault); {
+	case fault != nil:
+		return nil, fault
+	case kind == "text":
+		f.finish(&fault)
+		return nil, fault
+	case kind != "json_schema":
+		return raw, nil
+	}
+	inner := &object{}
+	for _, g := range f.fields {
+		if g.name != "type" {
+			inner.add(g.name, g.raw)
+		}
+	}
+	return append(inner.appendJSON([]byte(`{"type":"json_schema","json_schema":`)), '}'), nil
+}
+
+// readReasoning reads reasoning. A thought is told as reasoning_text, or as its own
+// summary where the request asks for one, which is what some clients show.
+func (r *responseRequest) readReasoning(o *object, w *rewording, fault **api.Error) {
+	r.effort, r.summary = jsonNull, jsonNull
+	raw, ok := o.take("reasoning")
+	if !ok {
+		return
+	}
+	reasoning, err := o.parse("reasoning", raw, maxFields)
+	if err != nil {
+		keep(fault, err)
+		return
+	}
+	if effort, ok := reasoning.text("effort", fault); ok {
+		r.effort = api.AppendString(nil, effort)
+		w.set("reasoning_effort", r.effort)
+	}
+	for _, name := range []string{"generate_summary", "summary"} {
+		if summary, ok := reasoning.text(name, fault); ok && summary != "none" {
+			r.summary = api.AppendString(nil, summary)
+		}
+	}
+	reasoning.finish(fault)
+}
+
+// readInclude reads include. What it may name beside log-probabilities is in an answer
+// anyway, or belongs to tools that are refused.
+func (r *responseRequest) readInclude(o *object, w *rewording, fault **api.Error) {
+	raw, ok := o.take("include")
+	if !ok {
+		return
+	}
+	list, err := parseArray("include", raw, maxFields)
+	keep(fault, err)
+	for i, item := range list {
+		name, err := parseString(at("include", i), item)
+		keep(fault, err)
+		switch name {
+		case "message.output_text.logprobs":
+			w.set("logprobs", []byte("true"))
+		case "reasoning.encrypted_content": // thoughts come as plain text, which may be sent back
+		default:
+			o.notes.add("ignored include of %s", headerQuote(name))
+		}
+	}
+}
+
+// readEchoed reads what the answer repeats.
+func (r *responseRequest) readEchoed(o *object, w *rewording, fault **api.Error) {
+	r.metadata, r.maxTokens, r.parallel = []byte("{}"), jsonNull, true
+	if n, ok := o.integer("max_output_tokens", 1, maxInt32, fault); ok {
+		r.maxTokens = strconv.AppendInt(nil, n, 10)
+		w.set("max_output_tokens", r.maxTokens)
+	}
+	if raw, ok := o.take("metadata"); ok {
+		r.metadata = raw
+		w.set("metadata", raw)
+	}
+	for _, name := range labels {
+		if raw, ok := o.take(name); ok {
+			w.set(name, raw)
+			r.labels = append(api.AppendString(append(r.labels, ','), name), ':')
+			r.labels = append(r.labels, raw...)
+		}
+	}
+	if v, ok := o.boolean("parallel_tool_calls", fault); ok {
+		r.parallel = v
+		if len(r.tools) > len("[]") {
+			w.set("parallel_tool_calls", strconv.AppendBool(nil, v))
+		}
+	}
+}

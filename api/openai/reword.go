@@ -1,0 +1,256 @@
+package openai
+
+import (
+	"strings"
+
+	"weir/api"
+)
+
+// Responses and Messages are chats in other words. Their readers write a request as chat
+// completions would have it and hand that to readChat, so that a conversation has the
+// same prompt, limits and refusals on whichever path it comes. A refusal names the field
+// that the client sent.
+
+// rewording is a request in the words of chat completions.
+type rewording struct {
+	chat  object
+	turns turnWriter
+	list  string    // the client's field that holds the conversation
+	names []renamed // the longest first
+}
+
+// renamed is a field that has another name in a chat: a path of the chat's, or the
+// beginning of one.
+type renamed struct{ chat, client string }
+
+func newRewording(o *object, list string, names ...renamed) *rewording {
+	return &rewording{chat: object{notes: o.notes, turn: o.turn}, list: list, names: names}
+}
+
+// set gives the chat a field.
+func (w *rewording) set(name string, raw []byte) { w.chat.add(name, raw) }
+
+// setText gives the chat a field that is a string.
+func (w *rewording) setText(name, text string) { w.set(name, api.AppendString(nil, text)) }
+
+// read reads the chat. Fields of the client's request that nobody has taken are the
+// same in a chat, or unknown to both.
+func (w *rewording) read(s *Server, o *object, m *Model) (*job, *api.Error) {
+	w.set("messages", w.turns.end())
+	for f, left := o.rest(); left; f, left = o.rest() {
+		w.set(f.name, f.raw)
+	}
+	j, fault := s.readChat(&w.chat, m)
+	if fault != nil {
+		return nil, w.explain(fault)
+	}
+	if j.params.n != 1 {
+		return nil, badRequest("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", j.params.n, w.list)
+	}
+	return j, nil
+}
+
+// explain puts the client's own names into a fault of readChat.
+func (w *rewording) explain(fault *api.Error) *api.Error {
+	own := w.clientPath(fault.Param)
+	if own != fault.Param {
+		fault.Message = strings.ReplaceAll(fault.Message, fault.Param, own)
+		fault.Param = own
+	}
+	return fault
+}
+
+// clientPath is where the client wrote what stands at a path of the chat.
+func (w *rewording) clientPath(path string) string {
+	rest, inMessages := strings.CutPrefix(path, "messages")
+	if inMessages {
+		number, behind, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
+		if i, ok := parseIndex(number); ok && i < len(w.turns.paths) {
+			return w.turns.paths[i] + behind
+		}
+		return w.list + rest
+	}
+	for _, n := range w.names {
+		if rest, ok := strings.CutPrefix(path, n.chat); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return n.client + rest
+		}
+	}
+	if strings.HasPrefix(path, "tools[") {
+		return strings.Replace(path, "].function", "]", 1)
+	}
+	return path
+}
+
+func parseIndex(text string) (int, bool) {
+	n := 0
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' || n > maxInt32 {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, text != ""
+}
+
+// turnWriter writes the messages of a chat. What an assistant thought, said and called in a
+// row is one message, as templates have it. What a system says before anybody else
+// is one message, too: most templates know one, at the beginning.
+type turnWriter struct {
+	list  []byte   // the messages so far
+	paths []string // where each of them stands in the client's request
+
+	system []string // of the message that is being written, if it is the system's
+	answer assistantTurn
+	path   string // of the message that is being written; "" is none
+}
+
+type assistantTurn struct {
+	thought []string
+	content []byte // JSON
+	calls   []byte // JSON objects
+}
+
+// add appends a message whose fields behind the role are given as JSON.
+func (t *turnWriter) add(path, role string, fields []byte) {
+	t.flush()
+	t.append(path, role, fields)
+}
+
+func (t *turnWriter) append(path, role string, fields []byte) {
+	t.list = append(comma(t.list, len(t.paths)), `{"role":"`...)
+	t.list = append(append(t.list, role...), '"')
+	t.list = append(append(t.list, fields...), '}')
+	t.paths = append(t.paths, path)
+}
+
+// say appends a message that is a text or parts of one.
+func (t *turnWriter) say(path, role string, content []byte) {
+	t.add(path, role, append([]byte(`,"content":`), content...))
+}
+
+// instruct appends what the system says. Behind other messages it is one of its own.
+func (t *turnWriter) instruct(path, text string) {
+	if len(t.paths) > 0 || t.path != "" && t.system == nil {
+		t.say(path, "system", api.AppendString(nil, text))
+		return
+	}
+	t.path = orPath(t.path, path)
+	t.system = append(t.system, text)
+}
+
+func orPath(first, path string) string {
+	if first != "" {
+		return first
+	}
+	return path
+}
+
+// result appends what a tool has given.
+func (t *turnWriter) result(path, call string, content []byte) {
+	fields := append([]byte(`,"tool_call_id":`), api.AppendString(nil, call)...)
+	t.add(path, "tool", append(append(fields, `,"content":`...), content...))
+}
+
+// think adds a thought to the assistant's message, which begins anew where it has more
+// than thoughts.
+func (t *turnWriter) think(path, text string) {
+	if t.answer.content != nil || t.answer.calls != nil {
+		t.flush()
+	}
+	t.assistant(path)
+	t.answer.thought = append(t.answer.thought, text)
+}
+
+// reply adds what the assistant said; a second time that is a message of its own.
+func (t *turnWriter) reply(path string, content []byte) {
+	if t.answer.content != nil || t.answer.calls != nil {
+		t.flush()
+	}
+	t.assistant(path)
+	t.answer.content = content
+}
+
+// call adds a call of a tool, whose arguments are JSON text.
+func (t *turnWriter) call(path, id, name, arguments string) {
+	t.assistant(path)
+	c := comma(t.answer.calls, len(t.answer.calls))
+	c = api.AppendString(append(c, `{"id":`...), id)
+	c = api.AppendString(append(c, `,"type":"function","function":{"name":`...), name)
+	c = api.AppendString(append(c, `,"arguments":`...), arguments)
+	t.answer.calls = append(c, "}}"...)
+}
+
+// assistant goes on with the assistant's message, or begins one.
+func (t *turnWriter) assistant(path string) {
+	if t.system != nil {
+		t.flush()
+	}
+	t.path = orPath(t.path, path)
+}
+
+// flush ends the message that is being written.
+func (t *turnWriter) flush() {
+	if t.path == "" {
+		return
+	}
+	path, a := t.path, &t.answer
+	if t.system != nil {
+		t.append(path, "system", append([]byte(`,"content":`), api.AppendString(nil, strings.Join(t.system, "\n\n"))...))
+	} else {
+		fields := []byte(`,"content":`)
+		switch {
+		case a.content != nil:
+			fields = append(fields, a.content...)
+		case a.calls != nil:
+			fields = append(fields, "null"...)
+		default:
+			fields = append(fields, `""`...)
+		}
+		if a.thought != nil {
+			fields = append(fields, `,"reasoning_content":`...)
+			fields = api.AppendString(fields, strings.Join(a.thought, "\n"))
+		}
+		if a.calls != nil {
+			fields = append(append(append(fields, `,"tool_calls":[`...), a.calls...), ']')
+		}
+		t.append(path, "assistant", fields)
+	}
+	t.system, t.answer, t.path = nil, assistantTurn{}, ""
+}
+
+// end gives the array of all messages.
+func (t *turnWriter) end() []byte {
+	t.flush()
+	return append(append([]byte{'['}, t.list...), ']')
+}
+
+// textContent reads a text, or parts of one whose types are among kinds: as JSON for a
+// chat's content, and as one text.
+func (o *object) textContent(path string, raw []byte, kinds ...string) (content []byte, text string, fault *api.Error) {
+	if raw[0] == '"' {
+		text, fault = parseString(path, raw)
+		return raw, text, fault
+	}
+	if raw[0] != '[' {
+		return nil, "", wrongType(path, "a string or an array of text parts", raw)
+	}
+	parts, fault := parseArray(path, raw, maxFields)
+	if fault != nil {
+		return nil, "", fault
+	}
+	if len(parts) == 0 {
+		return []byte(`""`), "", nil
+	}
+	var texts []string
+	content = []byte{'['}
+	for i, raw := range parts {
+		piece, fault := o.textPart(at(path, i), raw, kinds)
+		if fault != nil {
+			return nil, "", fault
+		}
+		content = append(comma(content, i), `{"type":"text","text":`...)
+		content = append(api.AppendString(content, piece), '}')
+		texts = append(texts, piece)
+	}
+	return append(content, ']'), strings.Join(texts, "\n"), nil
+}
