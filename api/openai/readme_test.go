@@ -24,7 +24,7 @@ func TestReadmeListsTheParameters(t *testing.T) {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	elsewhere := []string{"echo", "prompt", "messages", "reasoning_effort", "documents", "truncation_side", "audio", // read by some endpoints
-		"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "include_reasoning"}
+		"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "include_reasoning", "store", "verbosity"}
 	section += "`audio`" // a message's, which must be empty
 	var listed []string
 	for _, m := range regexp.MustCompile("`([a-z][a-z0-9_.]*)`").FindAllStringSubmatch(section, -1) {
@@ -51,7 +51,7 @@ func TestReadmeListsTheParameters(t *testing.T) {
 
 // readers are the methods of object that read one field, by the name that is
 // their first argument.
-var readers = []string{"take", "boolean", "flag", "text", "integer", "count", "number"}
+var readers = []string{"take", "boolean", "flag", "text", "integer", "count", "number", "needText", "needContent"}
 
 // namesRead finds the names in this package's calls of readers, and in calls
 // of functions that take an object and a name.

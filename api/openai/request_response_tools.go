@@ -33,7 +33,9 @@ func (r *responseRequest) readTools(o *object, w *rewording, fault **api.Error) 
 		r.toolChoice = raw
 		choice, err := chatToolChoice(o, raw)
 		keep(fault, err)
-		w.set("tool_choice", choice)
+		if len(r.tools) > len("[]") || string(raw) != `"auto"` { // which SDKs send without tools
+			w.set("tool_choice", choice)
+		}
 	}
 }
 

@@ -364,6 +364,9 @@ func (c *call) fallback(name string, instead *Model) (*Model, bool) {
 // answerBy has one model answer. more: another one may answer in its place, so that what a
 // server behind it refuses for want of room is a fault, and the request is kept until then.
 func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
+	if m.Upstream != nil && (e == &responseEndpoint || e == &messageEndpoint) {
+		return m.tokenizesHere()
+	}
 	if m.Upstream != nil {
 		return c.relay(&e.service, m, o, more)
 	}
