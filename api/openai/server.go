@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -76,6 +77,12 @@ func (s *Server) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.Errand) {
 	hd := head{caller: errand.Caller}
 	s.admitHead(&ctx.Request.Header, &hd)
 	s.answer(ctx, hd, errand)
+}
+
+// Serves reports whether a path is served with a method.
+func (s *Server) Serves(method, path string) bool {
+	rt, _, found := s.find(path)
+	return found && slices.Contains(rt.methods(), method)
 }
 
 // answer answers a request whose head was read. errand is nil for a request of a connection.

@@ -15,7 +15,7 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
-		"api/replay", "api/tenant", "api/usage", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
+		"api/batch", "api/replay", "api/tenant", "api/usage", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
 		"telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},

@@ -35,6 +35,8 @@ var samples = []struct {
 	{4, `INSERT INTO weir_audit VALUES (1, 1700000000000000, 'a', 'key.create', '0123456789', '{}', ZERO, FIRST)`},
 	{5, `INSERT INTO weir_transcripts VALUES ('ID', 'acme', 1700000000000000, 'r', '/v1/completions', 'm', 200, '["p"]', '["a"]')`},
 	{6, `INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}')`},
+	{7, `INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0)`},
+	{7, `INSERT INTO weir_batches VALUES ('batch_1', 'acme', 'here', 'file-1', 'in_progress', 1700000000000000, 0, 0, 'OWNER', '{"endpoint":"/v1/embeddings"}')`},
 }
 
 // firstEntry is the entry of the samples.
@@ -240,6 +242,9 @@ func checkSamples(t *testing.T, s *Store, version int) {
 	}
 	if kept, err := s.Rollouts(ctx); err != nil || (len(kept) == 1) != (version >= 6) {
 		t.Errorf("rollouts: %q, %v", kept, err)
+	}
+	if b, err := s.FindBatch(ctx, "acme", "batch_1"); (err == nil && b.Endpoint == "/v1/embeddings") != (version >= 7) {
+		t.Errorf("batches: %+v, %v", b, err)
 	}
 	if kept := transcripts(t, s, "acme"); (len(kept) == 1) != (version >= 5) {
 		t.Errorf("transcripts: %v", kept)

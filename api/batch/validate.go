@@ -1,0 +1,89 @@
+package batch
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// maxLineErrors is how many errors of a file are listed; the rest is not looked for.
+const maxLineErrors = 100
+
+// pauseLines is after how many lines validation looks whether others need the processor, and pauseTime how long
+// it rests then.
+const (
+	pauseLines = 64
+	pauseTime  = 10 * time.Millisecond
+)
+
+// validation is what a whole input file says.
+type validation struct {
+	lines  int
+	model  string
+	errors []LineError
+}
+
+// validate reads all lines of a file. The error is that the file could not be read, or that ctx has ended.
+func (w *worker) validate(ctx context.Context, path, endpoint string) (v validation, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return v, err
+	}
+	defer file.Close()
+	in := newLineReader(file, w.config.Limits.LineBytes)
+	seen := make(map[[16]byte]int) // line numbers by a digest of the custom_id
+	for ; len(v.errors) < maxLineErrors; v.lines++ {
+		if v.lines%pauseLines == pauseLines-1 && w.config.Busy() > 0 {
+			time.Sleep(pauseTime)
+		}
+		if ctx.Err() != nil {
+			return v, context.Cause(ctx)
+		}
+		text, err := in.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if tooLong := (*LineError)(nil); errors.As(err, &tooLong) {
+			v.errors = append(v.errors, *tooLong) // where the next line begins is not known
+			return v, nil
+		}
+		if err != nil {
+			return v, err
+		}
+		if v.lines == maxLines {
+			v.errors = append(v.errors, LineError{Code: linesTooMany, Line: in.number, Message: fmt.Sprintf("the file has more than %d requests; split it", maxLines)})
+			return v, nil
+		}
+		if wrong := v.check(text, endpoint, in.number, seen); wrong != nil {
+			wrong.Line = in.number
+			v.errors = append(v.errors, *wrong)
+		}
+	}
+	if v.lines == 0 && len(v.errors) == 0 {
+		v.errors = []LineError{{Code: linesNone, Message: "the file has no requests"}}
+	}
+	return v, nil
+}
+
+func (v *validation) check(text []byte, endpoint string, number int, seen map[[16]byte]int) *LineError {
+	l, wrong := parseLine(text, endpoint)
+	if wrong != nil {
+		return wrong
+	}
+	sum := sha256.Sum256([]byte(l.customID))
+	key := [16]byte(sum[:16])
+	if first, twice := seen[key]; twice {
+		return &LineError{Code: lineTwice, Param: "custom_id", Message: fmt.Sprintf("the custom_id %.80q is that of line %d already", l.customID, first)}
+	}
+	if seen[key] = number; len(seen) == 1 {
+		v.model = l.model
+	}
+	if l.model != v.model {
+		return &LineError{Code: lineOtherModel, Param: "body.model", Message: fmt.Sprintf("the model is %.80q, and %.80q before; a batch is for one model", l.model, v.model)}
+	}
+	return nil
+}

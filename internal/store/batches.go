@@ -1,0 +1,215 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"weir/api/batch"
+)
+
+const batchColumns = `id, tenant, place, input, status, created, cancelling, record`
+
+func scanBatch(row interface{ Scan(...any) error }) (b batch.Batch, err error) {
+	var created, cancelling int64
+	var record string
+	if err := row.Scan(&b.ID, &b.Tenant, &b.Place, &b.Input, &b.Status, &created, &cancelling, &record); err != nil {
+		return b, err
+	}
+	b.Created, b.Cancelling = fromMicros(created), fromMicros(cancelling)
+	return b, json.Unmarshal([]byte(record), &b)
+}
+
+// recordOf is a batch's record. PostgreSQL keeps no NUL, which JSON escapes.
+func recordOf(b *batch.Batch) (string, error) {
+	text, err := json.Marshal(b)
+	return string(text), err
+}
+
+// AddBatch adds a batch of a file of the tenant, unless the tenant has as many unfinished ones as it may.
+func (s *Store) AddBatch(ctx context.Context, b batch.Batch, most int) error {
+	record, err := recordOf(&b)
+	if err != nil {
+		return filesFailed(err)
+	}
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		for _, table := range []string{"weir_files", "weir_batches"} { // in this order everywhere; the file must stay
+			if err := s.lockTable(ctx, tx, table); err != nil {
+				return err
+			}
+		}
+		var there, unfinished int
+		if err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM weir_files WHERE tenant = $1 AND id = $2),
+			(SELECT count(*) FROM weir_batches WHERE tenant = $1 AND ended = 0)`, b.Tenant, b.Input).Scan(&there, &unfinished); err != nil {
+			return err
+		}
+		switch {
+		case there == 0:
+			return batch.ErrUnknown
+		case unfinished >= most:
+			return batch.ErrQuota
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO weir_batches (`+batchColumns+`, ended, owner) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, 0, '')`,
+			b.ID, b.Tenant, b.Place, b.Input, string(b.Status), micros(b.Created), record)
+		return err
+	})
+	if err != nil {
+		return filesFailed(err)
+	}
+	return nil
+}
+
+// FindBatch is a batch of the tenant.
+func (s *Store) FindBatch(ctx context.Context, tenant, id string) (batch.Batch, error) {
+	if !storable(id) {
+		return batch.Batch{}, batch.ErrUnknown
+	}
+	b, err := scanBatch(s.read.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM weir_batches WHERE tenant = $1 AND id = $2`, tenant, id))
+	if err != nil {
+		return b, filesFailed(err)
+	}
+	return b, nil
+}
+
+// Batches is a page of the tenant's batches.
+func (s *Store) Batches(ctx context.Context, tenant string, p batch.Page) (list []batch.Batch, more bool, err error) {
+	after, err := s.place(ctx, "weir_batches", tenant, p)
+	if err != nil {
+		return nil, false, err
+	}
+	rows, err := s.read.QueryContext(ctx, `SELECT `+batchColumns+` FROM weir_batches WHERE tenant = $1 AND `+pageOf(p, "$2", "$3")+` LIMIT $4`,
+		tenant, after.at, after.id, p.Limit+1)
+	if err != nil {
+		return nil, false, filesFailed(err)
+	}
+	return page(rows, scanBatch, p.Limit)
+}
+
+// Unfinished are the unfinished batches of all tenants, the oldest first.
+func (s *Store) Unfinished(ctx context.Context, most int) ([]batch.Batch, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+batchColumns+` FROM weir_batches WHERE ended = 0 ORDER BY created, id LIMIT $1`, most)
+	if err != nil {
+		return nil, filesFailed(err)
+	}
+	list, _, err := page(rows, scanBatch, most)
+	return list, err
+}
+
+// CancelBatch notes that an unfinished batch shall end.
+func (s *Store) CancelBatch(ctx context.Context, tenant, id string, at time.Time) (batch.Batch, error) {
+	if !storable(id) {
+		return batch.Batch{}, batch.ErrUnknown
+	}
+	_, err := s.write.ExecContext(ctx, `UPDATE weir_batches SET cancelling = $3 WHERE tenant = $1 AND id = $2 AND ended = 0 AND cancelling = 0`,
+		tenant, id, micros(at))
+	if err != nil {
+		return batch.Batch{}, filesFailed(err)
+	}
+	return s.FindBatch(ctx, tenant, id)
+}
+
+// ownerless is the condition that no living process has a batch.
+const ownerless = `(owner = '' OR NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_batches.owner AND o.expires > NOW))`
+
+// LeaseBatch takes the oldest unfinished batch of a place that no living process has. One statement decides, so of
+// several processes one gets it.
+func (s *Store) LeaseBatch(ctx context.Context, place string) (b batch.Batch, found bool, err error) {
+	for {
+		var id string
+		err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT id FROM weir_batches WHERE ended = 0 AND place = $1 AND `+ownerless+
+			` ORDER BY created, id LIMIT 1`), place).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return b, false, nil
+		}
+		if err != nil {
+			return b, false, filesFailed(err)
+		}
+		b, err := scanBatch(s.write.QueryRowContext(ctx, s.dialect.query(`UPDATE weir_batches SET owner = $2 WHERE id = $1 AND ended = 0 AND `+ownerless+
+			` RETURNING `+batchColumns), id, s.owner))
+		switch {
+		case errors.Is(err, sql.ErrNoRows): // another process was faster
+			continue
+		case err != nil:
+			return b, false, filesFailed(err)
+		}
+		return b, true, nil
+	}
+}
+
+// SaveBatch writes a leased batch.
+func (s *Store) SaveBatch(ctx context.Context, b *batch.Batch) (cancelling time.Time, err error) {
+	record, err := recordOf(b)
+	if err != nil {
+		return cancelling, filesFailed(err)
+	}
+	var at int64
+	err = s.write.QueryRowContext(ctx, `UPDATE weir_batches SET status = $3, record = $4 WHERE id = $1 AND owner = $2 AND ended = 0 RETURNING cancelling`,
+		b.ID, s.owner, string(b.Status), record).Scan(&at)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return cancelling, batch.ErrLost
+	case err != nil:
+		return cancelling, filesFailed(err)
+	}
+	return fromMicros(at), nil
+}
+
+// FinishBatch writes a batch that is over, and adds its files.
+func (s *Store) FinishBatch(ctx context.Context, b *batch.Batch, files []batch.File) error {
+	record, err := recordOf(b)
+	if err != nil {
+		return filesFailed(err)
+	}
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		for i := range files {
+			if err := addFile(ctx, tx, &files[i]); err != nil {
+				return err
+			}
+		}
+		result, err := tx.ExecContext(ctx, `UPDATE weir_batches SET status = $3, record = $4, ended = $5, owner = '' WHERE id = $1 AND owner = $2 AND ended = 0`,
+			b.ID, s.owner, string(b.Status), record, micros(b.Ended))
+		return oneRow(result, err, batch.ErrLost)
+	})
+	if err != nil {
+		return filesFailed(err)
+	}
+	return nil
+}
+
+// ReleaseBatch lets other processes take a batch.
+func (s *Store) ReleaseBatch(ctx context.Context, id string) error {
+	if _, err := s.write.ExecContext(ctx, `UPDATE weir_batches SET owner = '' WHERE id = $1 AND owner = $2`, id, s.owner); err != nil {
+		return filesFailed(err)
+	}
+	return nil
+}
+
+// ForgetBatches deletes the tenant's batches and files, and returns the files.
+func (s *Store) ForgetBatches(ctx context.Context, tenant string) (files []batch.File, err error) {
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM weir_batches WHERE tenant = $1`, tenant); err != nil {
+			return err
+		}
+		rows, err := tx.QueryContext(ctx, `DELETE FROM weir_files WHERE tenant = $1 RETURNING `+fileColumns, tenant)
+		if err != nil {
+			return err
+		}
+		files, _, err = page(rows, scanFile, 1<<31-1)
+		return err
+	})
+	if err != nil {
+		return nil, filesFailed(err)
+	}
+	return files, s.wipe(ctx)
+}
+
+// ExpireBatches deletes batches that ended before a time.
+func (s *Store) ExpireBatches(ctx context.Context, before time.Time) error {
+	_, err := s.write.ExecContext(ctx, `DELETE FROM weir_batches WHERE ended > 0 AND ended < $1`, micros(before))
+	if err != nil {
+		return filesFailed(err)
+	}
+	return nil
+}

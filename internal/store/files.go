@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/api/batch"
+)
+
+var _ batch.Store = (*Store)(nil)
+
+const fileColumns = `id, tenant, place, purpose, name, bytes, created, expires`
+
+func scanFile(row interface{ Scan(...any) error }) (f batch.File, err error) {
+	var created, expires int64
+	err = row.Scan(&f.ID, &f.Tenant, &f.Place, &f.Purpose, &f.Name, &f.Bytes, &created, &expires)
+	f.Created, f.Expires = fromMicros(created), fromMicros(expires)
+	return f, err
+}
+
+func filesFailed(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return batch.ErrUnknown
+	}
+	for _, known := range []error{batch.ErrUnknown, batch.ErrInUse, batch.ErrQuota, batch.ErrLost} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return fmt.Errorf("the store of files and batches: %w", err)
+}
+
+// inUse is the condition that an unfinished batch reads a file.
+const inUse = `EXISTS (SELECT 1 FROM weir_batches b WHERE b.input = weir_files.id AND b.ended = 0)`
+
+// AddFile adds a file, unless the tenant's files hold more than most bytes with it.
+func (s *Store) AddFile(ctx context.Context, f batch.File, most int64) error {
+	if err := errors.Join(checkText("name", f.Name), checkText("tenant", f.Tenant)); err != nil {
+		return err
+	}
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.lockTable(ctx, tx, "weir_files"); err != nil {
+			return err
+		}
+		if most > 0 {
+			var held int64
+			if err := tx.QueryRowContext(ctx, heldBytes, f.Tenant, batch.LeastBytes).Scan(&held); err != nil {
+				return err
+			}
+			if held+max(f.Bytes, batch.LeastBytes) > most {
+				return batch.ErrQuota
+			}
+		}
+		return addFile(ctx, tx, &f)
+	})
+	if err != nil {
+		return filesFailed(err)
+	}
+	return nil
+}
+
+func addFile(ctx context.Context, tx *sql.Tx, f *batch.File) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO weir_files (`+fileColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		f.ID, f.Tenant, f.Place, f.Purpose, f.Name, f.Bytes, micros(f.Created), micros(f.Expires))
+	return err
+}
+
+const heldBytes = `SELECT CAST(coalesce(sum(CASE WHEN bytes < $2 THEN $2 ELSE bytes END), 0) AS bigint) FROM weir_files WHERE tenant = $1`
+
+// FileBytes is what the tenant's files hold.
+func (s *Store) FileBytes(ctx context.Context, tenant string) (held int64, err error) {
+	if err := s.read.QueryRowContext(ctx, heldBytes, tenant, int64(batch.LeastBytes)).Scan(&held); err != nil {
+		return 0, filesFailed(err)
+	}
+	return held, nil
+}
+
+// FindFile is a file of the tenant that has not expired.
+func (s *Store) FindFile(ctx context.Context, tenant, id string, now time.Time) (batch.File, error) {
+	if !storable(id) {
+		return batch.File{}, batch.ErrUnknown
+	}
+	f, err := scanFile(s.read.QueryRowContext(ctx, `SELECT `+fileColumns+` FROM weir_files
+		WHERE tenant = $1 AND id = $2 AND (expires = 0 OR expires > $3)`, tenant, id, micros(now)))
+	if err != nil {
+		return f, filesFailed(err)
+	}
+	return f, nil
+}
+
+// Files is a page of the tenant's files that have not expired.
+func (s *Store) Files(ctx context.Context, tenant string, p batch.Page, now time.Time) (list []batch.File, more bool, err error) {
+	after, err := s.place(ctx, "weir_files", tenant, p)
+	if err != nil {
+		return nil, false, err
+	}
+	rows, err := s.read.QueryContext(ctx, `SELECT `+fileColumns+` FROM weir_files
+		WHERE tenant = $1 AND (expires = 0 OR expires > $2) AND ($3 = '' OR purpose = $3) AND `+pageOf(p, "$4", "$5")+` LIMIT $6`,
+		tenant, micros(now), p.Purpose, after.at, after.id, p.Limit+1)
+	if err != nil {
+		return nil, false, filesFailed(err)
+	}
+	return page(rows, scanFile, p.Limit)
+}
+
+// place is behind which row a page begins: the first one in its order where it names none.
+func (s *Store) place(ctx context.Context, table, tenant string, p batch.Page) (after place, err error) {
+	if p.After == "" {
+		if !p.Ascending {
+			after.at = 1<<63 - 1
+		}
+		return after, nil
+	}
+	if !storable(p.After) {
+		return after, batch.ErrUnknown
+	}
+	after.id = p.After
+	err = s.read.QueryRowContext(ctx, `SELECT created FROM `+table+` WHERE tenant = $1 AND id = $2`, tenant, p.After).Scan(&after.at)
+	if err != nil {
+		return after, filesFailed(err)
+	}
+	return after, nil
+}
+
+// pageOf is the condition of rows behind a place, and their order.
+func pageOf(p batch.Page, at, id string) string {
+	if p.Ascending {
+		return `(created, id) > (` + at + `, ` + id + `) ORDER BY created, id`
+	}
+	return `(created, id) < (` + at + `, ` + id + `) ORDER BY created DESC, id DESC`
+}
+
+// page reads at most limit rows, and whether there is one more.
+func page[T any](rows *sql.Rows, scan func(interface{ Scan(...any) error }) (T, error), limit int) (list []T, more bool, err error) {
+	defer func() { _ = rows.Close() }() // Err has what is wrong
+	for rows.Next() {
+		if len(list) == limit {
+			return list, true, nil
+		}
+		item, err := scan(rows)
+		if err != nil {
+			return nil, false, filesFailed(err)
+		}
+		list = append(list, item)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, false, filesFailed(err)
+	}
+	return list, false, nil
+}
+
+// RemoveFile forgets a file that no unfinished batch reads.
+func (s *Store) RemoveFile(ctx context.Context, tenant, id string) error {
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.lockTable(ctx, tx, "weir_files"); err != nil {
+			return err
+		}
+		result, err := tx.ExecContext(ctx, `DELETE FROM weir_files WHERE tenant = $1 AND id = $2 AND NOT `+inUse, tenant, id)
+		if err := oneRow(result, err, batch.ErrUnknown); !errors.Is(err, batch.ErrUnknown) {
+			return err
+		}
+		var there int
+		if err := tx.QueryRowContext(ctx, `SELECT 1 FROM weir_files WHERE tenant = $1 AND id = $2`, tenant, id).Scan(&there); err != nil {
+			return err
+		}
+		return batch.ErrInUse
+	})
+	if err != nil {
+		return filesFailed(err)
+	}
+	return nil
+}
+
+// ExpireFiles forgets files of a place that have expired and that no unfinished batch reads.
+func (s *Store) ExpireFiles(ctx context.Context, place string, now time.Time, most int) ([]batch.File, error) {
+	rows, err := s.write.QueryContext(ctx, `DELETE FROM weir_files WHERE id IN (
+			SELECT id FROM weir_files WHERE expires > 0 AND expires <= $1 AND place = $2 AND NOT `+inUse+` LIMIT $3)
+		RETURNING `+fileColumns, micros(now), place, most)
+	if err != nil {
+		return nil, filesFailed(err)
+	}
+	list, _, err := page(rows, scanFile, most)
+	return list, err
+}
+
+// HasFile reports whether a file is known, of any tenant.
+func (s *Store) HasFile(ctx context.Context, id string) (bool, error) {
+	return s.hasRow(ctx, `SELECT count(*) FROM weir_files WHERE id = $1`, id)
+}
+
+// HasBatch reports whether an unfinished batch is known, of any tenant.
+func (s *Store) HasBatch(ctx context.Context, id string) (bool, error) {
+	return s.hasRow(ctx, `SELECT count(*) FROM weir_batches WHERE id = $1 AND ended = 0`, id)
+}
+
+func (s *Store) hasRow(ctx context.Context, query, id string) (bool, error) {
+	var n int
+	if !storable(id) {
+		return false, nil
+	}
+	if err := s.read.QueryRowContext(ctx, query, id).Scan(&n); err != nil {
+		return false, filesFailed(err)
+	}
+	return n > 0, nil
+}
