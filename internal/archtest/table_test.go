@@ -34,6 +34,7 @@ var table = []folder{
 		"internal/inference", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
+	{path: "api/batch", own: []string{"api"}, third: []string{fasthttp}},
 	{path: "api/predict", own: []string{"api", "internal/inference", "internal/tensor", "router", "scheduler/quota"},
 		third: []string{fasthttp, compress, grpc, protobuf}},
 	{path: "api/predict/oip", third: []string{grpc, protobuf}},
