@@ -53,6 +53,7 @@ func (t *tokenSet) addTo(dst []uint64) {
 type known struct {
 	tokens tokenSet // of a mask: all that may come; of a split: those that stay inside the terminals in progress
 	cross  []node   // of a split: the trie of tokens that may run past a terminal's end, which the parser has to judge
+	whole  []node   // of a split: what nodes of cross that stand for whole trees refer to
 	slot   *atomic.Pointer[known]
 	used   atomic.Bool // since the cache's hand last came by
 }

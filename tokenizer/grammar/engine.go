@@ -101,8 +101,22 @@ func (e *engine) work(p *place, class uint8) (*place, error) {
 		e.err = err
 		return nil, err
 	}
-	p.next[class].Store(n)
+	for c := range p.next { // classes that lead the terminals to the same states lead to the same place
+		if leadsAlike(p, c, int(class)) {
+			p.next[c].Store(n)
+		}
+	}
 	return n, nil
+}
+
+// leadsAlike reports whether two classes lead all terminals in progress to the same states, which are known.
+func leadsAlike(p *place, a, b int) bool {
+	for _, x := range p.parts {
+		if x.lex.next[a].Load() != x.lex.next[b].Load() {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *engine) derive(p *place, class uint8) (*place, error) {

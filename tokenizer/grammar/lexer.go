@@ -37,6 +37,8 @@ type lexer struct {
 	states map[string]*lexState
 	dead   *lexState
 	key    []byte
+	parts  regex.Alphabet // scratch
+	kept   []lexPart      // scratch
 }
 
 func newLexer(g *Grammar) (*lexer, error) {
@@ -99,7 +101,7 @@ func (l *lexer) intern(parts []lexPart) (*lexState, error) {
 	return s, nil
 }
 
-// derive is the state after a byte of a class.
+// derive is the state after a byte of a class. It works out the states after all classes, as most classes lead on alike.
 func (l *lexer) derive(s *lexState, class uint8) (*lexState, error) {
 	if s == l.dead {
 		return s, nil
@@ -107,8 +109,28 @@ func (l *lexer) derive(s *lexState, class uint8) (*lexState, error) {
 	if n := s.next[class].Load(); n != nil {
 		return n, nil
 	}
-	b := l.auto.Member(int(class))
-	parts := make([]lexPart, 0, len(s.parts))
+	l.parts.Reset(l.auto)
+	for _, p := range s.parts {
+		if p.node != controlNode {
+			l.parts.Refine(l.auto, p.node)
+		}
+	}
+	after := make([]*lexState, l.parts.Count)
+	for c, part := range l.parts.Of {
+		if after[part] == nil {
+			n, err := l.after(s, l.auto.Member(c))
+			if err != nil {
+				return nil, err
+			}
+			after[part] = n
+		}
+		s.next[c].Store(after[part])
+	}
+	return s.next[class].Load(), nil
+}
+
+func (l *lexer) after(s *lexState, b byte) (*lexState, error) {
+	parts := l.kept[:0]
 	for _, p := range s.parts {
 		if p.node == controlNode {
 			continue
@@ -121,9 +143,6 @@ func (l *lexer) derive(s *lexState, class uint8) (*lexState, error) {
 			parts = append(parts, lexPart{p.term, n})
 		}
 	}
-	n, err := l.intern(parts)
-	if err == nil {
-		s.next[class].Store(n)
-	}
-	return n, err
+	l.kept = parts
+	return l.intern(parts)
 }

@@ -55,7 +55,7 @@ func (e *engine) fill(p *place, dst []uint64, walk *scratch) error {
 	}
 	walk.splits = splits[:0]
 	for _, k := range splits {
-		if err := e.walkTrie(p, k.cross, dst, walk); err != nil {
+		if err := e.walkSplit(p, k, dst, walk); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 		}
 		i++
 	}
-	k := &known{tokens: newTokenSet(inside), cross: p.take()}
+	k := &known{tokens: newTokenSet(inside), cross: p.take(), whole: trie}
 	v.cache.put(&s.split, k)
 	return k, nil
 }
@@ -159,21 +159,25 @@ func (e *engine) fillControl(p *place, dst []uint64) {
 	}
 }
 
-// walkTrie sets the bits of the tokens of a trie that may come at a place.
-func (e *engine) walkTrie(p *place, trie []node, dst []uint64, walk *scratch) error {
+// walkSplit sets the bits of the tokens that run past a terminal's end and may come at a place.
+func (e *engine) walkSplit(p *place, k *known, dst []uint64, walk *scratch) error {
 	if len(walk.places) <= e.v.depth {
 		walk.places = make([]*place, e.v.depth+1)
 	}
-	at := walk.places
-	at[0] = p
-	dead, class := e.dead, e.class
+	walk.places[0] = p
+	return e.walkTrie(k.cross, k.whole, dst, walk)
+}
+
+// walkTrie walks a trie whose nodes' parents have their places in walk.
+func (e *engine) walkTrie(trie, whole []node, dst []uint64, walk *scratch) error {
+	at, dead, class := walk.places, e.dead, e.class
 	for i := 0; i < len(trie); {
 		n := &trie[i]
-		c := class[n.byte]
-		q := at[n.depth-1].next[c].Load()
+		c, depth := class[n.byte], n.depth&^wholeTree
+		q := at[depth-1].next[c].Load()
 		if q == nil {
 			var err error
-			if q, err = e.work(at[n.depth-1], c); err != nil {
+			if q, err = e.work(at[depth-1], c); err != nil {
 				return err
 			}
 			if walk.made++; walk.made > e.g.limits.Work {
@@ -184,11 +188,19 @@ func (e *engine) walkTrie(p *place, trie []node, dst []uint64, walk *scratch) er
 			i += int(n.size)
 			continue
 		}
-		at[n.depth] = q
+		at[depth] = q
+		i++
+		if n.depth != depth {
+			tree := whole[n.token : n.token+int32(whole[n.token].size)]
+			e.v.set(dst, tree[0].token)
+			if err := e.walkTrie(tree[1:], nil, dst, walk); err != nil {
+				return err
+			}
+			continue
+		}
 		if n.token != none {
 			e.v.set(dst, n.token)
 		}
-		i++
 	}
 	return nil
 }

@@ -24,10 +24,11 @@ func (p *pruned) keepNode(i int) {
 	p.nodes = append(p.nodes, p.from[i])
 }
 
-// keepTree copies the current node and all below it.
+// keepTree keeps the current node and all below it, as one node that refers to them.
 func (p *pruned) keepTree(i int) {
 	p.above(i)
-	p.nodes = append(p.nodes, p.from[i:i+int(p.from[i].size)]...)
+	n := p.from[i]
+	p.nodes = append(p.nodes, node{size: 1, token: int32(i), depth: n.depth | wholeTree, byte: n.byte})
 }
 
 // above copies the nodes above node i, without their tokens.

@@ -102,6 +102,7 @@ func (e *engine) contains(s *lexState, sl *slice) (bool, error) {
 	for len(work) > 0 {
 		p := work[len(work)-1]
 		work = work[:len(work)-1]
+		last := p
 		for _, b := range letters {
 			y := sl.table[p.y][b]
 			if y == 0 {
@@ -114,7 +115,8 @@ func (e *engine) contains(s *lexState, sl *slice) (bool, error) {
 			if q == e.lexer.dead {
 				return false, nil
 			}
-			if next := (pair{q, y}); !known[next] {
+			if next := (pair{q, y}); next != last && !known[next] {
+				last = next
 				if len(known) == most {
 					return false, nil
 				}

@@ -27,8 +27,12 @@ type node struct {
 	byte  byte   // the last of them
 }
 
+// wholeTree marks, in the depth of a pruned node, that it stands for a node of the trie it was pruned from and all below that; its token
+// is that node's index.
+const wholeTree = 1 << 15
+
 // maxPiece is the most bytes of a token; longer ones are left out, as no text needs them.
-const maxPiece = 1<<16 - 1
+const maxPiece = wholeTree - 1
 
 // NewVocabulary takes in the bytes of every token by id, nil for tokens that have no text of their own, and the control tokens by their text.
 // Several ids may have the same bytes, as byte tokens and letters of SentencePiece do. A token with a text may be a control token, too.

@@ -138,3 +138,88 @@ func (a *Automaton) Alive(n Node) (bool, error) {
 	}
 	return false, nil
 }
+
+// Alphabet is a partition of the classes of an automaton: Of gives each class its part, Count is how many parts there are. Bytes of one
+// part lead on from a node, or from several nodes at once, alike.
+type Alphabet struct {
+	Of    []uint8
+	Count int
+	seen  map[uint32]bool // sets that were refined by
+	split [256]int16      // scratch: by part, the part of its members that a set has
+	size  [256]int16      // by part, how many classes
+	moved [256]int16      // scratch: by part, how many classes a set has of it
+}
+
+// Reset makes one part of all classes.
+func (p *Alphabet) Reset(a *Automaton) {
+	p.Of = append(p.Of[:0], make([]uint8, len(a.members))...)
+	p.Count = 1
+	p.size[0] = int16(len(a.members))
+	if p.seen == nil {
+		p.seen = map[uint32]bool{}
+	}
+	clear(p.seen)
+}
+
+// Refine cuts the parts where the derivatives of a node may differ.
+func (p *Alphabet) Refine(a *Automaton, id Node) {
+	n := a.nodes[id]
+	switch n.op {
+	case opBytes:
+		if !p.seen[n.a] {
+			p.seen[n.a] = true
+			p.cut(a, &a.sets[n.a])
+		}
+	case opWords:
+		words, at := a.words[n.a][n.lo:n.hi], int(n.b)
+		if len(words[0]) == at {
+			words = words[1:]
+		}
+		for len(words) > 0 {
+			b := words[0][at]
+			var one ByteSet
+			one.Add(b)
+			p.cut(a, &one)
+			words = words[sort.Search(len(words), func(i int) bool { return words[i][at] > b }):]
+		}
+	case opConcat:
+		p.Refine(a, Node(n.a))
+		if a.facts[n.a].nullable {
+			p.Refine(a, Node(n.b))
+		}
+	case opNot, opRepeat:
+		p.Refine(a, Node(n.a))
+	case opOr, opAnd:
+		for _, k := range a.kids[n.lo:n.hi] {
+			p.Refine(a, k)
+		}
+	}
+}
+
+// cut gives the classes that a set has parts of their own.
+func (p *Alphabet) cut(a *Automaton, set *ByteSet) {
+	clear(p.moved[:p.Count])
+	for c, part := range p.Of {
+		if set.Has(a.members[c]) {
+			p.moved[part]++
+		}
+	}
+	before := p.Count
+	for part := range before {
+		p.split[part] = int16(part)
+		if p.moved[part] > 0 && p.moved[part] < p.size[part] {
+			p.split[part] = int16(p.Count)
+			p.size[p.Count] = p.moved[part]
+			p.size[part] -= p.moved[part]
+			p.Count++
+		}
+	}
+	if p.Count == before {
+		return
+	}
+	for c, part := range p.Of {
+		if set.Has(a.members[c]) {
+			p.Of[c] = uint8(p.split[part])
+		}
+	}
+}
