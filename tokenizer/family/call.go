@@ -1,14 +1,19 @@
 package family
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // markup is how a family writes calls.
 type markup struct {
 	sections []string // open a list of calls; an opener follows
 	openers  []string // open a call
 	closers  []string // may follow a call; dropped
+	dropped  []string // stand around text and say nothing
 	crumbs   string   // bytes that models leave behind a call by mistake; dropped
 	syntax   *syntax  // of arguments; nil is JSON
+	listing  string   // stands in a prompt that lists tools, for templates that write no calls themselves
 	shortIDs bool     // ids are 9 letters and digits
 
 	// read reads what follows an opener up to the arguments. tools are those of the request.
@@ -17,12 +22,16 @@ type markup struct {
 	item func(rest []byte, final bool) (head, int, status)
 	// bare reads a call that has no opener, where the answer's text would begin.
 	bare func(p *Parser, rest []byte, final bool) (head, int, status)
-	// body reads on once a call was started; nil reads one value.
-	body func(p *Parser, final bool) bool
+	// lines are newlines with the first byte of such a call, which may stand on a line of its own, too.
+	lines []string
+	// body begins to read arguments that are not one value.
+	body func(p *Parser)
 	// start is the first state of an answer, nil for lead.
 	start func(p *Parser, final bool) bool
 	// opening reads the prompt's tail, nil for families whose only state is the thought.
 	opening func(tail string) Opening
+
+	tags *tags // of tagged arguments
 
 	control                 []string // control tokens that belong to markers and are no marker themselves
 	textMarkers, allMarkers []string // what may end content, without and with calls
@@ -30,12 +39,22 @@ type markup struct {
 	known                   []string // every text whose pieces may be control tokens
 }
 
+// form is how the arguments of the open call stand.
+type form uint8
+
+const (
+	formValue form = iota
+	formTags
+	formList
+)
+
 // head is what stands before a call's arguments.
 type head struct {
 	name, id string
 	args     []byte // the whole arguments, where they stood before the name or are no object; nil: they follow
 	nest     int    // objects that the arguments stand in
 	array    bool   // the call is an item of a list
+	plain    bool   // the arguments are one value, in a family where they mostly are not
 }
 
 // knows reports whether a control token's text is a piece of one of the family's markers.
@@ -90,6 +109,10 @@ func (p *Parser) opener(rest []byte) string {
 
 // headFrom reads section, opener and head.
 func (p *Parser) headFrom(opener string, rest []byte, final bool) (head, int, status) {
+	if slices.Contains(p.calls.lines, opener) {
+		h, n, s := p.calls.bare(p, rest[1:], final)
+		return h, n + 1, s
+	}
 	n := len(opener)
 	for _, section := range p.calls.sections {
 		if section != opener {
@@ -97,6 +120,10 @@ func (p *Parser) headFrom(opener string, rest []byte, final bool) (head, int, st
 		}
 		n += skipBlank(rest[n:])
 		next, s := beginsWith(rest[n:], p.calls.openers, final)
+		if s == bad && p.calls.item != nil { // models trained on tags fall back to JSON at times
+			h, used, s := readObject(p, section, rest[n:], final)
+			return h, n + used, s
+		}
 		if s != done {
 			return head{}, 0, s
 		}
@@ -156,8 +183,8 @@ func (p *Parser) begun(h head) {
 		p.state = (*Parser).restOfObject
 		return
 	}
-	if p.calls.body != nil && !h.array && h.nest == 0 {
-		p.state = p.calls.body
+	if p.calls.body != nil && !h.plain && !h.array && h.nest == 0 {
+		p.calls.body(p)
 		return
 	}
 	s := p.calls.syntax
@@ -165,6 +192,7 @@ func (p *Parser) begun(h head) {
 		s = jsonSyntax
 	}
 	p.value.reset(s)
+	p.form = formValue
 	p.state = (*Parser).argumentValue
 }
 
@@ -215,6 +243,21 @@ func (p *Parser) broken(final bool) bool {
 
 // complete appends what the open call's arguments lack.
 func (p *Parser) complete(dst []byte) []byte {
+	switch p.form {
+	case formTags:
+		if p.tag.open {
+			dst = append(dst, '"')
+		}
+		return append(dst, '}')
+	case formList:
+		if p.list.inValue {
+			dst = p.value.close(dst)
+		}
+		return append(dst, '}')
+	}
+	if !p.value.wrote {
+		return append(dst, "{}"...)
+	}
 	return p.value.close(dst)
 }
 

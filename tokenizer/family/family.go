@@ -70,6 +70,7 @@ type Family struct {
 	TextArguments bool
 
 	calls   *markup
+	layout  layout
 	thought *thought
 }
 
@@ -108,7 +109,10 @@ type Options struct {
 // Opening reads the end of a rendered prompt: what the template wrote after the last text of the client, and, where a final
 // message is continued, that message.
 func (f *Family) Opening(prompt []tokenizer.Span) Opening {
-	tail := promptTail(prompt)
+	return f.openingOf(promptTail(prompt))
+}
+
+func (f *Family) openingOf(tail string) Opening {
 	if f.calls.opening != nil {
 		return f.calls.opening(tail)
 	}

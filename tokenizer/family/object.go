@@ -261,3 +261,11 @@ func (p *Parser) namesTool(rest []byte, final bool) status {
 	}
 	return bad
 }
+
+// readOpenedList reads a list whose bracket belongs to the opener.
+func readOpenedList(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
+	n := skipBlank(rest)
+	h, used, s := p.calls.item(rest[n:], final)
+	h.array = true
+	return h, n + used, s
+}

@@ -33,3 +33,11 @@ func (t *thought) isOpen(tail string) bool {
 	}
 	return strings.LastIndex(tail, strings.TrimSpace(t.open)) > closed
 }
+
+// functionaryOpening finds the recipient that the prompt leaves open: >>> or >>>all and what follows.
+func functionaryOpening(tail string) Opening {
+	if at := strings.LastIndex(tail, ">>>"); at >= 0 {
+		return Opening{Markup: tail[at:]}
+	}
+	return Opening{}
+}

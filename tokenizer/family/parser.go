@@ -36,7 +36,10 @@ type Parser struct {
 	after     bool // a thought or a call has just ended: white space is dropped
 
 	head  head
+	form  form
 	value value
+	tag   tagged
+	list  pythonList
 }
 
 // NewParser makes the parser of one answer.
@@ -52,7 +55,7 @@ func (f *Family) NewParser(o Options) *Parser {
 	if f.calls.start != nil {
 		p.state = f.calls.start
 	}
-	if o.Opening.Thinking {
+	if o.Opening.Thinking && f.calls.start == nil {
 		p.state = (*Parser).thoughtStart
 	}
 	p.Append(nil, []byte(o.Opening.Markup), false)
@@ -222,6 +225,12 @@ func (p *Parser) content(final bool) bool {
 	if m < 0 {
 		return false
 	}
+	if d, s := beginsWith(p.rest()[blanks:], p.family.calls.dropped, true); s == done {
+		p.at += blanks + len(d)
+		p.after = true
+		p.state = (*Parser).lead
+		return true
+	}
 	if t := p.family.thought; t != nil && t.anywhere && prefix(p.rest()[blanks:], t.open, true) == done {
 		p.at += blanks + len(t.open)
 		p.state = (*Parser).thoughtStart
@@ -370,6 +379,9 @@ func (p *Parser) endCall(cut bool) {
 func (p *Parser) endOfCall() {
 	p.after = true
 	p.state = (*Parser).lead
+	if p.calls.start != nil {
+		p.state = p.calls.start
+	}
 	if !p.options.Choice.Parallel {
 		p.state = (*Parser).ended
 	}

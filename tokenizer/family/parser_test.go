@@ -10,11 +10,10 @@ import (
 
 // joined is an answer put together: neighbouring parts of one kind become one.
 type joined struct {
-	Kind      Kind
-	Call      int
-	ID, Name  string
-	Text      string
-	Undecided bool
+	Kind     Kind
+	Call     int
+	ID, Name string
+	Text     string
 }
 
 func join(dst []joined, parts []Part) []joined {
@@ -70,7 +69,7 @@ func auto() Options {
 	return Options{Tools: weatherTools, Choice: Choice{Mode: Auto, Parallel: true}}
 }
 
-// checkSplits parses an answer as a whole, byte by byte and in two pieces at every place, and demands the same parts.
+// checkSplits parses an answer as a whole, in pieces of several sizes and cut in two at many places, and demands the same parts.
 func checkSplits(t *testing.T, f *Family, o Options, text string) []joined {
 	t.Helper()
 	whole := parse(f, o, text)
@@ -79,19 +78,30 @@ func checkSplits(t *testing.T, f *Family, o Options, text string) []joined {
 			t.Errorf("%s: arguments %s of %q", f.Name, p.Text, text)
 		}
 	}
-	single := make([]string, len(text))
-	for i := range single {
-		single[i] = text[i : i+1]
+	want := show(whole)
+	for _, size := range []int{1, 2, 3, 7} {
+		if got := show(parse(f, o, cutUp(text, size)...)); got != want {
+			t.Errorf("%s: %q in pieces of %d\n  got %s\nwhole %s", f.Name, text, size, got, want)
+		}
 	}
-	if got := parse(f, o, single...); show(got) != show(whole) {
-		t.Errorf("%s: %q\nbyte by byte %s\n       whole %s", f.Name, text, show(got), show(whole))
+	step := 1
+	if len(text) > 64 {
+		step = 5
 	}
-	for i := range text {
-		if got := parse(f, o, text[:i], text[i:]); show(got) != show(whole) {
-			t.Errorf("%s: %q|%q\n  got %s\nwhole %s", f.Name, text[:i], text[i:], show(got), show(whole))
+	for i := len(text) % step; i < len(text); i += step {
+		if got := show(parse(f, o, text[:i], text[i:])); got != want {
+			t.Errorf("%s: %q|%q\n  got %s\nwhole %s", f.Name, text[:i], text[i:], got, want)
 		}
 	}
 	return whole
+}
+
+func cutUp(text string, size int) []string {
+	var pieces []string
+	for at := 0; at < len(text); at += size {
+		pieces = append(pieces, text[at:min(len(text), at+size)])
+	}
+	return pieces
 }
 
 func TestGenericForm(t *testing.T) {
@@ -185,13 +195,13 @@ func TestArgumentsStreamAsTheyCome(t *testing.T) {
 }
 
 func TestSystemTextListsTools(t *testing.T) {
-	text := System(weatherTools)
+	text := Generic().System(weatherTools)
 	for _, want := range []string{`{"name":"get_weather","parameters":{"type":"object"`, "<tool_call>", `{"name":"noop"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %s", text, want)
 		}
 	}
-	got := parse(Generic(), auto(), CallText("Now.", []Call{{"sum", []byte(`{"a":1}`)}, {"noop", []byte(`{}`)}}))
+	got := parse(Generic(), auto(), Generic().CallText("Now.", []Call{{"sum", []byte(`{"a":1}`)}, {"noop", []byte(`{}`)}}))
 	if show(got) != `T(Now.)C(sum {"a":1})C(noop {})` {
 		t.Error(show(got))
 	}

@@ -3,6 +3,8 @@ package family
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -251,6 +253,11 @@ func jsonWord(word []byte) []byte {
 	}
 	if isNumber(word) {
 		return word
+	}
+	if c := word[len(word)-1]; c == '.' || c >= '0' && c <= '9' { // Python's 5. and .5
+		if f, err := strconv.ParseFloat(string(word), 64); err == nil && !math.IsInf(f, 0) {
+			return strconv.AppendFloat(nil, f, 'g', -1, 64)
+		}
 	}
 	return nil
 }
