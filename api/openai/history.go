@@ -224,7 +224,7 @@ func (h *history) spellOut(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 	switch {
 	case !spelled:
 	case len(m.calls) > 0:
-		text, m.calls = family.CallText(text, m.spelledCalls()), nil
+		text, m.calls = h.family.CallText(text, m.spelledCalls()), nil
 	case results != "": // results of one answer are one message: templates want roles to take turns
 		dst = dst[:h.resultsAt]
 		text = results + "\n" + family.ResultText(text)

@@ -6,7 +6,6 @@ import (
 
 	"weir/api"
 	"weir/tokenizer/chat"
-	"weir/tokenizer/family"
 )
 
 // parseMessages checks the messages and hands them on with the key order of
@@ -21,7 +20,7 @@ func (o *object) parseMessages(raw []byte, m *Model, limit int, tools *toolset) 
 	}
 	h := history{body: o, family: m.Family}
 	if m.Family != nil && !m.Family.Listed {
-		h.preamble = family.System(tools.list)
+		h.preamble = m.Family.System(tools.list)
 	}
 	clean := append(make([]byte, 0, len(raw)), '[')
 	for i, item := range list {
