@@ -103,7 +103,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		}
 		s := openStore(t, url, Options{Lease: 500 * time.Millisecond})
 		checkWrites(t, s, wrote)
-		time.Sleep(1500 * time.Millisecond) // past the leases of the dead
+		passLeases(t, s)
 		checkClaims(t, s, begun)
 	})
 }

@@ -228,15 +228,19 @@ func TestFeaturesDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	least := time.Hour // a busy machine may add to most reads, but not to all of them
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		began := time.Now()
 		err := r.Read(ctx, []feature.ID{{Entity: 0, Parts: []string{"7"}}}, []feature.Record{{Values: make([]feature.Value, 4), Times: make([]time.Time, 2)}})
-		took := time.Since(began)
+		least = min(least, time.Since(began))
 		cancel()
-		if err == nil || took > 250*time.Millisecond { // the machine may be busy
-			t.Fatalf("%v after %v", err, took)
+		if err == nil {
+			t.Fatal("a server that never answers was read")
 		}
+	}
+	if least > connectTimeout/2 {
+		t.Errorf("each read of 5 ms took %v and more", least)
 	}
 }
 

@@ -161,8 +161,7 @@ func TestTracesOfTheDeadAreSwept(t *testing.T) {
 // process is forgotten then.
 func TestExecutionsOutliveTheTimeOfTheirKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
-		const lease = 300 * time.Millisecond
-		s, dying := openStore(t, url, Options{Lease: lease}), openStore(t, url, Options{Lease: lease})
+		s, dying := openStore(t, url, Options{Lease: time.Hour}), openStore(t, url, Options{Lease: time.Hour})
 		brief := func(key string, body byte) replay.Request {
 			r := request(key, body)
 			r.TTL = time.Millisecond
@@ -182,8 +181,34 @@ func TestExecutionsOutliveTheTimeOfTheirKeys(t *testing.T) {
 
 		dying.stop()
 		dying.background.Wait()
-		time.Sleep(2 * lease)
+		passLeases(t, s)
 		begin(t, s, brief("dead", 2), replay.Begun) // another body: what died is over
+	})
+}
+
+// passLeases lets the leases of all processes but that of s run out, as if their time had passed.
+func passLeases(t *testing.T, s *Store) {
+	t.Helper()
+	mustExec(t, s, `UPDATE weir_owners SET expires = 1 WHERE id <> '`+s.owner+`'`)
+}
+
+// leaseOf is when the lease of a store's process ends, in microseconds of the database's clock.
+func leaseOf(t *testing.T, s *Store) (at int64) {
+	t.Helper()
+	if err := s.read.QueryRow(`SELECT expires FROM weir_owners WHERE id = '` + s.owner + `'`).Scan(&at); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// A living process renews its lease by itself.
+func TestLeasesAreRenewed(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{Lease: 30 * time.Millisecond})
+		for range 2 {
+			before := leaseOf(t, s)
+			waitUntil(t, func() bool { return leaseOf(t, s) > before })
+		}
 	})
 }
 
@@ -283,18 +308,15 @@ func TestOneOfManyBegins(t *testing.T) {
 // slow cannot store its answer over that of its successor.
 func TestDeadProcessLosesItsClaims(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
-		const lease = 300 * time.Millisecond
-		s := openStore(t, url, Options{Lease: lease})
-		dead := openStore(t, url, Options{Lease: lease})
+		s := openStore(t, url, Options{Lease: time.Hour})
+		dead := openStore(t, url, Options{Lease: time.Hour})
 		claim := begin(t, dead, request("k", 1), replay.Begun).Claim
 		mine := begin(t, s, request("mine", 1), replay.Begun).Claim
-		time.Sleep(2 * lease)
-		begin(t, s, request("k", 1), replay.InFlight) // the lease is renewed
 
 		dead.stop()
 		dead.background.Wait()
 		begin(t, s, request("k", 1), replay.InFlight)
-		time.Sleep(2 * lease)
+		passLeases(t, s)
 		begin(t, s, request("k", 2), replay.Differs) // the rule asks for the same body
 		again := begin(t, s, request("k", 1), replay.Begun).Claim
 		begin(t, s, request("k", 1), replay.InFlight)
