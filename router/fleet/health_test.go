@@ -33,7 +33,7 @@ func running(t *testing.T, f *Fleet) {
 // until waits for something that the fleet finds out by itself.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never came to: %s", what)
 		}
@@ -192,8 +192,9 @@ func TestReports(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { f.Run(ctx) })
-		until(t, "it reports", func() bool { return !f.Status()[0].SaidAt.IsZero() })
-		if got := f.Status()[0]; got.Said.Running != 4 || got.Said.Waiting != 2 || got.Said.KVShare != 0.5 || got.Said.WaitingTokens != -1 || !got.Balance.Fresh || got.Balance.Load != 6 {
+		var got Status
+		until(t, "its report counts", func() bool { got = f.Status()[0]; return !got.SaidAt.IsZero() && got.Balance.Fresh })
+		if got.Said.Running != 4 || got.Said.Waiting != 2 || got.Said.KVShare != 0.5 || got.Said.WaitingTokens != -1 || got.Balance.Load != 6 {
 			t.Errorf("%s: %+v", kind, got)
 		}
 		cancel()

@@ -59,25 +59,32 @@ func TestFollowsNoRedirect(t *testing.T) {
 	}
 }
 
+// An attempt that is given up ends at the upstream, too: else the end of the test server would wait for it.
 func TestGivesUp(t *testing.T) {
-	seen := make(chan error, 1)
-	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done()
-		seen <- r.Context().Err()
-	}))
-	defer upstream.Close()
-	f := one(t, Config{Routing: Routing{AnswerTimeout: 50 * time.Millisecond}}, Source{URL: upstream.URL})
-	if _, err := f.Send(t.Context(), call("")); err == nil {
-		t.Error("an upstream that never answers was waited for")
+	arrived := make(chan struct{}, 1)
+	silent := func() *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case arrived <- struct{}{}:
+			default:
+			}
+			<-r.Context().Done()
+		}))
+		t.Cleanup(s.Close)
+		return s
 	}
-	<-seen
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := one(t, Config{}, Source{URL: upstream.URL}).Send(ctx, call("")); !errors.Is(err, context.Canceled) {
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	if _, err := one(t, Config{}, Source{URL: silent().URL}).Send(ctx, call("")); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the cancel: %v", err)
 	}
-	<-seen
+	if _, err := one(t, Config{Routing: Routing{AnswerTimeout: 50 * time.Millisecond}}, Source{URL: silent().URL}).Send(t.Context(), call("")); err == nil {
+		t.Error("an upstream that never answers was waited for")
+	}
 }
 
 func TestConfigIsChecked(t *testing.T) {
