@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"weir/internal/inference"
@@ -43,13 +44,13 @@ func TestADeadlineEndsWhatStillWaits(t *testing.T) {
 		inference.ErrDeadline:     func(r *inference.Request, at time.Time) { r.FirstTokenBy = at },
 		inference.ErrQueueTimeout: func(r *inference.Request, at time.Time) { r.WaitUntil = at },
 	} {
-		endsWhileWaiting(t, set, want)
+		synctest.Test(t, func(t *testing.T) { endsWhileWaiting(t, set, want) })
 	}
 }
 
 func endsWhileWaiting(t *testing.T, set func(*inference.Request, time.Time), want error) {
 	t.Helper()
-	s := newStepper(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
+	s := newStepper(t, families[0], Options{Threads: 1, Scheduler: scheduler.Config{MaxSeqs: 1}}) // workers spin while time stands still
 	s.submit(t, greedy(prompt(1, 9), 100))
 	s.turn()
 	late := greedy(prompt(2, 9), 4)
@@ -68,30 +69,32 @@ func endsWhileWaiting(t *testing.T, set func(*inference.Request, time.Time), wan
 // A request that runs past its deadline ends with an error and as cancelled, never
 // as an answer that is complete or as long as was asked for; its blocks are free.
 func TestADeadlineEndsWhatRuns(t *testing.T) {
-	s := newStepper(t, families[0], Options{})
-	r := greedy(prompt(1, 9), 100)
-	s.submit(t, r)
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepper(t, families[0], Options{Threads: 1}) // workers spin while time stands still
+		r := greedy(prompt(1, 9), 100)
+		s.submit(t, r)
+		for range 3 {
+			s.turn()
+		}
+		late := greedy(prompt(2, 9), 100)
+		late.DoneBy = time.Now().Add(10 * time.Millisecond)
+		s.submit(t, late)
 		s.turn()
-	}
-	late := greedy(prompt(2, 9), 100)
-	late.DoneBy = time.Now().Add(10 * time.Millisecond)
-	s.submit(t, late)
-	s.turn()
-	time.Sleep(20 * time.Millisecond)
-	s.loop.iterate()
-	n, done, err := s.streams[1].Poll(s.events[:])
-	if !done || n == 0 || !errors.Is(err, inference.ErrDeadline) {
-		t.Fatalf("%d events, done %v, %v; want %v", n, done, err, inference.ErrDeadline)
-	}
-	if last := s.events[n-1]; last.Kind != inference.EventFinish || last.Finish != inference.FinishCancelled {
-		t.Errorf("the last event is %+v", last)
-	}
-	for s.turn() {
-	}
-	if used := s.pool.Stats().Referenced; used > 0 {
-		t.Errorf("%d blocks are held", used)
-	}
+		time.Sleep(20 * time.Millisecond)
+		s.loop.iterate()
+		n, done, err := s.streams[1].Poll(s.events[:])
+		if !done || n == 0 || !errors.Is(err, inference.ErrDeadline) {
+			t.Fatalf("%d events, done %v, %v; want %v", n, done, err, inference.ErrDeadline)
+		}
+		if last := s.events[n-1]; last.Kind != inference.EventFinish || last.Finish != inference.FinishCancelled {
+			t.Errorf("the last event is %+v", last)
+		}
+		for s.turn() {
+		}
+		if used := s.pool.Stats().Referenced; used > 0 {
+			t.Errorf("%d blocks are held", used)
+		}
+	})
 }
 
 // Engines that share a key name the same blocks, others do not.
