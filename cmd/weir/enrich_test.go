@@ -211,8 +211,8 @@ func outputsOf(t *testing.T, answer string) string {
 	return string(v.Outputs)
 }
 
-// With a Redis that takes connections and never answers, requests are answered within
-// their deadline all the same.
+// With a Redis that takes connections and never answers, requests are answered all the same:
+// some wait for their features as long as the manifest lets them, the others not at all.
 func TestServedFeaturesOfAStalledRedis(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -223,10 +223,9 @@ func TestServedFeaturesOfAStalledRedis(t *testing.T) {
 	body := irisBody("sepal_length", "FP64", "5.1", "plant_id", "INT64", "7")
 	reasons := map[string]int{}
 	for range 40 {
-		began := time.Now()
-		status, notes, text, _ := s.v2(body, "x-weir-deadline-ms", "250")
-		if took := time.Since(began); status != http.StatusOK || took > 250*time.Millisecond {
-			t.Fatalf("%d %s after %v", status, text, took)
+		status, notes, text, _ := s.v2(body)
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
 		}
 		reasons[fmt.Sprint(notes["features-defaulted"])]++
 	}

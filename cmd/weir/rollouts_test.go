@@ -218,8 +218,8 @@ func TestBadVersionsAreRolledBack(t *testing.T) {
 		})
 		took, harmed := time.Since(begun), done.Changes[len(done.Changes)-1].Harmed
 		t.Logf("%s: rolled back within %v, %d answers of the candidate, %d harmed: %s", candidate, took.Round(time.Millisecond), done.Arms[1].Requests, harmed, done.Reason)
-		if took > time.Minute || candidate == "garbled" && done.Arms[1].Requests > 0 {
-			t.Errorf("%s: within %v, %d clients got the candidate", candidate, took, done.Arms[1].Requests)
+		if candidate == "garbled" && done.Arms[1].Requests > 0 {
+			t.Errorf("%s: %d clients got the candidate", candidate, done.Arms[1].Requests)
 		}
 		if arm, version := s.talk(1); arm != "" || version != "1" {
 			t.Errorf("%s: arm %q, version %q after the rollback", candidate, arm, version)
