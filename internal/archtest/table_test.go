@@ -54,6 +54,7 @@ var table = []folder{
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
 	{path: "tokenizer/grammar"},
 	{path: "tokenizer/grammar/regex"},
+	{path: "tokenizer/grammar/notation", own: []string{"tokenizer/grammar"}},
 	{path: "tokenizer/family", own: []string{"tokenizer"}},
 
 	{path: "engine/classic", own: []string{"engine/gbdt", "engine/kernel/pool", "engine/onnx", "internal", "scheduler"}},

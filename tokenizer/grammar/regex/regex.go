@@ -98,6 +98,12 @@ func Runes(ranges ...RuneRange) *Regex {
 	return &Regex{op: opRunes, runes: r}
 }
 
+// Except matches the UTF-8 bytes of any one character outside the ranges.
+func Except(ranges ...RuneRange) *Regex { return Runes(invertRunes(normalRunes(ranges))...) }
+
+// Fold matches a character in any of its cases.
+func Fold(r rune) *Regex { return letter(r, true) }
+
 // AnyRune matches the UTF-8 bytes of any one character, line ends included.
 func AnyRune() *Regex { return anyRune }
 
