@@ -12,9 +12,20 @@ import (
 	"weir/tokenizer/grammar/regex"
 )
 
-// vocabularyOf is the vocabulary of a reference tokenizer.
+// real is a reference tokenizer and its vocabulary.
+type real struct {
+	tok *tokenizer.Tokenizer
+	v   *grammar.Vocabulary
+}
+
+// reals are the vocabularies that a test has asked for; they take long to build.
+var reals = map[string]real{}
+
 func vocabularyOf(tb testing.TB, name string) (*tokenizer.Tokenizer, *grammar.Vocabulary) {
 	tb.Helper()
+	if r, ok := reals[name]; ok {
+		return r.tok, r.v
+	}
 	f, err := gguf.Open(reference.Path(tb, "testdata/tokenizers/vocab-"+name+".gguf"))
 	if err != nil {
 		tb.Fatal(err)
@@ -32,7 +43,10 @@ func vocabularyOf(tb testing.TB, name string) (*tokenizer.Tokenizer, *grammar.Vo
 		}
 		pieces[id] = tok.AppendPiece(nil, id, false)
 	}
-	return tok, grammar.NewVocabulary(pieces, control)
+	v := grammar.NewVocabulary(pieces, control)
+	v.SetEncoder(func(dst []int32, text string) []int32 { return tok.AppendEncode(dst, text, tokenizer.EncodeOptions{}) })
+	reals[name] = real{tok, v}
+	return tok, v
 }
 
 func pattern(tb testing.TB, p string) *regex.Regex {
@@ -182,5 +196,42 @@ func TestStepsDoNotAllocate(t *testing.T) {
 	})
 	if n > 1 { // the path grows once
 		t.Errorf("%v allocations for %d tokens", n, len(ids))
+	}
+}
+
+// TestForcedTokensOfRealVocabularies: what is forced is what the tokenizer makes of the text.
+func TestForcedTokensOfRealVocabularies(t *testing.T) {
+	names := []string{"llama-spm", "llama-bpe", "deepseek-llm"}
+	if testing.Short() {
+		names = names[:1]
+	}
+	for _, name := range names {
+		tok, v := vocabularyOf(t, name)
+		builder := grammar.NewBuilder(grammar.Limits{})
+		g, err := builder.Compile(person(t, builder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := g.Matcher(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, forced := tok.AppendEncode(nil, personText, tokenizer.EncodeOptions{}), 0
+		for i, id := range ids {
+			f := m.Forced(nil)
+			if len(f) > len(ids)-i || !slices.Equal(f, ids[i:i+len(f)]) {
+				t.Fatalf("%s: %v is forced before %v", name, f, ids[i:])
+			}
+			if len(f) > 0 {
+				forced++
+			}
+			if err := m.Accept(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%s: %d of %d tokens are forced", name, forced, len(ids))
+		if forced < 8 {
+			t.Errorf("%s: only %d of %d tokens are forced", name, forced, len(ids))
+		}
 	}
 }

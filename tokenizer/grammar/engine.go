@@ -14,6 +14,7 @@ type place struct {
 	end   bool // the answer may end here
 	next  []atomic.Pointer[place]
 	mask  atomic.Pointer[known]
+	only  atomic.Int32 // the byte that must come, as onlyByte keeps it
 }
 
 type part struct {

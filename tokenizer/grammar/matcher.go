@@ -8,8 +8,12 @@ import (
 type Matcher struct {
 	e    *engine
 	path []*place // where the answer stood after each of its tokens, the start first
+	ids  []int32  // the tokens
 	walk scratch
-	err  error // what a step failed with; it stays until a Rollback
+
+	forced, whole []byte // scratch of Forced
+	encoded       []int32
+	err           error // what a step failed with; it stays until a Rollback
 }
 
 // Matcher begins an answer. Its error is an ErrNoToken where the vocabulary lacks a control token of the grammar, else an ErrLimit.
@@ -24,7 +28,7 @@ func (g *Grammar) Matcher(v *Vocabulary) (*Matcher, error) {
 		}
 		g.engines[v] = e
 	}
-	return &Matcher{e: e, path: append(make([]*place, 0, 64), e.start)}, nil
+	return &Matcher{e: e, path: append(make([]*place, 0, 64), e.start), ids: make([]int32, 0, 64)}, nil
 }
 
 func (m *Matcher) place() *place { return m.path[len(m.path)-1] }
@@ -73,7 +77,7 @@ func (m *Matcher) Accept(id int32) error {
 	if p == m.e.dead {
 		return fmt.Errorf("%w: id %d %q after %d tokens", ErrRefused, id, m.e.v.pieces[id], len(m.path)-1)
 	}
-	m.path = append(m.path, p)
+	m.path, m.ids = append(m.path, p), append(m.ids, id)
 	return nil
 }
 
@@ -82,17 +86,20 @@ func (m *Matcher) Rollback(tokens int) {
 	if tokens <= 0 {
 		return
 	}
-	m.path = m.path[:max(len(m.path)-tokens, 1)]
+	kept := max(len(m.ids)-tokens, 0)
+	m.path, m.ids = m.path[:kept+1], m.ids[:kept]
 	m.err = nil
 }
 
 // Fork is a matcher that stands at the same place; the two share nothing that changes.
 func (m *Matcher) Fork() *Matcher {
-	return &Matcher{e: m.e, path: append(make([]*place, 0, cap(m.path)), m.path...), err: m.err}
+	return &Matcher{
+		e: m.e, path: append(make([]*place, 0, cap(m.path)), m.path...), ids: append(make([]int32, 0, cap(m.ids)), m.ids...), err: m.err,
+	}
 }
 
 // Done reports whether the answer is complete: it may end and nothing may follow.
 func (m *Matcher) Done() bool { p := m.place(); return p.end && len(p.parts) == 0 }
 
 // Tokens is the number of tokens accepted and not taken back.
-func (m *Matcher) Tokens() int { return len(m.path) - 1 }
+func (m *Matcher) Tokens() int { return len(m.ids) }

@@ -16,6 +16,7 @@ type Vocabulary struct {
 	many    [][]int32 // ids of texts that have several
 	depth   int       // bytes of the longest token
 	slices  []*slice
+	encode  func(dst []int32, text string) []int32
 	cache   cache
 }
 
