@@ -52,6 +52,10 @@ func (p *Pool) DrainEvents(yield func(Event)) {
 	p.log.events, p.log.overflow = p.log.events[:0], false
 }
 
+// Relist makes the next DrainEvents report the whole cache in place of what changed, for
+// a reader that has missed events.
+func (p *Pool) Relist() { p.log.overflow = p.config.Events }
+
 // listCache reports the whole cache anew.
 func (p *Pool) listCache(yield func(Event)) {
 	yield(Event{Kind: Cleared})

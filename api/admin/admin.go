@@ -16,6 +16,7 @@ import (
 	"weir/api"
 	"weir/api/tenant"
 	"weir/api/usage"
+	"weir/router"
 )
 
 // Config is what the handlers of the second listener are made of.
@@ -30,6 +31,7 @@ type Config struct {
 	Forget      ForgetFunc                      // POST /admin/tenants/{name}/forget; nil: 404
 	Drift       http.Handler                    // GET /admin/drift; nil: 404
 	Fleets      func() any                      // GET /admin/replicas: models and their replicas as JSON; nil: 404
+	BlockEvents BlockEventsFunc                 // GET /admin/kv-events; nil: 404
 	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
 	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
 	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
@@ -91,6 +93,9 @@ func New(c Config) http.Handler {
 	}
 	if c.Fleets != nil {
 		mux.HandleFunc("GET "+replicasPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, c.Fleets()) })
+	}
+	if c.BlockEvents != nil {
+		mux.HandleFunc("GET "+router.BlockEventsPath, c.blockEvents)
 	}
 	if c.Drift != nil {
 		mux.Handle("GET "+driftPath, c.Drift)
@@ -184,6 +189,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Fleets != nil {
 		paths = append(paths, replicasPath)
+	}
+	if c.BlockEvents != nil {
+		paths = append(paths, router.BlockEventsPath+"?model=")
 	}
 	if c.Drift != nil {
 		paths = append(paths, driftPath)

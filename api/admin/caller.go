@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/api/tenant"
+	"weir/router"
 )
 
 func refuse(w http.ResponseWriter, e *api.Error) {
@@ -25,7 +26,7 @@ func scopeOf(path string) tenant.Scope {
 	switch path {
 	case "/", "/health", "/ready", "/version":
 		return 0
-	case "/metrics":
+	case "/metrics", router.BlockEventsPath: // both tell how busy a server is with what, and nothing of what it says
 		return tenant.ScopeMetrics | tenant.ScopeAdmin
 	}
 	return tenant.ScopeAdmin

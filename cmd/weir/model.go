@@ -155,6 +155,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	}
 	opts.EndTokens = m.tokenizer.EOG()
 	opts.Secret = prefixSecret(c.Engine)
+	opts.BlockEvents = c.Engine.PrefixCacheKey != "" // without it nobody else can make use of the hashes
 	if hooks.options != nil {
 		hooks.options(&opts)
 	}

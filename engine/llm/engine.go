@@ -33,6 +33,8 @@ type Engine struct {
 	sched *scheduler.Scheduler       // the loop's, but for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
+	blocks *blockLog // nil without Options.BlockEvents
+
 	mu      sync.Mutex
 	inbox   []command
 	door    admission.Door   // of the waiting queue, see waiting.go
@@ -116,6 +118,10 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	e.cache = kvcache.Config{
 		Blocks: b.shape.Blocks, BlockTokens: b.shape.BlockTokens,
 		ModelDigest: e.info.Digest, KVType: e.info.KVType, Secret: e.opts.Secret, FloorPercent: cacheFloor,
+		Events: e.opts.BlockEvents,
+	}
+	if e.opts.BlockEvents {
+		e.blocks = newBlockLog(b.shape.Blocks)
 	}
 	e.opts.Scheduler.MaxModelLen = b.maxModelLen
 	e.opts.Scheduler.Cost = e.model.price(e.info.WeightBytes, e.info.Threads)
@@ -149,6 +155,9 @@ func (e *Engine) openScheduler() error {
 	sched, err := scheduler.New(e.opts.Scheduler, pool)
 	if err != nil {
 		return err
+	}
+	if e.blocks != nil {
+		e.blocks.begin()
 	}
 	e.mu.Lock()
 	e.pool, e.sched = pool, sched

@@ -27,6 +27,7 @@ const (
 	resetting
 	explaining
 	constraining
+	listing
 	numPhases
 )
 
@@ -34,7 +35,7 @@ func (p phase) String() string {
 	return [numPhases]string{
 		"taking in a request", "planning a step", "computing a step", "emitting tokens", "committing a step",
 		"reporting a step", "finishing a request", "checking the counts", "a hook",
-		"resetting the prefix cache", "explaining requests", "a request's constraint",
+		"resetting the prefix cache", "explaining requests", "a request's constraint", "listing the prefix cache",
 	}[p]
 }
 

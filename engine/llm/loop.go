@@ -110,6 +110,9 @@ func (l *loop) check() {
 
 // publish makes the state after a step visible to other goroutines.
 func (e *Engine) publish() {
+	if e.blocks != nil {
+		e.blocks.take(e.pool)
+	}
 	s := Stats{
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
 		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, Rebuilds: e.loop.rebuilds, LastFault: e.loop.lastFault,

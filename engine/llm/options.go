@@ -32,6 +32,8 @@ type Options struct {
 
 	Secret []byte // makes prefix hashes unpredictable; share it among replicas
 
+	BlockEvents bool // keep a log of the prefix cache's changes, for Engine.BlockEvents
+
 	// EndTokens end a choice unless the request ignores them. They are the
 	// tokenizer's; the engine knows no text.
 	EndTokens []inference.TokenID
