@@ -31,11 +31,12 @@ type Call struct {
 	Body   []byte // the client's JSON object without its model, of which each server has a name of its own
 	Stream bool   // the client asked for events
 
-	Prompt  []Part // what the model reads, in its order, as far as it decides which server is best; nil: not known
-	Domain  string // tenants that share prefixes of prompts have the same
-	Output  int    // expected output tokens
-	Session string // a hint: requests of one session profit from one server; "" is none
-	Resume  bool   // a stream that breaks goes on at another server
+	Prompt  []Part  // what the model reads, in its order, as far as it decides which server is best; nil: not known
+	Tokens  []int32 // of the prompt, as every server makes them of it; nil: not known
+	Domain  string  // tenants that share prefixes of prompts have the same
+	Output  int     // expected output tokens
+	Session string  // a hint: requests of one session profit from one server; "" is none
+	Resume  bool    // a stream that breaks goes on at another server
 }
 
 // Part is a piece of a request that the model reads: its tools, its messages, its prompt.

@@ -46,6 +46,7 @@ type Config struct {
 	Model   string   // the name of the model here
 	Sources []Source // at least one
 	Balance balance.Config
+	Secret  []byte // that the replicas' block hashes are made with, of weirs (--prefix-cache-key); nil: prompts are told apart by their text
 
 	Routing
 
@@ -116,7 +117,8 @@ type Fleet struct {
 	budget *budget
 
 	balancer *balance.Balancer
-	hashes   bool // the policy looks at prompts
+	hashes   bool                  // the policy looks at prompts
+	root     atomic.Pointer[roots] // of the replicas' block hashes; nil: none has told
 
 	mu        sync.Mutex // held while the set changes
 	found     [][]Target // by source
@@ -176,7 +178,7 @@ func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error
 	now := time.Now()
 	f.budget.request(now)
 	fl := &flight{fleet: f, call: c, ctx: ctx, began: now}
-	fl.request = balance.Request{Tokens: c.PromptBytes() / bytesPerToken, Output: c.Output, Session: sessionOf(c.Session)}
+	fl.request = balance.Request{Tokens: cmp.Or(len(c.Tokens), c.PromptBytes()/bytesPerToken), Output: c.Output, Session: sessionOf(c.Session)}
 	if f.hashes {
 		fl.request.Keys = f.keys(c)
 	}

@@ -35,6 +35,9 @@ func (f *Fleet) Run(ctx context.Context) {
 				inner, stop := context.WithCancel(ctx)
 				watched[r] = stop
 				watchers.Go(func() { f.watch(inner, r) })
+				if f.tellsBlocks(r) {
+					watchers.Go(func() { f.followBlocks(inner, r) })
+				}
 			}
 		}
 		for r, stop := range watched {

@@ -11,12 +11,13 @@ import (
 // bytesPerToken guesses how long a prompt is where its tokenizer is elsewhere.
 const bytesPerToken = 4
 
-// keys names the prefixes of a request's prompt. The text is the client's own JSON, of which
+// keys names the prefixes of a request's prompt: by the replicas' own block hashes where the prompt's
+// tokens are known, and otherwise by its text. The text is the client's own JSON, of which
 // a conversation's next request begins with the same bytes, up to the bracket that ends the
 // messages: reading it costs more than a client that writes the same in two ways loses.
 func (f *Fleet) keys(c *router.Call) []prefix.Key {
-	if len(c.Prompt) == 0 {
-		return nil
+	if keys := f.blockKeys(c); keys != nil || len(c.Prompt) == 0 {
+		return keys
 	}
 	chain := prefix.NewRoot(f.config.Model, c.Domain).Begin(make([]prefix.Key, 0, min(c.PromptBytes()/prefix.PieceBytes, prefix.MaxDepth)))
 	final := len(c.Prompt) - 1

@@ -51,6 +51,7 @@ type replica struct {
 	gone    bool                  // taken out of the fleet
 	said    router.Report         // of its load
 	saidAt  time.Time             // zero: never
+	root    roots                 // of its block hashes; zero: it has not told
 }
 
 // replicaCounts are of the time since the replica was added.

@@ -1,0 +1,152 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/kvcache"
+	"weir/router"
+	"weir/router/prefix"
+)
+
+const (
+	blockNews        = 20 * time.Second // how long a replica is asked to wait for changes of its cache
+	maxBlockBytes    = 4 << 20          // of an answer that lists them
+	blockEventsPause = 5 * time.Second  // before a replica that told nothing is asked again
+)
+
+// roots is what the block hashes of a fleet's replicas are made with, beside the secret that they
+// share with this router: the same of all, or what one of them has cached says nothing of another's prompts.
+type roots struct {
+	digest, kvType string
+	blockTokens    int
+}
+
+// cache is the root in the form that hashes are made from.
+func (f *Fleet) cache(r roots) kvcache.Config {
+	return kvcache.Config{BlockTokens: r.blockTokens, ModelDigest: r.digest, KVType: r.kvType, Secret: f.config.Secret}
+}
+
+// tellsBlocks says whether a replica's cache can be followed.
+func (f *Fleet) tellsBlocks(r *replica) bool {
+	return f.hashes && len(f.config.Secret) > 0 && r.target.Kind == Weir && r.target.AdminURL != ""
+}
+
+// followBlocks keeps the index as a replica's cache is, until ctx ends.
+func (f *Fleet) followBlocks(ctx context.Context, r *replica) {
+	failing := ""
+	for ctx.Err() == nil {
+		err := f.readBlocks(ctx, r)
+		if err == nil {
+			failing = ""
+			continue
+		}
+		if text := err.Error(); text != failing && ctx.Err() == nil {
+			failing = text
+			f.config.Changed(Change{r.id, "block events failed", text})
+		}
+		if !pause(ctx, blockEventsPause) {
+			return
+		}
+	}
+}
+
+// readBlocks asks a replica once for what is new in its cache, and takes it in.
+func (f *Fleet) readBlocks(ctx context.Context, r *replica) error {
+	ctx, cancel := context.WithTimeout(ctx, blockNews+probeTimeout)
+	defer cancel()
+	epoch, seq := f.balancer.Index().Cursor(r.number)
+	query := url.Values{"model": {r.model}, "wait": {blockNews.String()}, "epoch": {strconv.FormatUint(epoch, 10)}, "after": {strconv.FormatUint(seq, 10)}}
+	res, err := r.wire.get(ctx, strings.TrimSuffix(r.target.AdminURL, "/")+router.BlockEventsPath+"?"+query.Encode())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }() // only read
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxBlockBytes))
+	switch {
+	case err != nil:
+		return err
+	case res.StatusCode != http.StatusOK:
+		return fmt.Errorf("status %d of %s: %.200q", res.StatusCode, router.BlockEventsPath, text)
+	}
+	var told router.BlockEvents
+	if err := json.Unmarshal(text, &told); err != nil {
+		return fmt.Errorf("block events: %w", err)
+	}
+	return f.takeBlocks(r, &told)
+}
+
+// takeBlocks takes in what a replica tells of its cache. Where events are missing, the replica
+// is asked again for what comes after those that were taken in.
+func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
+	root := roots{told.Digest, told.KVType, told.BlockTokens}
+	if root.blockTokens < 1 {
+		return fmt.Errorf("the replica's blocks have %d tokens", root.blockTokens)
+	}
+	if known := f.agree(r, root); known != root {
+		return fmt.Errorf("the replica's blocks are of another kind (%.12s, %s, %d tokens) than those of most others (%.12s, %s, %d); "+
+			"replicas of a model need the same file, --kv-cache-dtype and --block-size to be told apart by what they have cached",
+			root.digest, root.kvType, root.blockTokens, known.digest, known.kvType, known.blockTokens)
+	}
+	r.mu.Lock()
+	gone := r.gone
+	r.mu.Unlock()
+	if gone {
+		return nil
+	}
+	index := f.balancer.Index()
+	for i, e := range told.Events {
+		err := index.Apply(r.number, prefix.Event{
+			Epoch: told.Epoch, Seq: told.First + uint64(i), Kind: prefix.EventKind(e.Kind), Key: e.Hash, Parent: e.Parent,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agree notes how a replica makes its hashes, and returns how most replicas do that have told: prompts are
+// hashed in that way. While an update passes from replica to replica, it changes once.
+func (f *Fleet) agree(r *replica, root roots) roots {
+	r.mu.Lock()
+	same := r.root == root
+	r.root = root
+	r.mu.Unlock()
+	if known := f.root.Load(); same && known != nil {
+		return *known
+	}
+	count := make(map[roots]int)
+	most := root
+	for _, o := range f.members.Load().list {
+		o.mu.Lock()
+		of := o.root
+		o.mu.Unlock()
+		if of.blockTokens == 0 {
+			continue
+		}
+		if count[of]++; count[of] > count[most] {
+			most = of
+		}
+	}
+	f.root.Store(&most)
+	return most
+}
+
+// blockKeys are the hashes that the replicas' engines give to the blocks of a prompt; nil where the prompt's
+// tokens, or how hashes are made, are not known.
+func (f *Fleet) blockKeys(c *router.Call) []prefix.Key {
+	root := f.root.Load()
+	if root == nil || len(c.Tokens) == 0 {
+		return nil
+	}
+	tokens := c.Tokens[:min(len(c.Tokens), prefix.MaxDepth*root.blockTokens)]
+	return f.cache(*root).Domain(c.Domain).Chain(make([]prefix.Key, 0, len(tokens)/root.blockTokens), tokens, root.blockTokens)
+}
