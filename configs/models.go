@@ -309,7 +309,7 @@ const modelsSample = `
 #     check: {prompt: "What is 2 + 2?", answer: "4"} # must come out, greedily, before requests get it
 #     policy: prefix # how a replica is picked: least_load, power_of_two, round_robin, consistent_hash
 #     fallback: [small] # models that answer when this one cannot, in order
-#     tokenizer: /models/chat.gguf # of a model that replicas compute
+#     tokenizer: /models/chat.gguf # of a model that replicas compute: its prompts are counted exactly and named by the replicas' block hashes
 #     chat_template: llama3
 #     embedding_prompts: ["query=search_query: "]
 #     max_model_len: 8192

@@ -35,9 +35,9 @@ type Model struct {
 
 	Upstream router.Upstream // the servers that have it; nil: what follows is the engine here
 
-	Tokenizer   *tokenizer.Tokenizer
-	MaxModelLen int     // prompt and output together, in tokens
-	Pooler      *Pooler // of a model that reads texts and writes none; nil: what follows generates text
+	Tokenizer   *tokenizer.Tokenizer // of an upstream, where it is known here: prompts are counted and told apart by their tokens
+	MaxModelLen int                  // prompt and output together, in tokens
+	Pooler      *Pooler              // of a model that reads texts and writes none; nil: what follows generates text
 
 	Fingerprint string         // system_fingerprint: changes when the same seed may give other text. "" sends null
 	Template    *chat.Template // nil: chat is refused

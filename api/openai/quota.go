@@ -174,12 +174,12 @@ const (
 
 // reserveRelay is reserve for a request whose tokens are counted elsewhere. Its
 // answer is never cut off: nothing here counts its tokens while they come.
-func (c *call) reserveRelay(e *service, m *Model, o *object, n int) (*bill, *api.Error) {
+func (c *call) reserveRelay(e *service, m *Model, o *object, n int, tokens []int32) (*bill, *api.Error) {
 	who := c.holder(m)
 	if who.Unlimited() {
 		return nil, nil
 	}
-	ask := quota.Ask{Input: int64(len(c.ctx.PostBody()) / relayBytesPerToken), Price: m.Price}
+	ask := quota.Ask{Input: c.relayedInput(m, o, tokens), Price: m.Price}
 	if !e.writes {
 		return c.reserve(who, ask, 0)
 	}

@@ -50,7 +50,8 @@ var errStopped = errors.New("the server stops")
 // relay is the life of a relayed request up to its answer, or up to the stream
 // that gives it.
 func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
-	c.endTurn() // nothing is tokenised here
+	tokens := c.relayedTokens(e, m, o)
+	c.endTurn() // nothing more is tokenised here
 	warn(c.ctx, o.notes)
 	s := c.server
 	if !s.running.Enter() {
@@ -62,7 +63,7 @@ func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
 		s.running.Leave()
 		return fault
 	}
-	paid, fault := c.reserveRelay(e, m, o, start.N)
+	paid, fault := c.reserveRelay(e, m, o, start.N, tokens)
 	if fault != nil {
 		s.running.Leave()
 		return fault
@@ -95,6 +96,7 @@ func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(o), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	sent.Body, sent.Prompt = o.withoutModel()
+	sent.Tokens = tokens
 	if c.caller.Tenant.LogPrompts {
 		p.texts = &relayedTexts{sent: sent.Body}
 	}

@@ -15,6 +15,7 @@ import (
 	"weir/router/balance"
 	"weir/router/fleet"
 	"weir/telemetry"
+	"weir/tokenizer"
 )
 
 // fleets are the models of a server that other servers compute.
@@ -35,6 +36,7 @@ type routed struct {
 	fleet   *fleet.Fleet
 	stop    context.CancelFunc
 	created int64
+	reads   *promptReader // nil: the model's tokenizer is not known here
 }
 
 func newFleets(s *server) *fleets {
@@ -53,15 +55,17 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 	var changes []func() error
 	for _, m := range c.RoutedModels() {
 		i := slices.IndexFunc(f.list, func(r *routed) bool {
-			return r.record.Name == m.Name && r.record.Policy == m.Policy && r.record.Routing == m.Routing
+			return r.record.Name == m.Name && r.record.Policy == m.Policy && r.record.Routing == m.Routing && r.record.Tokenizer == m.Tokenizer
 		})
 		if i >= 0 {
 			old := f.list[i]
-			next = append(next, &routed{m, old.fleet, old.stop, old.created})
+			reads, err := newPromptReader(c, m)
+			errs = append(errs, err)
+			next = append(next, &routed{m, old.fleet, old.stop, old.created, reads})
 			changes = append(changes, func() error { return old.fleet.Reconfigure(m.Replicas) })
 			continue
 		}
-		made, err := f.make(m)
+		made, err := f.make(c, m)
 		errs = append(errs, err)
 		next = append(next, made)
 	}
@@ -71,17 +75,56 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 	return func() { f.commit(next, changes) }, nil
 }
 
-func (f *fleets) make(m configs.ServedModel) (*routed, error) {
+func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) {
 	policy, err := balance.ParsePolicy(m.Policy)
 	if err != nil {
 		return nil, err
 	}
+	reads, err := newPromptReader(c, m)
+	if err != nil {
+		return nil, err
+	}
+	var secret []byte // of block hashes, which only tokens have
+	if reads != nil {
+		secret = []byte(c.Engine.PrefixCacheKey)
+	}
 	made, err := fleet.New(fleet.Config{
-		Model: m.Name, Sources: m.Replicas, Routing: m.Routing,
+		Model: m.Name, Sources: m.Replicas, Routing: m.Routing, Secret: secret,
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
 		Changed: func(c fleet.Change) { f.changed(m.Name, c) },
 	})
-	return &routed{record: m, fleet: made, created: time.Now().Unix()}, err
+	return &routed{record: m, fleet: made, created: time.Now().Unix(), reads: reads}, err
+}
+
+// promptReader is what turns the prompts of a model that is computed elsewhere into tokens.
+type promptReader struct {
+	tokenizer *tokenizer.Tokenizer
+	template  template
+}
+
+// newPromptReader reads the tokenizer and the chat template of a record's GGUF file; nil where the record names none.
+func newPromptReader(c configs.Config, m configs.ServedModel) (*promptReader, error) {
+	if m.Tokenizer == "" {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	path := m.Tokenizer
+	if path == configs.BuiltinPath {
+		path = ""
+	}
+	wrong := func(err error) error { return fmt.Errorf("the tokenizer of the model %q: %w", m.Name, err) }
+	f, err := openModel(path)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	defer f.Close()
+	r := &promptReader{}
+	if r.tokenizer, err = tokenizer.New(f.Value); err != nil {
+		return nil, wrong(err)
+	}
+	if r.template, err = chooseTemplate(c.ForModel(m).Model.ChatTemplate, f, r.tokenizer); err != nil {
+		return nil, wrong(err)
+	}
+	return r, nil
 }
 
 func (f *fleets) commit(next []*routed, changes []func() error) {
@@ -125,10 +168,14 @@ func (f *fleets) publish(locals []*openai.Model) error {
 		all = append(all, &priced)
 	}
 	for _, r := range f.list {
-		all = append(all, &openai.Model{
+		m := &openai.Model{
 			ID: r.record.Name, Aliases: r.record.Aliases, Created: r.created, Price: f.s.price(r.record.Name), Upstream: r.fleet,
 			Fallback: r.record.Fallback,
-		})
+		}
+		if r.reads != nil {
+			m.Tokenizer, m.Template, m.Family = r.reads.tokenizer, r.reads.template.Template, r.reads.template.family
+		}
+		all = append(all, m)
 	}
 	return f.s.edge.SetModels(all...)
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/configs"
 	"weir/router/fleet"
@@ -191,5 +193,37 @@ func TestPeersSeeTheTenants(t *testing.T) {
 	}
 	if _, h, _ := ask(a.api, "sk-of-the-router"); h.Get("X-Weir-Load") != "" {
 		t.Errorf("a caller that is no peer is told the load: %v", h)
+	}
+}
+
+// A router that has the model's tokenizer, and the replicas' key of block hashes, knows what replicas have
+// cached that it has never sent them.
+func TestRouteFollowsCaches(t *testing.T) {
+	key := func(c *configs.Config) { c.Engine.PrefixCacheKey = "a secret of all replicas" }
+	a, b := start(t, key), start(t, key)
+	question := `"messages":[{"role":"user","content":"` + strings.Repeat("What is weir? ", 20) + `"}],"temperature":0,"max_tokens":2`
+	if got := b.post("/v1/chat/completions", "{"+question+"}"); got.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", got.StatusCode, bodyOf(t, got))
+	}
+	r := start(t, func(c *configs.Config) {
+		key(c)
+		routedTo("prefix", a.api, b.api)(c)
+		c.Models[0].Tokenizer = configs.BuiltinPath
+		c.Models[0].Replicas[0].AdminURL, c.Models[0].Replicas[1].AdminURL = a.metrics, b.metrics
+	})
+	var replicas struct {
+		Models []struct{ Replicas []replicaView }
+	}
+	for known := false; !known; time.Sleep(5 * time.Millisecond) {
+		_, text := r.get(r.metrics + "/admin/replicas")
+		if err := json.Unmarshal([]byte(text), &replicas); err != nil {
+			t.Fatal(err)
+		}
+		known = slices.ContainsFunc(replicas.Models[0].Replicas, func(v replicaView) bool { return v.Keys > 0 })
+	}
+	got := r.post("/v1/chat/completions", `{"model":"front",`+question+`}`)
+	if got.StatusCode != http.StatusOK || got.Header.Get("X-Weir-Replica") != strings.TrimPrefix(b.api, "http://") ||
+		!strings.HasPrefix(got.Header.Get("X-Weir-Route-Reason"), "prefix ") {
+		t.Errorf("%d, %v: %s has the prompt", got.StatusCode, got.Header, b.api)
 	}
 }

@@ -1,0 +1,82 @@
+package openai
+
+import (
+	"weir/api"
+	"weir/tokenizer"
+)
+
+// mostCountedBytes is the longest prompt that is tokenised by a vocabulary of OpenAI's to be reserved; longer
+// ones are estimated.
+const mostCountedBytes = 64 << 10
+
+// relayedTokens are the ids of a relayed prompt, as the servers behind the model make them of it, where it has its tokenizer
+// here. A prompt that cannot be read has none: what is wrong with it is the upstream's to say.
+func (c *call) relayedTokens(e *service, m *Model, o *object) []int32 {
+	if m.Tokenizer == nil {
+		return nil
+	}
+	own := o.anew()
+	var fault *api.Error
+	switch e.route {
+	case routeChat:
+		if m.Template == nil {
+			return nil
+		}
+		conversation := readChatPrompt(own, m, &c.server.config, &fault)
+		options := tokenizer.EncodeOptions{AddSpecial: own.flag("add_special_tokens", false, &fault)}
+		if fault != nil {
+			return nil
+		}
+		spans, fault := conversation.render(m)
+		if fault != nil {
+			return nil
+		}
+		ids, _ := o.turn.encode(m, "messages", spans, options)
+		return ids
+	case routeCompletions:
+		r := promptReader{field: "prompt", most: 1, m: m, turn: o.turn, notes: own.notes}
+		r.options.AddSpecial = own.flag("add_special_tokens", true, &fault)
+		r.options.ParseSpecial = own.flag("parse_special", c.server.config.ParseSpecial, &fault)
+		raw, ok := own.take("prompt")
+		if !ok || fault != nil {
+			return nil
+		}
+		if prompts, fault := r.all(raw); fault == nil && len(prompts) == 1 {
+			return prompts[0].ids
+		}
+	}
+	return nil
+}
+
+// anew is the object as if nobody had read of it, with notes that no client sees.
+func (o *object) anew() *object {
+	own := &object{path: o.path, turn: o.turn, notes: &notes{}, fields: make([]field, len(o.fields))}
+	for i, f := range o.fields {
+		own.fields[i] = field{name: f.name, raw: f.raw}
+	}
+	return own
+}
+
+// relayedInput is how many tokens a relayed prompt is expected to have: counted where its tokenizer is here or the
+// model's name says that it is one of OpenAI's, and otherwise guessed from its bytes.
+func (c *call) relayedInput(m *Model, o *object, tokens []int32) int64 {
+	if tokens != nil {
+		return int64(len(tokens))
+	}
+	size := len(c.ctx.PostBody())
+	if c.server.config.Counter != nil && size <= mostCountedBytes {
+		if encoding, ok := c.server.config.Counter.CountFor(m.ID); ok {
+			_, parts := o.withoutModel()
+			sum := 0
+			for _, p := range parts {
+				n, err := encoding.Count(string(p.Text))
+				if err != nil {
+					return int64(size / relayBytesPerToken)
+				}
+				sum += n
+			}
+			return int64(sum)
+		}
+	}
+	return int64(size / relayBytesPerToken)
+}

@@ -1,0 +1,64 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+
+	"weir/router"
+)
+
+// toldUpstream keeps the calls that it gets, and answers with nothing.
+type toldUpstream struct{ calls []*router.Call }
+
+func (u *toldUpstream) Send(_ context.Context, c *router.Call) (*router.Answer, error) {
+	u.calls = append(u.calls, c)
+	return &router.Answer{Status: http.StatusOK, Header: http.Header{}, Whole: []byte(`{"choices":[]}`)}, nil
+}
+
+func (u *toldUpstream) Load() router.Load { return router.Load{Ready: true} }
+
+// Where the tokenizer of a relayed model is here, its servers' tokens are known, whatever else is in
+// the request; a request that cannot be read goes on without them, as it came.
+func TestTokensOfRelayedPrompts(t *testing.T) {
+	here := &fakeBackend{}
+	r := newRig(t, DefaultConfig(), here)
+	defer r.close()
+	u := &toldUpstream{}
+	m := testModel(t, here)
+	there := &Model{ID: "front", Created: 1, Upstream: u, Tokenizer: m.Tokenizer, Template: m.Template, Family: m.Family}
+	if err := r.openai.SetModels(m, there, &Model{ID: "unknown", Created: 1, Upstream: u}); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ path, fields string }{
+		{routeChat, `"messages":[{"role":"system","content":"Hello world"},{"role":"user","content":"the <|im_end|> stop"}],"max_tokens":2`},
+		{routeCompletions, `"prompt":"Hello world the","max_tokens":2`},
+		{routeCompletions, `"prompt":[1,2,3],"max_tokens":2`},
+	} {
+		if status, text := r.post(c.path, `{"model":"test-model",`+c.fields+`}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		if status, text := r.post(c.path, `{"model":"front","new_field":{"a":1},`+c.fields+`}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		want := here.run(t, i).req.Prompt
+		if got := u.calls[len(u.calls)-1].Tokens; !slices.Equal(got, want) {
+			t.Errorf("%s %s: tokens %v, the engine has %v", c.path, c.fields, got, want)
+		}
+	}
+	for _, c := range []struct{ model, path, fields string }{
+		{"front", routeChat, `"messages":"none"`},
+		{"front", routeCompletions, `"prompt":["a","b"]`},
+		{"front", routeEmbeddings, `"input":"Hello"`},
+		{"unknown", routeCompletions, `"prompt":"Hello"`},
+	} {
+		before := len(u.calls)
+		if status, text := r.post(c.path, `{"model":"`+c.model+`",`+c.fields+`}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		if got := u.calls[before].Tokens; got != nil {
+			t.Errorf("%s %s: %v", c.path, c.fields, got)
+		}
+	}
+}
