@@ -96,9 +96,15 @@ demo-cluster: build ## three replicas, a router, chats, one replica killed: dist
 
 CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests smoke
 
+# A step that hangs is ended, and named, before whoever started the run gives up on all of it.
+STEP_LIMIT ?= 20m
+
 check: ## all that CI runs, one after the other, with times
-	@started=$$(date +%s); for step in $(CHECKS); do \
-		echo; echo "== $$step ($$(($$(date +%s) - started)) s)"; $(MAKE) --no-print-directory $$step || exit 1; \
+	@started=$$(date +%s); limit=$$(command -v timeout >/dev/null && echo 'timeout --kill-after=60 $(STEP_LIMIT)'); \
+	for step in $(CHECKS); do \
+		echo; echo "== $$step ($$(($$(date +%s) - started)) s)"; \
+		$$limit $(MAKE) --no-print-directory $$step || { status=$$?; \
+			case $$status in 124 | 137) echo "check: $$step was ended after $(STEP_LIMIT)";; *) echo "check: $$step failed";; esac; exit 1; }; \
 	done; echo; echo "all of it holds, $$(($$(date +%s) - started)) s"
 
 clean: ## remove what the targets above built
