@@ -101,10 +101,11 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 	var turned, evicted atomic.Int32
 	config.Hooks.OnTurnedAway = func() { turned.Add(1) }
 	config.Hooks.OnEvicted = func() { evicted.Add(1) }
-	release := make(chan struct{})
+	entered, release := make(chan struct{}, config.MaxConnections), make(chan struct{})
 	addr, s := serve(t, config, &handlerFunc{handle: func(ctx *fasthttp.RequestCtx) {
 		if string(ctx.Path()) == "/busy" {
 			gone := Watch(ctx)
+			entered <- struct{}{}
 			select {
 			case <-release:
 			case <-gone:
@@ -118,6 +119,9 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 		c := dial(t, addr)
 		send(t, c, get("/busy"))
 		busy = append(busy, c)
+	}
+	for range busy {
+		waitFor(t, entered, "a request")
 	}
 	time.Sleep(leastRest + 100*time.Millisecond) // however long they take, requests are not evicted
 	told := 0

@@ -322,10 +322,11 @@ func TestPanicIsAnsweredAndTheServerGoesOn(t *testing.T) {
 
 func TestLimitsAnswerWithTheirOwnStatus(t *testing.T) {
 	config := DefaultConfig()
-	config.ReadTimeout = 100 * time.Millisecond
 	config.MaxRequestBytes = 2000
 	config.MaxHeaderBytes = 2048
 	addr, _ := serve(t, config, echoPath(t))
+	config.ReadTimeout = 100 * time.Millisecond
+	hasty, _ := serve(t, config, echoPath(t))
 	for _, tc := range []struct {
 		name, request string
 		status        int
@@ -340,7 +341,11 @@ func TestLimitsAnswerWithTheirOwnStatus(t *testing.T) {
 		{"not http", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "malformed_request"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := dial(t, addr)
+			to := addr
+			if tc.status == 408 {
+				to = hasty
+			}
+			c := dial(t, to)
 			send(t, c, tc.request)
 			res, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {

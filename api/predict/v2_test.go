@@ -377,9 +377,10 @@ func TestFaults(t *testing.T) {
 
 // A client that hangs up ends its prediction's context, and so does the deadline.
 func TestHangUpAndDeadline(t *testing.T) {
-	ended := make(chan error, 1)
+	begun, ended := make(chan struct{}, 2), make(chan error, 1)
 	f := sums()
 	f.do = func(ctx context.Context, _ *router.Prediction) error {
+		begun <- struct{}{}
 		<-ctx.Done()
 		ended <- ctx.Err()
 		return ctx.Err()
@@ -394,7 +395,7 @@ func TestHangUpAndDeadline(t *testing.T) {
 	}
 	body := `{"instances":[[1,2,3,4]]}`
 	fmt.Fprintf(conn, "POST /v1/models/sums:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	time.Sleep(20 * time.Millisecond)
+	<-begun
 	conn.Close()
 	if err := <-ended; err != context.Canceled || <-hungUp != "sums" { //nolint:errorlint // Err's own value
 		t.Errorf("hang-up: %v", err)

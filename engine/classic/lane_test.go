@@ -123,27 +123,32 @@ func TestWaitingRequestsAreComputedTogether(t *testing.T) {
 
 // A small request does not wait for the end of a large one.
 func TestSmallRequestsPassLargeOnes(t *testing.T) {
-	l := newTestLane(t, LaneOptions{Cores: 1})
-	v := fakeVersion(&doubler{perRow: 100 * time.Microsecond}, Options{})
-	large := ask("a", make([]float32, 4000)...)
-	ended := make(chan error, 1)
-	go func() { ended <- l.Predict(t.Context(), v, large) }()
-	time.Sleep(20 * time.Millisecond)
-	begin := time.Now()
-	for range 5 {
-		if err := l.Predict(t.Context(), v, ask("b", 1)); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New(1)
+		l := newTestLane(t, LaneOptions{Cores: 1, Pool: p})
+		v := fakeVersion(&doubler{perRow: 100 * time.Microsecond, sleeps: true}, Options{})
+		large := ask("a", make([]float32, 4000)...)
+		ended := make(chan error, 1)
+		go func() { ended <- l.Predict(t.Context(), v, large) }()
+		time.Sleep(20 * time.Millisecond)
+		begin := time.Now()
+		for range 5 {
+			if err := l.Predict(t.Context(), v, ask("b", 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case err := <-ended:
+			t.Errorf("the large request ended first, after %v: %v", time.Since(begin), err)
+		default:
+		}
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-	}
-	select {
-	case err := <-ended:
-		t.Errorf("the large request ended first, after %v: %v", time.Since(begin), err)
-	default:
-	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	doubled(t, large)
+		doubled(t, large)
+		_ = l.Close(t.Context())
+		p.Close()
+	})
 }
 
 func TestDeadlinesAndBounds(t *testing.T) {
