@@ -182,6 +182,12 @@ func (p *Alphabet) Refine(a *Automaton, id Node) {
 			p.cut(a, &one)
 			words = words[sort.Search(len(words), func(i int) bool { return words[i][at] > b }):]
 		}
+	case opMultiple:
+		for b := byte('0'); b <= '9'; b++ {
+			var one ByteSet
+			one.Add(b)
+			p.cut(a, &one)
+		}
 	case opConcat:
 		p.Refine(a, Node(n.a))
 		if a.facts[n.a].nullable {

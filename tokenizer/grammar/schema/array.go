@@ -1,0 +1,116 @@
+package schema
+
+import "slices"
+
+// arrayPart is what one member of a closure says of items.
+type arrayPart struct {
+	items []*value
+	rest  *value
+}
+
+// arrayPart reads items, prefixItems and, of older drafts, lists in items and additionalItems.
+func (c *compiler) arrayPart(m *value) (arrayPart, error) {
+	items, prefix := c.doc.keyword(m, "items"), c.doc.keyword(m, "prefixItems")
+	if prefix != nil && prefix.kind != array {
+		return arrayPart{}, c.wrong(m, "prefixItems", "needs a list of schemas")
+	}
+	if items != nil && items.kind == array {
+		if c.doc.draft == draft2020 || prefix != nil {
+			return arrayPart{}, c.wrong(m, "items", "a list is of drafts before 2020-12; name it prefixItems")
+		}
+		return arrayPart{items.items, c.doc.keyword(m, "additionalItems")}, nil
+	}
+	if prefix == nil {
+		return arrayPart{nil, items}, nil
+	}
+	return arrayPart{prefix.items, items}, nil
+}
+
+// maxPlaces bounds the items that have a schema of their own.
+const maxPlaces = 10_000
+
+// array makes the form of the arrays that all members hold for.
+func (c *compiler) array(members []*value) (form, error) {
+	f := &arrayForm{}
+	var err error
+	if f.least, f.most, err = c.counts(members, "minItems", "maxItems"); err != nil {
+		return nil, err
+	}
+	parts := make([]arrayPart, len(members))
+	places := 0
+	for i, m := range members {
+		if parts[i], err = c.arrayPart(m); err != nil {
+			return nil, err
+		}
+		places = max(places, len(parts[i].items))
+		if err := c.refuseOfArrays(m, f.most); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.spend(places * len(parts)); err != nil {
+		return nil, err
+	}
+	if f.most >= 0 {
+		places = min(places, f.most)
+	}
+	if places > maxPlaces {
+		return nil, c.wrong(members[0], "", "more than %d items have schemas of their own; use items for what repeats", maxPlaces)
+	}
+	for i := range places + 1 {
+		var set []*value
+		for _, part := range parts {
+			switch {
+			case i < len(part.items):
+				set = append(set, part.items[i])
+			case part.rest != nil:
+				set = append(set, part.rest)
+			}
+		}
+		if i == places && slices.ContainsFunc(set, isNever) {
+			break
+		}
+		s, err := c.shape(set)
+		if err != nil {
+			return nil, err
+		}
+		if i < places {
+			f.items = append(f.items, s)
+		} else {
+			f.rest = s
+		}
+	}
+	return f, nil
+}
+
+// refuseOfArrays refuses what a grammar cannot say of arrays.
+func (c *compiler) refuseOfArrays(m *value, most int) error {
+	if v := c.doc.keyword(m, "uniqueItems"); v != nil && v.truth && (most < 0 || most > 1) {
+		if err := c.refuse(m, "uniqueItems", "that items differ is not enforced; leave it out, or use an object with one property for each"); err != nil {
+			return err
+		}
+	}
+	if v := c.doc.keyword(m, "contains"); v != nil {
+		least, err := c.count(m, "minContains", 1)
+		if err != nil {
+			return err
+		}
+		if least > 0 || c.doc.keyword(m, "maxContains") != nil {
+			if err := c.refuse(m, "contains", "that some items fit a schema is not enforced; say it of all items, or of the first by prefixItems"); err != nil {
+				return err
+			}
+		}
+	}
+	return c.unevaluated([]*value{m}, "unevaluatedItems")
+}
+
+// unevaluated refuses keywords that depend on what other keywords have looked at.
+func (c *compiler) unevaluated(members []*value, keyword string) error {
+	for _, m := range members {
+		if v := c.doc.keyword(m, keyword); v != nil && (v.kind != boolean || !v.truth) && (v.kind != object || len(v.keys) > 0) {
+			if err := c.refuse(m, keyword, "what other keywords have not looked at is not known here; use additionalProperties or items"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package schema
+
+import (
+	"math/big"
+	"slices"
+	"unicode/utf8"
+)
+
+// maxCheckDepth bounds the schemas that checking one constant goes through.
+const maxCheckDepth = 200
+
+// holdsAll reports whether a constant satisfies all members.
+func (c *compiler) holdsAll(members []*value, v *value) (bool, error) {
+	k := checker{c: c}
+	for _, m := range members {
+		if ok, err := k.holds(m, v); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// checker tells whether constants of a document satisfy its schemas.
+type checker struct {
+	c     *compiler
+	depth int
+}
+
+// holds reports whether v satisfies s, with everything that s says.
+func (k *checker) holds(s, v *value) (bool, error) {
+	if s.kind == boolean {
+		return s.truth, nil
+	}
+	if s.kind != object {
+		return false, k.c.wrong(s, "", "%.80s is no schema; a schema is an object, true or false", canonical(nil, s))
+	}
+	if k.depth >= maxCheckDepth {
+		return false, k.c.wrong(s, "", "references lead back to this schema without reading a value")
+	}
+	if err := k.c.spend(1); err != nil {
+		return false, err
+	}
+	k.depth++
+	defer func() { k.depth-- }()
+	for _, rule := range []func(s, v *value) (bool, error){k.listed, k.combined, k.conditional, k.numeric, k.textual, k.listwise, k.objectwise} {
+		if ok, err := rule(s, v); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func typeOf(v *value) types {
+	switch v.kind {
+	case null:
+		return isNull
+	case boolean:
+		return isBoolean
+	case number:
+		if v.amount.IsInt() {
+			return isInteger
+		}
+		return isFraction
+	case text:
+		return isText
+	case array:
+		return isArray
+	}
+	return isObject
+}
+
+// listed is type, enum and const.
+func (k *checker) listed(s, v *value) (bool, error) {
+	t, err := k.c.typesOf(s)
+	if err != nil || t&typeOf(v) == 0 {
+		return false, err
+	}
+	if slices.ContainsFunc(k.c.made.excluded[s], func(out *value) bool { return same(out, v) }) {
+		return false, nil
+	}
+	if want := k.c.doc.keyword(s, "const"); want != nil && !same(want, v) {
+		return false, nil
+	}
+	list := k.c.doc.keyword(s, "enum")
+	if list == nil {
+		return true, nil
+	}
+	if err := k.c.spend(len(list.items)); err != nil {
+		return false, err
+	}
+	for _, want := range list.items {
+		if same(want, v) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// combined is references, allOf, anyOf, oneOf and not.
+func (k *checker) combined(s, v *value) (bool, error) {
+	for _, keyword := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
+		target, err := k.c.target(s, keyword)
+		if err != nil {
+			return false, err
+		}
+		if target != nil {
+			if ok, err := k.holds(target, v); !ok || err != nil {
+				return false, err
+			}
+		}
+	}
+	for _, rule := range []struct {
+		keyword string
+		fits    func(held, all int) bool
+	}{
+		{"allOf", func(held, all int) bool { return held == all }},
+		{"anyOf", func(held, _ int) bool { return held > 0 }},
+		{"oneOf", func(held, _ int) bool { return held == 1 }},
+	} {
+		list, err := k.c.list(s, rule.keyword)
+		if err != nil {
+			return false, err
+		}
+		held := 0
+		for _, part := range list {
+			ok, err := k.holds(part, v)
+			if err != nil {
+				return false, err
+			}
+			if ok {
+				held++
+			}
+		}
+		if list != nil && !rule.fits(held, len(list)) {
+			return false, nil
+		}
+	}
+	if no := k.c.doc.keyword(s, "not"); no != nil {
+		ok, err := k.holds(no, v)
+		return !ok, err
+	}
+	return true, nil
+}
+
+// conditional is if, then and else, and the keywords of properties that need one another.
+func (k *checker) conditional(s, v *value) (bool, error) {
+	if cond := k.c.doc.keyword(s, "if"); cond != nil {
+		ok, err := k.holds(cond, v)
+		if err != nil {
+			return false, err
+		}
+		branch := "else"
+		if ok {
+			branch = "then"
+		}
+		if b := k.c.doc.keyword(s, branch); b != nil {
+			if ok, err := k.holds(b, v); !ok || err != nil {
+				return false, err
+			}
+		}
+	}
+	if v.kind != object {
+		return true, nil
+	}
+	for _, keyword := range []string{"dependentRequired", "dependentSchemas", "dependencies"} {
+		needs, err := k.c.members(s, keyword)
+		if err != nil || needs == nil {
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+		for i, name := range needs.keys {
+			if v.get(name) == nil {
+				continue
+			}
+			if need := needs.items[i]; need.kind == array {
+				for _, other := range need.items {
+					if v.get(other.text) == nil {
+						return false, nil
+					}
+				}
+			} else if ok, err := k.holds(need, v); !ok || err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func (k *checker) numeric(s, v *value) (bool, error) {
+	if v.kind != number {
+		return true, nil
+	}
+	r, err := k.c.spanOf([]*value{s})
+	if err != nil {
+		return false, err
+	}
+	if r.low != nil && (v.amount.Cmp(r.low) < 0 || r.openLow && v.amount.Cmp(r.low) == 0) ||
+		r.high != nil && (v.amount.Cmp(r.high) > 0 || r.openHigh && v.amount.Cmp(r.high) == 0) {
+		return false, nil
+	}
+	m, err := k.c.multipleOf(s)
+	return m == nil || new(big.Rat).Quo(v.amount, m).IsInt(), err
+}
+
+func (k *checker) textual(s, v *value) (bool, error) {
+	if v.kind != text {
+		return true, nil
+	}
+	t, err := k.c.textOf([]*value{s})
+	if err != nil {
+		return false, err
+	}
+	n := utf8.RuneCountInString(v.text)
+	if n < t.least || t.most >= 0 && n > t.most {
+		return false, nil
+	}
+	for _, p := range t.patterns {
+		if ok, err := p.plain.Matches([]byte(v.text)); !ok || err != nil {
+			return false, err
+		}
+	}
+	for _, p := range t.not {
+		if ok, err := p.plain.Matches([]byte(v.text)); ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (k *checker) listwise(s, v *value) (bool, error) {
+	if v.kind != array {
+		return true, nil
+	}
+	least, most, err := k.c.counts([]*value{s}, "minItems", "maxItems")
+	if err != nil || len(v.items) < least || most >= 0 && len(v.items) > most {
+		return false, err
+	}
+	part, err := k.c.arrayPart(s)
+	if err != nil {
+		return false, err
+	}
+	for i, item := range v.items {
+		rule := part.rest
+		if i < len(part.items) {
+			rule = part.items[i]
+		}
+		if rule != nil {
+			if ok, err := k.holds(rule, item); !ok || err != nil {
+				return false, err
+			}
+		}
+	}
+	if u := k.c.doc.keyword(s, "uniqueItems"); u != nil && u.truth {
+		for i, a := range v.items {
+			for _, b := range v.items[:i] {
+				if same(a, b) {
+					return false, nil
+				}
+			}
+		}
+	}
+	if err := k.c.unevaluated([]*value{s}, "unevaluatedItems"); err != nil {
+		return false, err
+	}
+	return k.contains(s, v)
+}
+
+func (k *checker) contains(s, v *value) (bool, error) {
+	rule := k.c.doc.keyword(s, "contains")
+	if rule == nil {
+		return true, nil
+	}
+	least, err := k.c.count(s, "minContains", 1)
+	if err != nil {
+		return false, err
+	}
+	most, err := k.c.count(s, "maxContains", len(v.items))
+	if err != nil {
+		return false, err
+	}
+	held := 0
+	for _, item := range v.items {
+		ok, err := k.holds(rule, item)
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			held++
+		}
+	}
+	return held >= least && held <= most, nil
+}
+
+func (k *checker) objectwise(s, v *value) (bool, error) {
+	if v.kind != object {
+		return true, nil
+	}
+	least, most, err := k.c.counts([]*value{s}, "minProperties", "maxProperties")
+	if err != nil || len(v.keys) < least || most >= 0 && len(v.keys) > most {
+		return false, err
+	}
+	required, err := k.c.names(s, "required")
+	if err != nil {
+		return false, err
+	}
+	for _, name := range required {
+		if v.get(name) == nil {
+			return false, nil
+		}
+	}
+	parts, err := k.c.objectParts([]*value{s})
+	if err != nil {
+		return false, err
+	}
+	names := k.c.doc.keyword(s, "propertyNames")
+	for i, name := range v.keys {
+		set, err := k.c.propertySet(parts, name)
+		if err != nil {
+			return false, err
+		}
+		for _, rule := range set {
+			if ok, err := k.holds(rule, v.items[i]); !ok || err != nil {
+				return false, err
+			}
+		}
+		if names != nil {
+			if ok, err := k.holds(names, &value{kind: text, text: name}); !ok || err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, k.c.unevaluated([]*value{s}, "unevaluatedProperties")
+}

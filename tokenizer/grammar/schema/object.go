@@ -1,0 +1,349 @@
+package schema
+
+import (
+	"slices"
+
+	"weir/tokenizer/grammar/regex"
+)
+
+// maxClasses bounds the classes that patternProperties cut the names into.
+const maxClasses = 32
+
+// objectPart is what one member of a closure says of properties.
+type objectPart struct {
+	at         *value
+	properties *value
+	patterns   []namePattern
+	rest       *value // additionalProperties
+}
+
+type namePattern struct {
+	*pattern
+	value *value
+}
+
+func (c *compiler) objectParts(members []*value) ([]objectPart, error) {
+	parts := make([]objectPart, 0, len(members))
+	for _, m := range members {
+		part := objectPart{at: m, rest: c.doc.keyword(m, "additionalProperties")}
+		var err error
+		if part.properties, err = c.members(m, "properties"); err != nil {
+			return nil, err
+		}
+		patterns, err := c.members(m, "patternProperties")
+		if err != nil {
+			return nil, err
+		}
+		if patterns != nil {
+			for i, key := range patterns.keys {
+				p, err := c.pattern(m, "patternProperties", key)
+				if err != nil {
+					return nil, err
+				}
+				part.patterns = append(part.patterns, namePattern{p, patterns.items[i]})
+			}
+		}
+		closes := part.properties != nil || len(part.patterns) > 0 || c.doc.keyword(m, "required") != nil
+		if part.rest == nil && c.options.Closed && !c.loose && closes {
+			part.rest = never
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// object makes the form of the objects that all members hold for; nil where there can be none.
+func (c *compiler) object(members []*value) (form, error) {
+	f := &objectForm{}
+	var err error
+	if f.least, f.most, err = c.counts(members, "minProperties", "maxProperties"); err != nil {
+		return nil, err
+	}
+	parts, err := c.objectParts(members)
+	if err != nil {
+		return nil, err
+	}
+	names, required, err := c.propertyNames(parts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.spend(len(names) * (1 + len(parts))); err != nil {
+		return nil, err
+	}
+	allowed, err := c.nameRule(members)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		set, err := c.propertySet(parts, name)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := allowed.holds(name)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			set = append(set, never)
+		}
+		if slices.ContainsFunc(set, isNever) {
+			if required[name] {
+				return nil, nil
+			}
+		}
+		s, err := c.shape(set)
+		if err != nil {
+			return nil, err
+		}
+		f.properties = append(f.properties, property{name, required[name], s})
+	}
+	if err := c.unevaluated(members, "unevaluatedProperties"); err != nil {
+		return nil, err
+	}
+	if f.extras, err = c.extras(members, parts, names, allowed); err != nil {
+		return nil, err
+	}
+	return f, c.limitProperties(members, f)
+}
+
+// never is the schema of nothing.
+var never = &value{kind: boolean, id: -1}
+
+func isNever(s *value) bool { return s.kind == boolean && !s.truth }
+
+// propertyNames lists the names in their order: those of properties, then those that are only required.
+func (c *compiler) propertyNames(parts []objectPart) ([]string, map[string]bool, error) {
+	var names []string
+	seen, required := map[string]bool{}, map[string]bool{}
+	add := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for _, part := range parts {
+		if part.properties != nil {
+			for _, name := range part.properties.keys {
+				add(name)
+			}
+		}
+	}
+	for _, part := range parts {
+		list, err := c.names(part.at, "required")
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, name := range list {
+			add(name)
+			required[name] = true
+		}
+	}
+	return names, required, nil
+}
+
+// propertySet is the schemas that hold for one property.
+func (c *compiler) propertySet(parts []objectPart, name string) ([]*value, error) {
+	var set []*value
+	for _, part := range parts {
+		known := false
+		if v := part.properties.lookup(name); v != nil {
+			set, known = append(set, v), true
+		}
+		for _, p := range part.patterns {
+			ok, err := p.plain.Matches([]byte(name))
+			if err != nil {
+				return nil, c.wrong(part.at, "patternProperties", "%v", err)
+			}
+			if ok {
+				set, known = append(set, p.value), true
+			}
+		}
+		if !known && part.rest != nil {
+			set = append(set, part.rest)
+		}
+	}
+	return set, nil
+}
+
+// lookup is get, of nothing where there is no object.
+func (v *value) lookup(key string) *value {
+	if v == nil {
+		return nil
+	}
+	return v.get(key)
+}
+
+// nameRule is what propertyNames says of names; nil where it says nothing.
+type nameRule struct {
+	regex *regex.Regex // with quotes, in one spelling
+}
+
+func (n *nameRule) holds(name string) (bool, error) {
+	if n == nil {
+		return true, nil
+	}
+	return n.regex.Matches(quote(nil, name))
+}
+
+// nameRule reads propertyNames: schemas of strings, whose forms are regular expressions.
+func (c *compiler) nameRule(members []*value) (*nameRule, error) {
+	var set []*value
+	for _, m := range members {
+		if v := c.doc.keyword(m, "propertyNames"); v != nil {
+			set = append(set, v)
+		}
+	}
+	if set == nil {
+		return nil, nil
+	}
+	cl := &closure{has: map[*value]bool{}, types: isText}
+	for _, m := range set {
+		if err := c.add(cl, m, nil); err != nil {
+			return nil, err
+		}
+	}
+	var parts []*regex.Regex
+	err := c.expand(cl, func(leaf *closure) error {
+		if leaf.listed {
+			forms, err := c.listed(leaf.members)
+			for _, f := range forms {
+				for _, v := range f.(*constants).values {
+					if v.kind == text {
+						parts = append(parts, regex.Literal(string(quote(nil, v.text))))
+					}
+				}
+			}
+			return err
+		}
+		t, err := c.textOf(leaf.members)
+		if err == nil && !leaf.never {
+			parts = append(parts, regex.Concat(quotation, t.inside(), quotation))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &nameRule{regex.Or(parts...)}, nil
+}
+
+// nameClass is a set of names that the same schemas hold for.
+type nameClass struct {
+	inside  []*regex.Regex // all of these match, inside quotes
+	values  []*value
+	matched []bool // by part: one of its patterns matches
+}
+
+// extras cuts the names that are not listed into classes by the patterns that match them.
+func (c *compiler) extras(members []*value, parts []objectPart, names []string, allowed *nameRule) ([]extra, error) {
+	classes := []nameClass{{matched: make([]bool, len(parts))}}
+	for i, part := range parts {
+		for _, p := range part.patterns {
+			var next []nameClass
+			for _, class := range classes {
+				in := nameClass{append(slices.Clone(class.inside), p.spelled), append(slices.Clone(class.values), p.value), slices.Clone(class.matched)}
+				in.matched[i] = true
+				out := nameClass{append(slices.Clone(class.inside), regex.Not(p.spelled)), class.values, class.matched}
+				for _, half := range []nameClass{in, out} {
+					some, err := c.unlessNothing(members, regex.And(append(half.inside, anySpelling)...))
+					if err != nil {
+						return nil, err
+					}
+					if some != nil {
+						next = append(next, half)
+					}
+				}
+			}
+			classes = next
+			if len(classes) > maxClasses {
+				return nil, c.wrong(part.at, "patternProperties", "the patterns cut names into more than %d classes; use fewer", maxClasses)
+			}
+		}
+	}
+	taken := make([]string, len(names))
+	for i, name := range names {
+		quoted := quote(nil, name)
+		taken[i] = string(quoted[1 : len(quoted)-1])
+	}
+	var extras []extra
+	for _, class := range classes {
+		for i, part := range parts {
+			if !class.matched[i] && part.rest != nil {
+				class.values = append(slices.Clone(class.values), part.rest)
+			}
+		}
+		if slices.ContainsFunc(class.values, isNever) {
+			continue
+		}
+		x, err := c.extra(members, class, taken, allowed)
+		if err != nil {
+			return nil, err
+		}
+		if x != nil {
+			extras = append(extras, *x)
+		}
+	}
+	return extras, nil
+}
+
+// extra is a class of names as a terminal; nil where it is empty.
+func (c *compiler) extra(members []*value, class nameClass, taken []string, allowed *nameRule) (*extra, error) {
+	parts := append([]*regex.Regex{anySpelling}, class.inside...)
+	if len(taken) > 0 {
+		parts = append(parts, regex.Not(regex.Words(taken...)))
+	}
+	key := regex.Concat(quotation, regex.And(parts...), quotation)
+	if allowed != nil {
+		key = regex.And(key, allowed.regex)
+	}
+	if len(class.inside) > 0 || allowed != nil { // else names are left, whatever is taken
+		some, err := c.unlessNothing(members, key)
+		if some == nil || err != nil {
+			return nil, err
+		}
+	}
+	s, err := c.shape(class.values)
+	if err != nil {
+		return nil, err
+	}
+	return &extra{key, s}, nil
+}
+
+// maxCounted bounds the rules that counting optional properties takes.
+const maxCounted = 10_000
+
+// limitProperties refuses counts that a grammar cannot keep. Names that the schema does not list could be repeated, so that at most one of
+// them counts as there.
+func (c *compiler) limitProperties(members []*value, f *objectForm) error {
+	required := 0
+	for _, p := range f.properties {
+		if p.required {
+			required++
+		}
+	}
+	if f.least <= required && (f.most < 0 || f.most >= len(f.properties) && len(f.extras) == 0) {
+		f.least, f.most = 0, -1
+		return nil
+	}
+	keyword := "minProperties"
+	if f.most >= 0 {
+		keyword = "maxProperties"
+	}
+	at := members[slices.IndexFunc(members, func(m *value) bool { return c.doc.keyword(m, keyword) != nil })]
+	bound := max(f.least, f.most)
+	if f.most > len(f.properties) || f.most < 0 {
+		bound = max(f.least, 1)
+	}
+	if c.loose || len(f.properties)*min(bound, len(f.properties)) > maxCounted {
+		err := c.refuse(at, keyword, "counting %d properties up to %d takes too many rules; list fewer properties", len(f.properties), bound)
+		f.least, f.most = 0, -1
+		return err
+	}
+	if f.least > len(f.properties)+1 && len(f.extras) > 0 {
+		err := c.refuse(at, keyword, "at least %d properties cannot be kept: %d are listed, and names that are not could be repeated; "+
+			"list the properties, or ask for an array", f.least, len(f.properties))
+		f.least = len(f.properties) + 1
+		return err
+	}
+	return nil
+}

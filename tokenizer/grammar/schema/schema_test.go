@@ -1,0 +1,165 @@
+package schema_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/schema"
+)
+
+// TestTexts says of whole texts whether a schema's grammar lets them through.
+func TestTexts(t *testing.T) {
+	for _, c := range []struct {
+		name, schema string
+		options      schema.Options
+		good, bad    []string
+	}{
+		{name: "maxLength 1 takes a character beyond U+FFFF, raw and escaped", schema: `{"type":"string","maxLength":1}`,
+			good: []string{`"😀"`, `"\ud83d\ude00"`, `"\uD83D\uDE00"`, `""`, `"\n"`, `"\u000a"`, `"\/"`},
+			bad:  []string{`"😀a"`, `"\ud83d"`, `"\ude00"`, `"\ud83da"`, "\"\n\"", "\"\x01\"", `"\x"`, `"\u12"`, "\"\xff\"", "\"\xed\xa0\x80\""}},
+		{name: "optional properties in any subset, in order", schema: `{"properties":{"a":{"type":"integer"},"b":{"type":"integer"},"c":{"type":"integer"}},
+			"required":["b"],"additionalProperties":false,"type":"object"}`,
+			good: []string{`{"b":1}`, `{"a":1,"b":2}`, `{"b":1,"c":2}`, `{"a":1,"b":2,"c":3}`, `{"a": 1, "b": 2}`, "{\n  \"b\": 1\n}"},
+			bad: []string{`{}`, `{"a":1}`, `{"b":1,"a":2}`, `{"b":1,}`, `{,"b":1}`, `{"b":1 "c":2}`, `{"b":1,"b":2}`, ` {"b":1}`, `{"b":1} `,
+				`{"b":  1}`, "{\n\n\n\"b\":1}", `{"b":1.0}`, `{"b":01}`, `{"b":-0}`}},
+		{name: "compact", schema: `{"properties":{"a":{"type":"array","items":{"type":"null"}}},"type":"object","additionalProperties":false}`,
+			options: schema.Options{Compact: true},
+			good:    []string{`{}`, `{"a":[]}`, `{"a":[null,null]}`}, bad: []string{`{ }`, `{"a": []}`, `{"a":[null, null]}`}},
+		{name: "a whitespace pattern", schema: `{"const":{"a":[1,2]}}`, options: schema.Options{Whitespace: `[\t]?`},
+			good: []string{`{"a":[1,2]}`, "{\t\"a\":\t[1,\t2\t]}"}, bad: []string{`{"a": [1,2]}`}},
+		{name: "names that are listed are no others, however they are written",
+			schema: `{"properties":{"a":{"type":"integer"}},"type":"object"}`,
+			good:   []string{`{"a":1,"b":"x"}`, `{"b":"x"}`}, bad: []string{`{"a":"x"}`, `{"\u0061":"x"}`, `{"b":1,"a":"x"}`}},
+		{name: "json_object is an object", schema: `{"type":"object"}`,
+			good: []string{`{}`, `{"a":{"b":[1,"x",null,true,1.5e3]}}`}, bad: []string{`[]`, `1`, `null`, `"a"`, `{"a":1}x`}},
+		{name: "numbers", schema: `{"type":"number","minimum":-1.5,"exclusiveMaximum":2.25}`,
+			good: []string{"0", "-1.5", "-1.49", "2.2499", "1", "-0.001", "2.0"}, bad: []string{"2.25", "-1.51", "2.3", "3", "-2", "1e0", "01", "."}},
+		{name: "whole numbers", schema: `{"type":"integer","minimum":-12,"maximum":345}`,
+			good: []string{"0", "-12", "-1", "345", "99", "100", "300"}, bad: []string{"346", "-13", "1000", "1.0", "-0", "007"}},
+		{name: "multiples", schema: `{"type":"number","multipleOf":0.25,"minimum":0}`,
+			good: []string{"0", "0.25", "0.5", "17.75", "3", "2.0"}, bad: []string{"0.3", "0.26", "-1", "1e0", "0.125"}},
+		{name: "large multiples", schema: `{"type":"integer","multipleOf":300}`, good: []string{"0", "300", "-1200"}, bad: []string{"30", "400", "301"}},
+		{name: "nullable", schema: `{"type":"string","nullable":true,"maxLength":2}`, good: []string{`null`, `"ab"`}, bad: []string{`"abc"`, `1`}},
+		{name: "a oneOf by a const", schema: `{"oneOf":[{"properties":{"k":{"const":"a"},"x":{"type":"integer"}},"required":["k","x"]},
+			{"properties":{"k":{"const":"b"}},"required":["k"]}],"type":"object"}`,
+			good: []string{`{"k":"a","x":1}`, `{"k":"b"}`, `{"k":"b","x":"s"}`}, bad: []string{`{"k":"a"}`, `{"k":"a","x":"s"}`, `{"k":"c"}`}},
+		{name: "a oneOf whose schemas overlap", schema: `{"oneOf":[{"type":"integer","maximum":10},{"type":"integer","minimum":5}]}`,
+			good: []string{"4", "11", "-3"}, bad: []string{"5", "10", "7"}},
+		{name: "a reference to itself", schema: `{"type":"object","properties":{"next":{"$ref":"#"}},"additionalProperties":false}`,
+			good: []string{`{}`, `{"next":{"next":{}}}`}, bad: []string{`{"next":1}`, `{"next":{"next":[]}}`}},
+		{name: "a pattern in JavaScript's sense", schema: `{"type":"string","pattern":"^\\d{3}\"?$"}`,
+			good: []string{`"123"`, `"123\""`}, bad: []string{`"12"`, `"1234"`, `"123""`, `"١٢٣"`}},
+		{name: "constants are held against all else", schema: `{"enum":[1,"a","abc",null,[1]],"not":{"type":"array"},"maxLength":2}`,
+			good: []string{`1`, `"a"`, `null`}, bad: []string{`"abc"`, `[1]`}},
+		{name: "counts of properties", schema: `{"type":"object","properties":{"a":{"const":1},"b":{"const":2},"c":{"const":3}},
+			"additionalProperties":false,"minProperties":1,"maxProperties":2}`,
+			good: []string{`{"a":1}`, `{"c":3}`, `{"a":1,"c":3}`, `{"b":2,"c":3}`}, bad: []string{`{}`, `{"a":1,"b":2,"c":3}`}},
+		{name: "names by pattern", schema: `{"type":"object","patternProperties":{"^n":{"type":"integer"},"x$":{"minimum":5}},
+			"additionalProperties":{"type":"boolean"}}`,
+			good: []string{`{"n":1}`, `{"nx":5}`, `{"x":5,"a":true}`, `{"x":"s"}`}, bad: []string{`{"n":"a"}`, `{"nx":4}`, `{"a":1}`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.options.Strict = true
+			g, _, err := compile(c.schema, c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range c.good {
+				if !accepts(t, g, text) {
+					t.Errorf("%s is refused", text)
+				}
+			}
+			for _, text := range c.bad {
+				if accepts(t, g, text) {
+					t.Errorf("%s is let through", text)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusals wants errors by place and keyword.
+func TestRefusals(t *testing.T) {
+	deep := strings.Repeat(`{"items":`, 1_000) + "true" + strings.Repeat("}", 1_000)
+	for _, c := range []struct {
+		name, schema, pointer, keyword, reason string
+		options                                schema.Options
+	}{
+		{name: "unique items", schema: `{"properties":{"a":{"type":"array","uniqueItems":true}}}`, pointer: "/properties/a/uniqueItems", keyword: "uniqueItems"},
+		{name: "contains", schema: `{"contains":{"type":"string"}}`, pointer: "/contains", keyword: "contains"},
+		{name: "an unknown format", schema: `{"type":"string","format":"color"}`, pointer: "/format", keyword: "format", reason: `"color"`},
+		{name: "a pattern that is none", schema: `{"type":"string","pattern":"("}`, pointer: "/pattern", keyword: "pattern"},
+		{name: "a pattern with a lookahead", schema: `{"type":"string","pattern":"(?=a)"}`, pointer: "/pattern", keyword: "pattern"},
+		{name: "a reference out of the document", schema: `{"$ref":"https://example.com/a.json"}`, pointer: "/$ref", keyword: "$ref", reason: "nothing is fetched"},
+		{name: "a reference to nothing", schema: `{"items":{"$ref":"#/$defs/a"}}`, pointer: "/items/$ref", keyword: "$ref"},
+		{name: "a reference to itself in place", schema: `{"$ref":"#"}`, reason: "back to itself"},
+		{name: "an anyOf of itself", schema: `{"anyOf":[{"$ref":"#"},{"type":"null"}]}`, reason: "back to itself"},
+		{name: "no finite value", schema: `{"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}}`, reason: "no finite value"},
+		{name: "nothing", schema: `{"type":"string","enum":[1]}`, reason: "no finite value"},
+		{name: "depth", schema: deep, reason: "nested deeper"},
+		{name: "size", schema: `{"description":"` + strings.Repeat("x", 1<<20) + `"}`, reason: "bytes"},
+		{name: "no JSON", schema: `{"type":`, reason: "not JSON"},
+		{name: "text behind", schema: `{} {}`, reason: "after its end"},
+		{name: "a key twice", schema: `{"type":"string","type":"null"}`, reason: "twice"},
+		{name: "a number out of reach", schema: `{"minimum":1e1000000000}`, pointer: "/minimum", reason: "too long"},
+		{name: "a wrong type", schema: `{"type":"text"}`, pointer: "/type", keyword: "type"},
+		{name: "OpenAI: open", schema: `{"type":"object","properties":{}}`, options: schema.Options{OpenAI: true},
+			pointer: "/additionalProperties", keyword: "additionalProperties", reason: "set strict to false"},
+		{name: "OpenAI: optional", schema: `{"type":"object","properties":{"a":{}},"additionalProperties":false}`, options: schema.Options{OpenAI: true},
+			pointer: "/required", keyword: "required", reason: `"a" is missing`},
+		{name: "OpenAI: root", schema: `{"type":"array"}`, options: schema.Options{OpenAI: true}, reason: "root"},
+		{name: "OpenAI: allOf", options: schema.Options{OpenAI: true},
+			schema:  `{"type":"object","properties":{"a":{"allOf":[{}]}},"required":["a"],"additionalProperties":false}`,
+			pointer: "/properties/a/allOf", keyword: "allOf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.options.Strict = true
+			_, _, err := compile(c.schema, c.options)
+			var e *schema.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("the error is %v", err)
+			}
+			if c.pointer != "" && e.Pointer != c.pointer || c.keyword != "" && e.Keyword != c.keyword || !strings.Contains(e.Error(), c.reason) {
+				t.Errorf("%v\nwant pointer %q, keyword %q and %q", e, c.pointer, c.keyword, c.reason)
+			}
+		})
+	}
+}
+
+// TestLenient reports what it does not enforce.
+func TestLenient(t *testing.T) {
+	g, report, err := compile(`{"type":"object","properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":"integer"}},
+		"b":{"type":"string","format":"color"}},"additionalProperties":false}`, schema.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, i := range report.Ignored {
+		got = append(got, i.Pointer+" "+i.Keyword)
+	}
+	if want := "/properties/a/uniqueItems uniqueItems, /properties/b/format format"; strings.Join(got, ", ") != want {
+		t.Errorf("ignored: %s, want %s", strings.Join(got, ", "), want)
+	}
+	if !accepts(t, g, `{"a":[1,1],"b":"red"}`) || accepts(t, g, `{"a":["x"]}`) {
+		t.Error("the rest of the schema is not enforced")
+	}
+}
+
+func TestAddObject(t *testing.T) {
+	b := grammar.NewBuilder(grammar.Limits{})
+	start, err := schema.AddObject(b, schema.Options{Closed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.Compile(start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`{}`: true, `{"a":[{}]}`: true, `[]`: false, `""`: false, `{"a":1`: false} {
+		if got := accepts(t, g, text); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
