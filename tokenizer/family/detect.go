@@ -11,6 +11,9 @@ import (
 // newFamily completes a descriptor.
 func newFamily(name string, m *markup, l layout, t *thought) *Family {
 	calls := *m
+	if m.opening != nil {
+		t = nil // the thoughts of such families, where they have any, are messages
+	}
 	calls.textMarkers = slices.Clone(calls.dropped)
 	if t != nil && t.anywhere {
 		calls.textMarkers = append(calls.textMarkers, t.open)

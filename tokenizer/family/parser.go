@@ -55,7 +55,7 @@ func (f *Family) NewParser(o Options) *Parser {
 	if f.calls.start != nil {
 		p.state = f.calls.start
 	}
-	if o.Opening.Thinking && f.calls.start == nil {
+	if o.Opening.Thinking && f.thought != nil {
 		p.state = (*Parser).thoughtStart
 	}
 	p.Append(nil, []byte(o.Opening.Markup), false)

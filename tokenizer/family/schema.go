@@ -3,6 +3,7 @@ package family
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -27,8 +28,10 @@ var typeNames = map[string]types{
 
 // property is an argument of a tool.
 type property struct {
-	name  string
-	types types
+	name     string
+	types    types
+	schema   json.RawMessage // with the definitions that it may refer to
+	required bool
 }
 
 // properties reads the arguments that a tool's schema names, in its order. A schema that cannot be read names none.
@@ -40,6 +43,7 @@ func properties(schema []byte) []property {
 		Properties  json.RawMessage            `json:"properties"`
 		Defs        map[string]json.RawMessage `json:"$defs"`
 		Definitions map[string]json.RawMessage `json:"definitions"`
+		Required    []string                   `json:"required"`
 	}
 	if json.Unmarshal(schema, &root) != nil || len(root.Properties) == 0 {
 		return nil
@@ -60,9 +64,30 @@ func properties(schema []byte) []property {
 		if err != nil || !ok || d.Decode(&value) != nil {
 			return list
 		}
-		list = append(list, property{name: text, types: typesIn(value, defs, 0)})
+		list = append(list, property{
+			name: text, types: typesIn(value, defs, 0), schema: withDefinitions(value, root.Defs, root.Definitions),
+			required: slices.Contains(root.Required, text),
+		})
 	}
 	return list
+}
+
+// withDefinitions is a property's schema as a document of its own.
+func withDefinitions(schema json.RawMessage, defs, definitions map[string]json.RawMessage) json.RawMessage {
+	if len(defs)+len(definitions) == 0 || !bytes.Contains(schema, []byte(`"$ref"`)) {
+		return schema
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(schema, &object) != nil {
+		return schema
+	}
+	if len(defs) > 0 {
+		object["$defs"] = marshal(defs)
+	}
+	if len(definitions) > 0 {
+		object["definitions"] = marshal(definitions)
+	}
+	return marshal(object)
 }
 
 // typesIn finds the types that a schema allows, of which a superset does no harm.

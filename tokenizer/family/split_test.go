@@ -48,8 +48,11 @@ func answers(f *Family) []string {
 func TestAnySplitGivesTheSameAnswer(t *testing.T) {
 	for _, f := range every() {
 		t.Run(f.Name, func(t *testing.T) {
-			for _, text := range answers(f) {
-				for _, o := range choices() {
+			for i, text := range answers(f) {
+				for j, o := range choices() {
+					if testing.Short() && (i+j)%3 != 0 {
+						continue
+					}
 					checkSplits(t, f, o, text)
 				}
 			}

@@ -1,0 +1,208 @@
+package family
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/regex"
+)
+
+// anyObject is the schema of tools without one.
+var anyObject = []byte(`{"type":"object"}`)
+
+// arguments are the rules of a tool's arguments.
+func (g *builder) arguments(t *Tool) ([]grammar.Symbol, error) {
+	schema := t.Parameters
+	if len(schema) == 0 {
+		schema = anyObject
+	}
+	if g.layout.style == styleJSON {
+		s, err := g.r.Schema(g.b, schema, t.Strict)
+		return []grammar.Symbol{s}, err
+	}
+	list := properties(schema)
+	members := make([][]grammar.Symbol, len(list))
+	for i := range list {
+		var err error
+		if members[i], err = g.member(&list[i], t.Strict); err != nil {
+			return nil, fmt.Errorf("property %q: %w", list[i].name, err)
+		}
+	}
+	all := g.members(list, members, 0, false, map[progress]grammar.Symbol{})
+	if g.layout.style == styleGemma {
+		return []grammar.Symbol{g.b.Literal("{"), all, g.b.Literal("}")}, nil
+	}
+	return []grammar.Symbol{all}, nil
+}
+
+// progress is how far a list of arguments has come.
+type progress struct {
+	at    int
+	wrote bool
+}
+
+// members is the rule of the arguments from one on, in the schema's order, those that are not required left out or not.
+func (g *builder) members(list []property, symbols [][]grammar.Symbol, at int, wrote bool, made map[progress]grammar.Symbol) grammar.Symbol {
+	if s, ok := made[progress{at, wrote}]; ok {
+		return s
+	}
+	rule := g.b.Rule("arguments")
+	made[progress{at, wrote}] = rule
+	if at == len(list) {
+		g.b.Add(rule, nil)
+		return rule
+	}
+	item := slices.Clone(symbols[at])
+	if comma := g.comma(); wrote && comma != "" {
+		item = append([]grammar.Symbol{g.b.Literal(comma)}, item...)
+	}
+	g.b.Add(rule, append(item, g.members(list, symbols, at+1, true, made)))
+	if !list[at].required {
+		g.b.Add(rule, []grammar.Symbol{g.members(list, symbols, at+1, wrote, made)})
+	}
+	return rule
+}
+
+// comma stands between two arguments.
+func (g *builder) comma() string {
+	switch g.layout.style {
+	case stylePython:
+		return ", "
+	case styleGemma:
+		return ","
+	}
+	return ""
+}
+
+// member is one argument with its name.
+func (g *builder) member(p *property, strict bool) ([]grammar.Symbol, error) {
+	switch g.layout.style {
+	case stylePython:
+		value, err := g.r.Schema(g.b, p.schema, strict)
+		return []grammar.Symbol{g.b.Literal(p.name + "="), value}, err
+	case styleGemma:
+		return g.gemmaMember(p, strict)
+	}
+	if !validName(p.name) {
+		return nil, errors.New("a name that cannot stand in a tag; rename it")
+	}
+	kind, value := "string", grammar.Symbol(0)
+	end := strings.ReplaceAll(g.layout.paramEnd, keyMark, p.name)
+	if p.types&typeString != 0 {
+		text, err := rawText(p, strict, g.f.calls.tags.ends(p.name)...)
+		if err != nil {
+			return nil, err
+		}
+		value = g.b.Regex(text)
+	} else {
+		var err error
+		if value, err = g.r.Schema(g.b, p.schema, strict); err != nil {
+			return nil, err
+		}
+		kind = p.types.name()
+	}
+	front := g.layout.param[0] + p.name + g.layout.param[1]
+	if strings.Contains(front, `string="`+typeMark) {
+		kind = fmt.Sprint(kind == "string")
+	}
+	front = strings.ReplaceAll(front, typeMark, kind)
+	return slices.Concat(g.text(front), []grammar.Symbol{value}, g.text(end)), nil
+}
+
+// ends are the texts that end a value in the parser.
+func (t *tags) ends(key string) []string {
+	if t.nameIsTag() {
+		return []string{t.valueEnd + key + ">"}
+	}
+	return []string{t.valueEnd}
+}
+
+// name is a JSON type of the set.
+func (t types) name() string {
+	for _, name := range []string{"object", "array", "boolean", "number", "null"} {
+		if t&typeNames[name] != 0 {
+			return name
+		}
+	}
+	return "string"
+}
+
+// gemmaMember writes name:value, a string between the family's quotes.
+func (g *builder) gemmaMember(p *property, strict bool) ([]grammar.Symbol, error) {
+	quote := g.f.calls.syntax.quote
+	name := g.b.Literal(p.name + ":")
+	if slices.ContainsFunc([]byte(p.name), func(c byte) bool { return !isWord(c) }) {
+		name = g.b.Literal(string(marshal(p.name)) + ":")
+	}
+	if p.types != typeString {
+		value, err := g.r.Schema(g.b, p.schema, strict)
+		return []grammar.Symbol{name, value}, err
+	}
+	text, err := rawText(p, strict, quote)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]grammar.Symbol{name}, g.text(quote), []grammar.Symbol{g.b.Regex(text)}, g.text(quote)), nil
+}
+
+// rawText is the text of an argument that may be a string, between its markers. Where other types are allowed, too, any text
+// reads as one of them or as the string.
+func rawText(p *property, strict bool, ends ...string) (*regex.Regex, error) {
+	free := regex.Without(ends...)
+	var s struct {
+		Enum      []any  `json:"enum"`
+		Const     any    `json:"const"`
+		MinLength int    `json:"minLength"`
+		MaxLength *int   `json:"maxLength"`
+		Pattern   string `json:"pattern"`
+		Format    string `json:"format"`
+		Ref       string `json:"$ref"`
+	}
+	if err := json.Unmarshal(p.schema, &s); err != nil {
+		return free, nil //nolint:nilerr // a schema of true, or of a form that only the schema compiler judges
+	}
+	if s.Const != nil {
+		s.Enum = []any{s.Const}
+	}
+	if len(s.Enum) > 0 {
+		return regex.And(free, regex.Words(texts(s.Enum)...)), nil
+	}
+	if strict && s.Format != "" {
+		return nil, fmt.Errorf("keyword \"format\" (%q) is not enforced in this model's raw strings; remove it, or strict", s.Format)
+	}
+	if s.MinLength > 0 || s.MaxLength != nil {
+		most := -1
+		if s.MaxLength != nil {
+			most = *s.MaxLength
+		}
+		free = regex.And(free, regex.Repeat(regex.AnyRune(), s.MinLength, most))
+	}
+	if s.Pattern != "" {
+		pattern, err := regex.Parse(s.Pattern, regex.JavaScript)
+		if err != nil {
+			if strict {
+				return nil, fmt.Errorf("keyword \"pattern\": %w", err)
+			}
+			return free, nil
+		}
+		free = regex.And(free, pattern)
+	}
+	return free, nil
+}
+
+// texts are the values of an enum as raw text.
+func texts(values []any) []string {
+	list := make([]string, len(values))
+	for i, v := range values {
+		if text, ok := v.(string); ok {
+			list[i] = text
+		} else {
+			list[i] = string(marshal(v))
+		}
+	}
+	return list
+}

@@ -1,0 +1,278 @@
+package family
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/regex"
+)
+
+// maxControl is the most bytes of a control token's text inside a family's markup.
+const maxControl = 48
+
+// Rules is what the grammar of an answer depends on besides the family.
+type Rules struct {
+	Tools   []Tool
+	Choice  Choice
+	Opening Opening
+	Thought bool // the answer may begin with a thought, where the prompt has not opened one
+	// Body is the rule of the answer's own text, nil where the text is free.
+	Body *grammar.Symbol
+	// Schema adds the rules of a JSON value that fits a schema; strict refuses keywords that it cannot enforce.
+	Schema func(b *grammar.Builder, schema []byte, strict bool) (grammar.Symbol, error)
+	// Control reports whether a text is a control token of the vocabulary; nil: the markup is plain text.
+	Control func(text string) bool
+}
+
+// Grammar adds the rules of an answer: a thought where one may stand or is open, then text or calls as the choice asks. In mode Auto
+// calls are lazy: text is free up to the first opener, and from there on it must be a call, as the family's models write it. Nothing
+// inside a thought opens a call. After the calls the answer ends.
+//
+// Arguments are JSON by Rules.Schema. Families that write them otherwise take the properties of the tool's schema in their order, and
+// strings as raw text.
+func (f *Family) Grammar(b *grammar.Builder, r Rules) (grammar.Symbol, error) {
+	g := builder{f: f, b: b, r: r, layout: f.layout}
+	g.tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t Tool) bool {
+		return len(r.Choice.Names) > 0 && !slices.Contains(r.Choice.Names, t.Name)
+	})
+	if r.Choice.Mode == Required && len(g.tools) == 0 {
+		return 0, errors.New("a call is required, but no tool of the request may be called; add the tool, or allow text")
+	}
+	if r.Choice.Mode == None {
+		g.tools = nil
+	}
+	if f.calls.start != nil {
+		return g.messages()
+	}
+	answer, err := g.answer()
+	if err != nil {
+		return 0, err
+	}
+	return g.thought(answer), nil
+}
+
+// builder adds the rules of one answer.
+type builder struct {
+	f      *Family
+	b      *grammar.Builder
+	r      Rules
+	layout layout
+	tools  []Tool
+}
+
+// thought puts what may come before the answer in front of it.
+func (g *builder) thought(answer grammar.Symbol) grammar.Symbol {
+	t := g.f.thought
+	if t == nil {
+		return answer
+	}
+	blanks := g.b.Regex(regex.Repeat(regex.Words("\n", " "), 0, 4))
+	rest := slices.Concat([]grammar.Symbol{g.without(t.close)}, g.text(t.close), []grammar.Symbol{blanks, answer})
+	switch {
+	case g.r.Opening.Thinking:
+		return g.b.Define("thought", rest)
+	case g.r.Thought && !t.implicit:
+		return g.b.Define("thought", []grammar.Symbol{answer}, append(g.text(t.open), rest...))
+	}
+	return answer
+}
+
+// answer is what follows the thought.
+func (g *builder) answer() (grammar.Symbol, error) {
+	l := &g.layout
+	// A prompt that ends with the opener's beginning leaves the rest of it to the answer.
+	l.open = strings.TrimPrefix(l.open, g.r.Opening.Markup)
+	contentOpen := strings.TrimPrefix(l.contentOpen, g.r.Opening.Markup)
+	if len(g.tools) == 0 {
+		return g.b.Define("text", append(g.text(contentOpen), g.body(nil))), nil
+	}
+	calls, err := g.calls()
+	if err != nil || g.r.Choice.Mode == Required {
+		return calls, err
+	}
+	if g.r.Body != nil {
+		return g.b.Define("answer", append(g.text(contentOpen), *g.r.Body), []grammar.Symbol{calls}), nil
+	}
+	return g.lazy(calls, contentOpen), nil
+}
+
+// body is the answer's own text: the request's rule, or free text without the triggers.
+func (g *builder) body(triggers []string) grammar.Symbol {
+	if g.r.Body != nil {
+		return *g.r.Body
+	}
+	return g.without(triggers...)
+}
+
+// lazy is text up to the first trigger, and calls from there on.
+func (g *builder) lazy(calls grammar.Symbol, contentOpen string) grammar.Symbol {
+	if len(g.f.calls.lines) == 0 {
+		triggers := slices.Concat(g.f.calls.sections, g.f.calls.openers)
+		text := append(g.text(contentOpen), g.without(triggers...))
+		if contentOpen != "" { // text and calls are messages of their own
+			again, err := g.again()
+			if err != nil {
+				g.b.Fail(err)
+			}
+			return g.b.Define("answer", text, slices.Concat(text, []grammar.Symbol{again}), []grammar.Symbol{calls})
+		}
+		return g.b.Define("answer", text, append(slices.Clone(text), calls))
+	}
+	// Calls stand at the beginning of a line.
+	starts := g.lineStarts()
+	anything := regex.Not(regex.Nothing())
+	line := regex.Or(regex.Empty(), regex.Concat(anything, regex.Literal("\n")))
+	text := regex.And(regex.AnyText(), regex.Not(regex.Concat(line, regex.Words(starts...), anything)), regex.Without(g.f.calls.openers...))
+	above := regex.And(text, line)
+	return g.b.Define("answer", []grammar.Symbol{g.b.Regex(text)}, []grammar.Symbol{g.b.Regex(above), calls})
+}
+
+// again is the calls behind text where the prompt has opened the first message only.
+func (g *builder) again() (grammar.Symbol, error) {
+	h := *g
+	h.layout.open = g.f.layout.open
+	return h.calls()
+}
+
+// lineStarts are the texts that begin a call at the beginning of a line.
+func (g *builder) lineStarts() []string {
+	if g.layout.begin != "" && g.layout.style != stylePython {
+		return []string{g.layout.begin}
+	}
+	var list []string
+	for _, t := range g.tools {
+		front := g.layout.open + t.Name
+		if g.layout.style == stylePython {
+			front = "[" + t.Name + "("
+		}
+		list = append(list, front)
+	}
+	return list
+}
+
+// without is free text that holds none of the texts. That includes control tokens spelled out in letters: the parser reads bytes.
+func (g *builder) without(texts ...string) grammar.Symbol {
+	return g.b.Regex(regex.Without(texts...))
+}
+
+// text is markup as terminals: control tokens where the vocabulary has them, text between them.
+func (g *builder) text(markup string) []grammar.Symbol {
+	var list []grammar.Symbol
+	add := func(text string) {
+		for text != "" {
+			at := strings.IndexAny(text, indexMark+lineMark+idMark)
+			if at < 0 {
+				list = append(list, g.b.Literal(text))
+				return
+			}
+			if at > 0 {
+				list = append(list, g.b.Literal(text[:at]))
+			}
+			list = append(list, g.b.Regex(markRegex(text[at:at+1])))
+			text = text[at+1:]
+		}
+	}
+	for markup != "" {
+		at, n := g.control(markup)
+		add(markup[:at])
+		if n > 0 {
+			list = append(list, g.b.Token(markup[at:at+n]))
+		}
+		markup = markup[at+n:]
+	}
+	return list
+}
+
+func markRegex(mark string) *regex.Regex {
+	digit := regex.ByteRange('0', '9')
+	switch mark {
+	case indexMark:
+		return regex.Repeat(digit, 1, 3)
+	case idMark:
+		return regex.Repeat(regex.Or(digit, regex.ByteRange('a', 'z'), regex.ByteRange('A', 'Z')), 9, 9)
+	}
+	return regex.Optional(regex.Literal("\n"))
+}
+
+// control finds the first control token in markup, the longest one there; n is 0 where there is none, at then the end.
+func (g *builder) control(markup string) (at, n int) {
+	if g.r.Control == nil {
+		return len(markup), 0
+	}
+	for at = range len(markup) {
+		for n = min(maxControl, len(markup)-at); n > 0; n-- {
+			if g.r.Control(markup[at : at+n]) {
+				return at, n
+			}
+		}
+	}
+	return len(markup), 0
+}
+
+// calls is one call or more.
+func (g *builder) calls() (grammar.Symbol, error) {
+	one := g.b.Rule("call")
+	for i := range g.tools {
+		t := &g.tools[i]
+		arguments, err := g.arguments(t)
+		if err != nil {
+			return 0, fmt.Errorf("tool %q: %w", t.Name, err)
+		}
+		call := g.text(g.layout.open + t.Name + g.layout.mid)
+		g.b.Add(one, slices.Concat(call, arguments, g.text(g.layout.close)))
+	}
+	list := slices.Concat(g.text(g.layout.begin), []grammar.Symbol{one})
+	if g.r.Choice.Parallel && !g.layout.single {
+		next := one
+		if g.layout.open != g.f.layout.open { // the prompt has begun the first call only
+			h := *g
+			h.layout.open = g.f.layout.open
+			h.r.Choice.Parallel = false
+			var err error
+			if next, err = h.calls(); err != nil {
+				return 0, err
+			}
+		}
+		further := g.b.Define("further call", append(g.text(g.layout.sep), next))
+		list = append(list, g.b.Repeat(further, 0, -1))
+	}
+	return g.b.Define("calls", append(list, g.text(g.layout.end)...)), nil
+}
+
+// messages is the answer of gpt-oss: messages with a channel each.
+func (g *builder) messages() (grammar.Symbol, error) {
+	const end, header = "<|end|>", "<|start|>assistant"
+	free := g.without(harmonyStops...)
+	final := append(g.text("<|channel|>final<|message|>"), g.body(harmonyStops))
+	g.layout.close = "" // an end token of the model
+	answer := g.b.Rule("message")
+	if g.r.Choice.Mode != Required {
+		g.b.Add(answer, final)
+	}
+	if len(g.tools) > 0 {
+		calls, err := g.calls()
+		if err != nil {
+			return 0, err
+		}
+		g.b.Add(answer, []grammar.Symbol{calls})
+		if g.r.Choice.Mode == Auto && g.r.Body == nil {
+			preamble := slices.Concat(g.text("<|channel|>commentary<|message|>"), []grammar.Symbol{free}, g.text(end+header))
+			g.b.Add(answer, append(preamble, calls))
+		}
+	}
+	_, message, begun := strings.Cut(g.r.Opening.Markup, "<|message|>")
+	switch {
+	case g.r.Opening.Thinking:
+		return g.b.Define("answer", slices.Concat([]grammar.Symbol{free}, g.text(end+header), []grammar.Symbol{answer})), nil
+	case begun && message != "":
+		return g.body(harmonyStops), nil
+	}
+	if g.r.Thought {
+		thought := slices.Concat(g.text("<|channel|>analysis<|message|>"), []grammar.Symbol{free}, g.text(end+header))
+		return g.b.Define("answer", []grammar.Symbol{answer}, append(thought, answer)), nil
+	}
+	return answer, nil
+}
