@@ -202,7 +202,23 @@ func TestReloadedBudgets(t *testing.T) {
 			t.Fatal(status, text)
 		}
 	}
-	time.Sleep(1500 * time.Millisecond) // usage is written twice a second
+	used := func() int64 { // a report writes what is pending
+		var report struct {
+			Total struct {
+				Requests int64 `json:"requests"`
+			} `json:"total"`
+		}
+		status, body := s.get(s.metrics + "/admin/usage")
+		if err := json.Unmarshal([]byte(body), &report); err != nil || status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+		return report.Total.Requests
+	}
+	for end := time.Now().Add(patience); used() < 3; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the usage has %d of 3 requests", used())
+		}
+	}
 	limit := func(tokens int64) {
 		from.change(func(c *configs.Config) {
 			all := tenant.New(tenant.Rest)

@@ -59,9 +59,13 @@ func (k *keyedRequest) ask(client *http.Client, base string) (answer string, rep
 func keyedRequests(n int) []*keyedRequest {
 	list := make([]*keyedRequest, n)
 	for i := range list {
+		tokens := 4 + i%40
+		if i%25 == 24 {
+			tokens = 600 // it is not over before a process is killed
+		}
 		list[i] = &keyedRequest{key: rand.Text(), body: fmt.Sprintf(
 			`{"messages":[{"role":"user","content":"Number %d"}],"temperature":1,"ignore_eos":true,"max_tokens":%d,"stream":%v}`,
-			i, 4+i%40, i%2 == 0)}
+			i, tokens, i%2 == 0)}
 	}
 	return list
 }
