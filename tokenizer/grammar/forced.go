@@ -19,8 +19,9 @@ func (m *Matcher) Forced(dst []int32) []int32 {
 		return dst
 	}
 	p, text := m.place(), m.forced[:0]
+	m.walk.made = 0
 	for len(text) < forcedBytes {
-		b, ok := m.e.onlyByte(p)
+		b, ok := m.e.onlyByte(p, &m.walk)
 		if !ok {
 			break
 		}
@@ -86,19 +87,19 @@ const (
 )
 
 // onlyByte gives the byte that must come at a place where nothing else may.
-func (e *engine) onlyByte(p *place) (byte, bool) {
+func (e *engine) onlyByte(p *place, walk *scratch) (byte, bool) {
 	if known := p.only.Load(); known != onlyUnknown {
 		return byte(known - onlyFirst), known != onlyNone
 	}
 	only := int32(onlyNone)
 	if !p.end {
-		only = e.findOnly(p)
+		only = e.findOnly(p, walk)
 	}
 	p.only.Store(only)
 	return byte(only - onlyFirst), only != onlyNone
 }
 
-func (e *engine) findOnly(p *place) int32 {
+func (e *engine) findOnly(p *place, walk *scratch) int32 {
 	only := int32(onlyNone)
 	for _, x := range p.parts {
 		if len(x.lex.tokens) > 0 {
@@ -108,7 +109,7 @@ func (e *engine) findOnly(p *place) int32 {
 			continue
 		}
 		for b := range 256 {
-			q, err := e.lexStep(x.lex, byte(b))
+			q, err := e.lexStep(x.lex, byte(b), walk)
 			if err != nil {
 				return onlyNone
 			}

@@ -22,7 +22,7 @@ type Limits struct {
 	Symbols int // symbols in all alternatives of all rules
 	Items   int // rules in progress at one place of an answer
 	States  int // places of answers that one grammar keeps, shared by its matchers
-	Work    int // places that a single mask may have to work out
+	Work    int // places and states of terminals that a single mask may have to work out
 }
 
 // DefaultLimits are the limits of a zero Limits.

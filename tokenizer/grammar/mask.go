@@ -71,7 +71,15 @@ type scratch struct {
 	past   []bool // by depth: a terminal may be over there or above
 	bits   []uint64
 	splits []*known
-	made   int // places worked out for one mask
+	made   int // places and lexer states worked out for one mask
+}
+
+// work counts a place or state that was not known.
+func (s *scratch) work(limit int) error {
+	if s.made++; s.made > limit {
+		return limitError("places to work out for one token", limit, "make the grammar less ambiguous or its patterns simpler")
+	}
+	return nil
 }
 
 // split says what the tokens do at a lexer state, whatever the parser's row is: they stay inside the terminals in progress, they run past
@@ -89,7 +97,7 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 	clear(inside)
 	trie := v.trie
 	for _, sl := range v.slices {
-		ok, err := e.contains(s, sl)
+		ok, err := e.contains(s, sl, walk)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +112,7 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 	p := pruned{from: trie}
 	for i := 0; i < len(trie); {
 		n := &trie[i]
-		q, err := e.lexStep(lexes[n.depth-1], n.byte)
+		q, err := e.lexStep(lexes[n.depth-1], n.byte, walk)
 		if err != nil {
 			return nil, err
 		}
@@ -128,13 +136,16 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 }
 
 // lexStep is the lexer state after a byte.
-func (e *engine) lexStep(s *lexState, b byte) (*lexState, error) {
+func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) {
 	if s == e.lexer.dead {
 		return s, nil
 	}
 	c := e.class[b]
 	if n := s.next[c].Load(); n != nil {
 		return n, nil
+	}
+	if err := walk.work(e.g.limits.Work); err != nil {
+		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,8 +191,8 @@ func (e *engine) walkTrie(trie, whole []node, dst []uint64, walk *scratch) error
 			if q, err = e.work(at[depth-1], c); err != nil {
 				return err
 			}
-			if walk.made++; walk.made > e.g.limits.Work {
-				return limitError("places to work out for one token", e.g.limits.Work, "make the grammar less ambiguous")
+			if err := walk.work(e.g.limits.Work); err != nil {
+				return err
 			}
 		}
 		if q == dead {

@@ -84,7 +84,7 @@ func newSlice(v *Vocabulary, r *regex.Regex) *slice {
 
 // contains reports whether every text of a slice, begun at a lexer state, stays inside the terminals in progress. It gives up, and says
 // no, where that takes a long search.
-func (e *engine) contains(s *lexState, sl *slice) (bool, error) {
+func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 	const most = 300
 	type pair struct {
 		s *lexState
@@ -108,7 +108,7 @@ func (e *engine) contains(s *lexState, sl *slice) (bool, error) {
 			if y == 0 {
 				continue
 			}
-			q, err := e.lexStep(p.s, b)
+			q, err := e.lexStep(p.s, b, walk)
 			if err != nil {
 				return false, err
 			}
