@@ -123,6 +123,13 @@ func (c *compiler) number(members []*value, t types) (*regex.Regex, error) {
 			}
 			parts = append(parts, multiples)
 		}
+		if divisor := c.made.indivisible[m]; divisor != nil {
+			multiples, err := c.multiples(m, divisor, whole)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, regex.Not(multiples))
+		}
 		for _, v := range c.made.excluded[m] {
 			if v.kind == number {
 				parts = append(parts, regex.Not(spellings(v.amount)))

@@ -200,6 +200,9 @@ func (k *checker) numeric(s, v *value) (bool, error) {
 		r.high != nil && (v.amount.Cmp(r.high) > 0 || r.openHigh && v.amount.Cmp(r.high) == 0) {
 		return false, nil
 	}
+	if d := k.c.made.indivisible[s]; d != nil && new(big.Rat).Quo(v.amount, d).IsInt() {
+		return false, nil
+	}
 	m, err := k.c.multipleOf(s)
 	return m == nil || new(big.Rat).Quo(v.amount, m).IsInt(), err
 }

@@ -214,6 +214,9 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 		if i == len(branches)-1 {
 			alternative = cl // the last branch may have the closure itself
 		} else {
+			if err := c.spend(len(cl.has) + len(cl.choices)); err != nil {
+				return err
+			}
 			alternative = cl.clone()
 		}
 		alternative.choices = alternative.choices[1:]

@@ -7,12 +7,13 @@ import (
 
 // made holds what was made for schemas that JSON cannot write, by schemas that were made, too: their negations.
 type made struct {
-	next     int // id of the next one
-	types    map[*value]types
-	pattern  map[*value]*pattern // the text must not match it
-	excluded map[*value][]*value // constants that are out
-	negated  map[*value]*negation
-	bare     map[*value]*value
+	next        int // id of the next one
+	types       map[*value]types
+	pattern     map[*value]*pattern // the text must not match it
+	excluded    map[*value][]*value // constants that are out
+	indivisible map[*value]*big.Rat // the number must not be a multiple of it
+	negated     map[*value]*negation
+	bare        map[*value]*value
 }
 
 // negation is a schema's contrary: any of the alternatives. It may be narrower than that, and is nil where it is not known at all.
@@ -25,7 +26,7 @@ type negation struct {
 const firstMade = 1 << 30
 
 func newMade() *made {
-	return &made{next: firstMade, types: map[*value]types{}, pattern: map[*value]*pattern{}, excluded: map[*value][]*value{},
+	return &made{next: firstMade, types: map[*value]types{}, pattern: map[*value]*pattern{}, excluded: map[*value][]*value{}, indivisible: map[*value]*big.Rat{},
 		negated: map[*value]*negation{}, bare: map[*value]*value{}}
 }
 
@@ -179,6 +180,14 @@ func (c *compiler) negateKeyword(s *value, keyword string) (alternatives []*valu
 		other := m.object(s, "type", word("string"))
 		m.pattern[other] = p
 		return one(other)
+	case "multipleOf":
+		divisor, err := c.multipleOf(s)
+		if err != nil || !divisor.IsInt() {
+			return nil, false, err
+		}
+		whole, fraction := m.object(s, "type", word("integer")), m.object(s, "type", word("number"))
+		m.indivisible[whole], m.types[fraction] = divisor, isFraction
+		return []*value{whole, fraction}, true, nil
 	case "required":
 		names, err := c.names(s, keyword)
 		for _, name := range names {

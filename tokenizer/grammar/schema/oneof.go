@@ -170,6 +170,9 @@ func (c *compiler) bare(s *value) *value {
 	if list := c.made.excluded[s]; list != nil {
 		c.made.excluded[b] = list
 	}
+	if d := c.made.indivisible[s]; d != nil {
+		c.made.indivisible[b] = d
+	}
 	if p := c.made.pattern[s]; p != nil {
 		c.made.pattern[b] = p
 	}

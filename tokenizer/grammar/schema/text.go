@@ -102,8 +102,14 @@ func (c *compiler) textOf(members []*value) (textRule, error) {
 			t.not = append(t.not, newPattern(regex.Words(out...)))
 		}
 	}
+	if n := len(t.patterns) + len(t.not); n > maxPatterns && !c.loose {
+		return t, c.wrong(members[0], "", "%d patterns and formats hold for this string, more than the %d that are possible; join them", n, maxPatterns)
+	}
 	return t, nil
 }
+
+// maxPatterns bounds the patterns of one string: what they have in common is searched for.
+const maxPatterns = 8
 
 // unlessLoose passes an error of a keyword on where it is not to be ignored.
 func (c *compiler) unlessLoose(err error) error {

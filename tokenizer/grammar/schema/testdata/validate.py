@@ -1,0 +1,34 @@
+"""Reads lines {"draft", "schema", "instances"} and writes what does not validate, by the Python package jsonschema.
+
+Needs the packages jsonschema and rfc3339-validator. Numbers are read exactly, as Decimal. The last line is a count.
+"""
+import decimal
+import json
+import re
+import sys
+
+import jsonschema
+
+
+def read(text):
+    return json.loads(text, parse_float=decimal.Decimal)
+
+
+checked = wrong = unreadable = 0
+for line in sys.stdin:
+    case = json.loads(line)
+    kind = jsonschema.Draft7Validator if case["draft"] == "draft7" else jsonschema.Draft202012Validator
+    validator = kind(read(case["schema"]), format_checker=kind.FORMAT_CHECKER)
+    for text in case["instances"]:
+        try:
+            error = next(validator.iter_errors(read(text)), None)
+        except re.error:
+            unreadable += 1  # a pattern that Python does not read
+            continue
+        except json.JSONDecodeError as problem:
+            error = problem
+        checked += 1
+        if error is not None:
+            wrong += 1
+            print("%s\n\t%s\n\t%s" % (case["schema"], text, str(error).split("\n")[0]))
+print("checked %d wrong %d unreadable %d" % (checked, wrong, unreadable))
