@@ -30,7 +30,7 @@ func (c *compiler) arrayPart(m *value) (arrayPart, error) {
 const maxPlaces = 10_000
 
 // array makes the form of the arrays that all members hold for.
-func (c *compiler) array(members []*value) (form, error) {
+func (c *compiler) array(members []*value, under map[*value][]*value) (form, error) {
 	f := &arrayForm{}
 	var err error
 	if f.least, f.most, err = c.counts(members, "minItems", "maxItems"); err != nil {
@@ -56,6 +56,7 @@ func (c *compiler) array(members []*value) (form, error) {
 	if places > maxPlaces {
 		return nil, c.wrong(members[0], "", "more than %d items have schemas of their own; use items for what repeats", maxPlaces)
 	}
+	looks := c.looks(members, parts, under)
 	for i := range places + 1 {
 		var set []*value
 		for _, part := range parts {
@@ -64,6 +65,11 @@ func (c *compiler) array(members []*value) (form, error) {
 				set = append(set, part.items[i])
 			case part.rest != nil:
 				set = append(set, part.rest)
+			}
+		}
+		for _, l := range looks {
+			if i >= l.from {
+				set = append(set, l.value)
 			}
 		}
 		if i == places && slices.ContainsFunc(set, isNever) {
@@ -100,10 +106,39 @@ func (c *compiler) refuseOfArrays(m *value, most int) error {
 			}
 		}
 	}
-	return c.unevaluated([]*value{m}, "unevaluatedItems")
+	return nil
 }
 
-// unevaluated refuses keywords that depend on what other keywords have looked at.
+// look is an unevaluatedItems, which holds for the items from one place on.
+type look struct {
+	value *value
+	from  int
+}
+
+// looks reads unevaluatedItems; where a schema has looked at all items before it, it says nothing.
+func (c *compiler) looks(members []*value, parts []arrayPart, under map[*value][]*value) []look {
+	var looks []look
+	for i, m := range members {
+		v := c.doc.keyword(m, "unevaluatedItems")
+		if v == nil || c.loose {
+			continue
+		}
+		l, every := look{value: v}, false
+		for j, part := range parts {
+			if !slices.Contains(under[m], members[j]) {
+				continue
+			}
+			l.from = max(l.from, len(part.items))
+			every = every || part.rest != nil || j != i && c.doc.keyword(members[j], "unevaluatedItems") != nil
+		}
+		if !every {
+			looks = append(looks, l)
+		}
+	}
+	return looks
+}
+
+// unevaluated refuses, for constants, keywords that depend on what other keywords have looked at.
 func (c *compiler) unevaluated(members []*value, keyword string) error {
 	for _, m := range members {
 		if v := c.doc.keyword(m, keyword); v != nil && (v.kind != boolean || !v.truth) && (v.kind != object || len(v.keys) > 0) {

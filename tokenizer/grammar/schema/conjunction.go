@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -58,6 +59,22 @@ type trail struct {
 	up *trail
 }
 
+// note tells the schemas above s that ask what others have not looked at (unevaluatedProperties, unevaluatedItems) that s looks, too. What
+// stands under a contrary does not count.
+func (c *compiler) note(cl *closure, s *value, up *trail) {
+	if c.made.hidden[s] {
+		return
+	}
+	if c.doc.keyword(s, "unevaluatedProperties") != nil || c.doc.keyword(s, "unevaluatedItems") != nil {
+		cl.under[s] = append(cl.under[s], s)
+	}
+	for t := up; t != nil && !c.made.hidden[t.at]; t = t.up {
+		if below, asks := cl.under[t.at]; asks && !slices.Contains(below, s) {
+			cl.under[t.at] = append(slices.Clip(below), s)
+		}
+	}
+}
+
 // choice is an anyOf or oneOf of one member of a closure.
 type choice struct {
 	at        *value
@@ -74,11 +91,18 @@ type closure struct {
 	choices []choice
 	types   types
 	listed  bool // a member has an enum or a const
-	never   bool // no value is possible
+	// under holds, by the members with an unevaluatedProperties or unevaluatedItems, the schemas that apply in their place, themselves included.
+	under map[*value][]*value
+	never bool // no value is possible
+}
+
+func newClosure(t types) *closure {
+	return &closure{has: map[*value]bool{}, types: t, under: map[*value][]*value{}}
 }
 
 func (cl *closure) clone() *closure {
 	n := *cl
+	n.under = maps.Clone(cl.under)
 	n.members = slices.Clone(cl.members)
 	n.choices = slices.Clone(cl.choices)
 	n.has = make(map[*value]bool, len(cl.has)+4)
@@ -106,6 +130,7 @@ func (c *compiler) add(cl *closure, s *value, up *trail) error {
 				"put the recursion inside a property or an item")
 		}
 	}
+	c.note(cl, s, up)
 	if cl.has[s] || cl.never {
 		return nil
 	}

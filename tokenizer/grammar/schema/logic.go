@@ -14,6 +14,7 @@ type made struct {
 	indivisible map[*value]*big.Rat // the number must not be a multiple of it
 	negated     map[*value]*negation
 	bare        map[*value]*value
+	hidden      map[*value]bool // contraries: what they look at does not count for unevaluatedProperties and unevaluatedItems
 }
 
 // negation is a schema's contrary: any of the alternatives. It may be narrower than that, and is nil where it is not known at all.
@@ -27,7 +28,7 @@ const firstMade = 1 << 30
 
 func newMade() *made {
 	return &made{next: firstMade, types: map[*value]types{}, pattern: map[*value]*pattern{}, excluded: map[*value][]*value{}, indivisible: map[*value]*big.Rat{},
-		negated: map[*value]*negation{}, bare: map[*value]*value{}}
+		negated: map[*value]*negation{}, bare: map[*value]*value{}, hidden: map[*value]bool{}}
 }
 
 // object makes a schema in the place of another; pairs are keywords and values.
@@ -77,6 +78,13 @@ func (m *made) either(at *value, list []*value) *value {
 // both is one schema that holds where all of a list do.
 func (m *made) both(at *value, list ...*value) *value {
 	return m.object(at, "allOf", m.list(list...))
+}
+
+// hide is a contrary that does not count as having looked at properties and items.
+func (m *made) hide(at *value, contrary *value) *value {
+	h := m.both(at, contrary)
+	m.hidden[h] = true
+	return h
 }
 
 // without is a schema with one property kept out.
@@ -313,7 +321,13 @@ func (c *compiler) addLogic(cl *closure, s *value, t *trail) error {
 		if !n.known {
 			return c.refuse(s, "not", "the contrary of this schema is not known; say what values are, not what they are not")
 		}
-		if err := c.choose(cl, s, "not", t, n.alternatives...); err != nil {
+		hidden := make([]*value, len(n.alternatives))
+		for i, a := range n.alternatives {
+			if hidden[i] = a; !isNever(a) {
+				hidden[i] = c.made.hide(s, a)
+			}
+		}
+		if err := c.choose(cl, s, "not", t, hidden...); err != nil {
 			return err
 		}
 	}
@@ -365,7 +379,7 @@ func (c *compiler) addCondition(cl *closure, s *value, t *trail) error {
 	if !ok {
 		return c.refuse(s, "if", "the contrary of this schema is not known; use anyOf with one schema for each case")
 	}
-	return c.choose(cl, s, "if", t, c.made.both(s, cond, yes), c.made.both(s, other, no))
+	return c.choose(cl, s, "if", t, c.made.both(s, cond, yes), c.made.both(s, c.made.hide(s, other), no))
 }
 
 // choose adds a choice; one branch alone is added at once.

@@ -15,6 +15,9 @@ type objectPart struct {
 	properties *value
 	patterns   []namePattern
 	rest       *value // additionalProperties
+	unlooked   *value // unevaluatedProperties
+	under      []int  // the parts that count as having looked, for unevaluatedProperties
+	every      bool   // one of them has looked at all names
 }
 
 type namePattern struct {
@@ -53,7 +56,7 @@ func (c *compiler) objectParts(members []*value) ([]objectPart, error) {
 }
 
 // object makes the form of the objects that all members hold for; nil where there can be none.
-func (c *compiler) object(members []*value) (form, error) {
+func (c *compiler) object(members []*value, under map[*value][]*value) (form, error) {
 	f := &objectForm{}
 	var err error
 	if f.least, f.most, err = c.counts(members, "minProperties", "maxProperties"); err != nil {
@@ -63,6 +66,7 @@ func (c *compiler) object(members []*value) (form, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.lookUnder(parts, under)
 	names, required, err := c.propertyNames(parts)
 	if err != nil {
 		return nil, err
@@ -97,13 +101,39 @@ func (c *compiler) object(members []*value) (form, error) {
 		}
 		f.properties = append(f.properties, property{name, required[name], s})
 	}
-	if err := c.unevaluated(members, "unevaluatedProperties"); err != nil {
-		return nil, err
-	}
 	if f.extras, err = c.extras(members, parts, names, allowed); err != nil {
 		return nil, err
 	}
 	return f, c.limitProperties(members, f)
+}
+
+// lookUnder says of each part with unevaluatedProperties which parts have looked at properties before it.
+func (c *compiler) lookUnder(parts []objectPart, under map[*value][]*value) {
+	for i := range parts {
+		p := &parts[i]
+		if p.unlooked = c.doc.keyword(p.at, "unevaluatedProperties"); p.unlooked == nil || c.loose {
+			p.unlooked = nil
+			continue
+		}
+		for j, other := range parts {
+			if !slices.Contains(under[p.at], other.at) {
+				continue
+			}
+			p.under = append(p.under, j)
+			p.every = p.every || other.rest != nil || j != i && c.doc.keyword(other.at, "unevaluatedProperties") != nil
+		}
+	}
+}
+
+// unlooked is the schemas of unevaluatedProperties that hold for a name which the parts have looked at or not.
+func unlooked(parts []objectPart, looked []bool) []*value {
+	var set []*value
+	for _, p := range parts {
+		if p.unlooked != nil && !p.every && !slices.ContainsFunc(p.under, func(i int) bool { return looked[i] }) {
+			set = append(set, p.unlooked)
+		}
+	}
+	return set
 }
 
 // never is the schema of nothing.
@@ -144,7 +174,8 @@ func (c *compiler) propertyNames(parts []objectPart) ([]string, map[string]bool,
 // propertySet is the schemas that hold for one property.
 func (c *compiler) propertySet(parts []objectPart, name string) ([]*value, error) {
 	var set []*value
-	for _, part := range parts {
+	looked := make([]bool, len(parts))
+	for i, part := range parts {
 		known := false
 		if v := part.properties.lookup(name); v != nil {
 			set, known = append(set, v), true
@@ -161,8 +192,9 @@ func (c *compiler) propertySet(parts []objectPart, name string) ([]*value, error
 		if !known && part.rest != nil {
 			set = append(set, part.rest)
 		}
+		looked[i] = known
 	}
-	return set, nil
+	return append(set, unlooked(parts, looked)...), nil
 }
 
 // lookup is get, of nothing where there is no object.
@@ -196,7 +228,7 @@ func (c *compiler) nameRule(members []*value) (*nameRule, error) {
 	if set == nil {
 		return nil, nil
 	}
-	cl := &closure{has: map[*value]bool{}, types: isText}
+	cl := newClosure(isText)
 	for _, m := range set {
 		if err := c.add(cl, m, nil); err != nil {
 			return nil, err
@@ -272,6 +304,7 @@ func (c *compiler) extras(members []*value, parts []objectPart, names []string, 
 				class.values = append(slices.Clone(class.values), part.rest)
 			}
 		}
+		class.values = append(slices.Clip(class.values), unlooked(parts, class.matched)...)
 		if slices.ContainsFunc(class.values, isNever) {
 			continue
 		}

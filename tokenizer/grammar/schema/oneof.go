@@ -56,7 +56,7 @@ func (c *compiler) profileOf(branch *value) (*profile, error) {
 	if p := c.profiles[branch]; p != nil {
 		return p, nil
 	}
-	cl := &closure{has: map[*value]bool{}, types: isAny}
+	cl := newClosure(isAny)
 	if err := c.add(cl, branch, nil); err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (c *compiler) separate(cl *closure, next choice) ([]*value, error) {
 				return next.branches, c.refuse(next.at, "oneOf", "schemas %d and %d may both hold; use anyOf, or give each a property with another const",
 					min(i, j), max(i, j))
 			}
-			parts = append(parts, other)
+			parts = append(parts, c.made.hide(next.at, other))
 		}
 		if err := c.spend(len(next.branches)); err != nil {
 			return nil, err

@@ -105,7 +105,7 @@ func (c *compiler) shape(set []*value) (*shape, error) {
 }
 
 func (c *compiler) build(s *shape) error {
-	cl := &closure{has: map[*value]bool{}, types: isAny}
+	cl := newClosure(isAny)
 	for _, m := range s.members {
 		if err := c.add(cl, m, nil); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (c *compiler) build(s *shape) error {
 			}
 		}
 		key, members := conjunction(members)
-		key += string(rune(leaf.types))
+		key += string(rune(leaf.types)) + leaf.underKey(members)
 		if leaf.never || seen[key] {
 			return nil
 		}
@@ -136,6 +136,18 @@ func (c *compiler) build(s *shape) error {
 		s.forms = append(s.forms, forms...)
 		return nil
 	})
+}
+
+// underKey tells closures of the same members apart whose unevaluated keywords look at different ones.
+func (cl *closure) underKey(members []*value) string {
+	key := ""
+	for _, m := range members {
+		if below, asks := cl.under[m]; asks {
+			part, _ := conjunction(below)
+			key += "|" + part
+		}
+	}
+	return key
 }
 
 // formsOf gives the forms of a closure without choices.
@@ -165,14 +177,14 @@ func (c *compiler) formsOf(cl *closure, members []*value) ([]form, error) {
 		forms = appendLexeme(forms, r)
 	}
 	if cl.types&isArray != 0 {
-		f, err := c.array(members)
+		f, err := c.array(members, cl.under)
 		if err != nil {
 			return nil, err
 		}
 		forms = append(forms, f)
 	}
 	if cl.types&isObject != 0 {
-		f, err := c.object(members)
+		f, err := c.object(members, cl.under)
 		if err != nil {
 			return nil, err
 		}
