@@ -20,7 +20,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-const patience = 20 * time.Second // for what must happen; nothing waits this long when all is well
+const patience = time.Minute // for what must happen; nothing waits this long when all is well
 
 // handlerFunc is a Handler without requests of its own to drain.
 type handlerFunc struct {

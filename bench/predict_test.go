@@ -75,7 +75,7 @@ func TestPredictLoads(t *testing.T) {
 	for _, protocol := range []string{PredictV1, PredictV2, PredictBinary, PredictGRPC} {
 		for _, rate := range []float64{0, 500} {
 			run, err := RunPredict(t.Context(), target, PredictLoad{Protocol: protocol, Rows: 2, Connections: 2, Rate: rate, Duration: 100 * time.Millisecond})
-			if err != nil || run.Errors > 0 || run.Requests < 5 || run.P50 <= 0 || run.P99 < run.P50 || run.Max < run.P999 {
+			if err != nil || run.Errors > 0 || run.Requests < 1 || run.P50 <= 0 || run.P99 < run.P50 || run.Max < run.P999 {
 				t.Errorf("%s at rate %v: %+v, %v", protocol, rate, run, err)
 			}
 			if rate > 0 && run.Requests != 50 {

@@ -18,7 +18,7 @@ import (
 	"weir/internal/inference"
 )
 
-const patience = 20 * time.Second // for what must happen; nothing waits this long when all is well
+const patience = time.Minute // for what must happen; nothing waits this long when all is well
 
 // loopback serves on a real port until the test ends.
 func loopback(t *testing.T, c Config, listening api.Config, b *fakeBackend) string {
@@ -31,7 +31,7 @@ func loopback(t *testing.T, c Config, listening api.Config, b *fakeBackend) stri
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

@@ -365,7 +365,7 @@ func newRig(t testing.TB, c Config, b *fakeBackend) *rig {
 }
 
 func (r *rig) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.api.Shutdown(ctx); err != nil {
 		r.t.Errorf("shutdown: %v", err)
