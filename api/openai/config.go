@@ -36,6 +36,7 @@ type Config struct {
 
 	Idempotency   Idempotency
 	ResponseCache replay.CacheConfig // off without Bytes
+	GrammarBytes  int64              // of compiled grammars, of all tenants together
 
 	Brownout func() *brownout.Step // what is lowered now, nil for nothing; nil: never anything
 
@@ -96,6 +97,7 @@ func DefaultConfig() Config {
 		AbortTimeout:     2 * time.Second,
 		Idempotency:      Idempotency{TTL: 24 * time.Hour, MaxAnswerBytes: 4 << 20, TenantBytes: 64 << 20},
 		ResponseCache:    replay.CacheConfig{MaxAge: time.Hour},
+		GrammarBytes:     64 << 20,
 	}
 }
 
@@ -125,6 +127,7 @@ func (c Config) Validate() error {
 		{"idempotency.max_answer_bytes", c.Idempotency.MaxAnswerBytes < 0 || c.Idempotency.MaxAnswerBytes > replay.MaxAnswerBytes,
 			fmt.Sprintf("at most %d", replay.MaxAnswerBytes)},
 		{"idempotency.tenant_bytes", c.Idempotency.TenantBytes < 0, "at least 0"},
+		{"grammar_bytes", c.GrammarBytes < 0, "at least 0"},
 		{"response_cache.max_age", c.ResponseCache.Bytes > 0 && c.ResponseCache.MaxAge <= 0, "above 0"},
 		{"abort_timeout", c.AbortTimeout <= 0, "above 0"},
 	} {

@@ -24,6 +24,7 @@ type job struct {
 	constraintKey  string               // equal where the constraints are; "" without one
 	maxTokens      int                  // per choice, as far as its prompt leaves room
 	promptLogprobs int                  // alternatives per prompt token; -1 is none
+	constraint     inference.Constraint // what answers must obey, before their first token; nil: nothing
 	tenant         *tenant.Tenant
 	terms          terms
 	retries        int
@@ -89,6 +90,7 @@ func (j *job) request(i int) *inference.Request {
 		PromptLogprobs: j.promptLogprobs,
 		Sampling:       p.sampling,
 		Speculation:    p.speculation,
+		Constraint:     j.constraint,
 		Constraint:     j.constraint,
 		Arrived:        j.arrived,
 	}

@@ -42,6 +42,7 @@ type Model struct {
 	Fingerprint string         // system_fingerprint: changes when the same seed may give other text. "" sends null
 	Template    *chat.Template // nil: chat is refused
 	Family      *family.Family // how the model marks calls and thoughts; nil: everything it writes is text, and tools are refused
+	Vocabulary  *Vocabulary    // for constrained answers; nil: they are refused
 	MaxLogprobs int            // most alternatives per token; 0 means DefaultMaxLogprobs
 	Backend     router.Backend
 }

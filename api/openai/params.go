@@ -40,6 +40,7 @@ type params struct {
 	reasoning      Reasoning // names of a thought
 	hideReasoning  bool      // it is not told
 	answerForm
+	format *format // of answers; nil: text
 
 	notes *notes // warnings for the client
 }
@@ -63,6 +64,7 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.sampling, p.seeded = readSampling(o, m, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.answerForm = readAnswerForm(o, m, p.stream, fault)
+	p.format = readFormat(o, fault)
 	p.readStreamOptions(o, fault)
 	readLabels(o, fault)
 	return p

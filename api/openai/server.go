@@ -35,6 +35,7 @@ type Server struct {
 	models    atomic.Pointer[modelSet] // nil until SetModels
 	loading   atomic.Pointer[LoadProgress]
 	turns     *turnstile
+	grammars  *grammars
 	estimates *meter.Estimates // of the lengths of answers, for quotas
 	cache     *responseCache   // nil: off
 	ids       edge.IDs
@@ -57,7 +58,8 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	s.routes = s.routeTable()
-	s.turns = newTurnstile(s.running.Aborted(), s.busy)
+	s.turns = newTurnstile("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
+	s.grammars = newGrammars(c, s.running.Aborted())
 	s.loading.Store(&LoadProgress{})
 	return s, nil
 }
@@ -404,6 +406,9 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	j.arm, j.copied = c.arm(), c.copied()
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm != ""
 	lowered.job(j)
+	if fault = c.constrain(j); fault != nil {
+		return fault
+	}
 	api.ReleaseBody(c.ctx)
 	j.retries = c.retries()
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"

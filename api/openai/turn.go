@@ -26,6 +26,7 @@ const (
 
 // turnstile lets few long prompts be tokenised at once.
 type turnstile struct {
+	what    string        // waits, for the refusals
 	free    chan struct{} // one value for each turn that may be taken
 	waiting atomic.Int64
 	aborted <-chan struct{}
@@ -34,9 +35,9 @@ type turnstile struct {
 
 // newTurnstile leaves three of four cores to the engine, and on small machines
 // all but one.
-func newTurnstile(aborted <-chan struct{}, busy func() bool) *turnstile {
+func newTurnstile(what string, aborted <-chan struct{}, busy func() bool) *turnstile {
 	turns := max(1, runtime.NumCPU()/4)
-	s := &turnstile{free: make(chan struct{}, turns), aborted: aborted, busy: busy}
+	s := &turnstile{what: what, free: make(chan struct{}, turns), aborted: aborted, busy: busy}
 	for range turns {
 		s.free <- struct{}{}
 	}
@@ -57,7 +58,7 @@ type turn struct {
 func (s *turnstile) take(gone <-chan struct{}) (*turn, *api.Error) {
 	if s.waiting.Add(1) > maxTurnQueue {
 		s.waiting.Add(-1)
-		return nil, turnsBusy("too many long prompts wait to be tokenised; retry later")
+		return nil, turnsBusy("too many " + s.what + "; retry later")
 	}
 	defer s.waiting.Add(-1)
 	timer := time.NewTimer(turnTimeout)
@@ -70,7 +71,7 @@ func (s *turnstile) take(gone <-chan struct{}) (*turn, *api.Error) {
 	case <-s.aborted:
 		return nil, edge.ShuttingDown()
 	case <-timer.C:
-		return nil, turnsBusy("the prompt waited too long to be tokenised; retry later")
+		return nil, turnsBusy("too many " + s.what + ", and the request waited too long for its turn; retry later")
 	}
 }
 

@@ -81,7 +81,7 @@ func TestPromptsOfExactlyTheContext(t *testing.T) {
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aborted, busy := make(chan struct{}), false
-		s := newTurnstile(aborted, func() bool { return busy })
+		s := newTurnstile("texts wait", aborted, func() bool { return busy })
 		take := func(gone <-chan struct{}) *turn {
 			t.Helper()
 			first, fault := s.take(gone)

@@ -20,15 +20,8 @@ var unsupportedFields = map[string]unserved{
 	"parallel_tool_calls":   {"use /v1/chat/completions, together with tools", nil, isAny},
 	"functions":             {"use tools of /v1/chat/completions", isEmptyArray, nil},
 	"function_call":         {"leave it out, or use tool_choice together with tools", isText("none"), isText("auto")},
-	"response_format":       {`leave it out, or send {"type":"text"}, and ask for the format in a message`, isTextFormat, nil},
-	"structured_outputs":    {"ask for the format in a message", nil, nil},
-	"guided_json":           {"ask for the format in a message", nil, nil},
-	"guided_regex":          {"ask for the format in a message", nil, nil},
-	"guided_choice":         {"ask for the format in a message", nil, nil},
-	"guided_grammar":        {"ask for the format in a message", nil, nil},
-	"grammar":               {"ask for the format in a message", isText(""), nil},
-	"json_schema":           {"ask for the format in a message", nil, nil},
-	"regex":                 {"ask for the format in a message", nil, nil},
+	"guided_grammar":        {"send structured_outputs with json, regex or choice", nil, nil},
+	"grammar":               {"send json_schema, or structured_outputs with regex or choice", isText(""), nil},
 	"audio":                 {"leave it out: models here write text", nil, nil},
 	"modalities":            {`leave it out, or send ["text"]`, isTextModality, nil},
 	"prediction":            {"leave it out", nil, isAny},
@@ -87,11 +80,6 @@ func isText(text string) func(json.RawMessage) bool {
 		s, err := parseString("", raw)
 		return err == nil && s == text
 	}
-}
-
-func isTextFormat(raw json.RawMessage) bool {
-	o, err := parseObject("", raw, 1)
-	return err == nil && len(o.fields) == 1 && o.fields[0].name == "type" && isText("text")(o.fields[0].raw)
 }
 
 func isTextModality(raw json.RawMessage) bool {

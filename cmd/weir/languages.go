@@ -409,7 +409,7 @@ func (r *resident) newEntry(p *planned) *openai.Model {
 		e.Pooler = poolerOf(r.model)
 		e.Pooler.Prompts = p.config.Model.TaskPrompts()
 	} else {
-		e.Backend = r.engine
+		e.Backend, e.Vocabulary = r.engine, openai.NewVocabulary(r.tokenizer)
 	}
 	return e
 }
