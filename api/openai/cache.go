@@ -113,10 +113,6 @@ func (j *job) contentHash() replay.Hash {
 	}
 	d.text(j.constraintKey)
 	d.reading(j.reading)
-	if f := j.params.format; f != nil {
-		h := f.hash()
-		d.text(string(h[:]))
-	}
 	d.flag(j.params.special) // stop strings are looked for in the text
 	d.flag(j.params.stops.include)
 	for i := range j.params.stops.patterns {

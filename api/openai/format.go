@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -32,9 +31,53 @@ const (
 	formatChoice
 )
 
+// thought is how an answer's thought, which no format binds, stands before the answer.
+type thought struct {
+	open, end string // markers; no end is no thought
+	opened    bool   // by the prompt
+	control   bool   // the markers are control tokens, not text
+}
+
+// thoughtOf is what the job's answers may think before they answer.
+func thoughtOf(j *job) thought {
+	r := j.reading
+	if r == nil || !r.thinks {
+		return thought{}
+	}
+	t := thought{opened: r.options.Opening.Thinking}
+	t.open, t.end = r.family.ThoughtMarkers()
+	id, known := j.model.Tokenizer.ID(t.end)
+	t.control = known && j.model.Tokenizer.IsControl(id)
+	return t
+}
+
+// before is a rule of a thought that may stand before the answer, or, where the prompt has
+// opened it, stands there.
+func (t thought) before(b *grammar.Builder, answer grammar.Symbol) grammar.Symbol {
+	if t.end == "" {
+		return answer
+	}
+	marker := b.Literal
+	if t.control {
+		marker = b.Token
+	}
+	blanks := b.Regex(regex.Repeat(regex.Words(" ", "\n"), 0, maxThoughtBlanks))
+	rest := []grammar.Symbol{b.Regex(regex.Without(t.end)), marker(t.end), blanks, answer}
+	if t.opened {
+		return b.Define("thought and answer", rest)
+	}
+	return b.Define("answer, thought over or not", []grammar.Symbol{answer}, append([]grammar.Symbol{marker(t.open)}, rest...))
+}
+
+const maxThoughtBlanks = 4 // between a thought and the answer
+
 // hash is over all that decides on the compiled grammar.
-func (f *format) hash() replay.Hash {
-	d := digest{sha256.New()}
+func (f *format) hash(t thought) replay.Hash {
+	d := newDigest()
+	d.text(t.open)
+	d.text(t.end)
+	d.flag(t.opened)
+	d.flag(t.control)
 	d.integer(int(f.kind))
 	d.text(string(f.text))
 	d.integer(len(f.choices))
@@ -50,14 +93,14 @@ func (f *format) hash() replay.Hash {
 
 // compile makes a grammar of the format, and the words for what the grammar does not
 // enforce.
-func (f *format) compile() (*compiledFormat, *api.Error) {
+func (f *format) compile(t thought) (*compiledFormat, *api.Error) {
 	b := grammar.NewBuilder(grammar.Limits{})
 	start, ignored, err := f.add(b)
 	if err != nil {
 		return nil, f.refuse(err)
 	}
 	c := &compiledFormat{}
-	if c.grammar, err = b.Compile(start); err != nil {
+	if c.grammar, err = b.Compile(t.before(b, start)); err != nil {
 		return nil, f.refuse(err)
 	}
 	for _, i := range ignored {

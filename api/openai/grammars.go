@@ -8,6 +8,7 @@ import (
 	"weir/api/replay"
 	"weir/internal/inference"
 	"weir/tokenizer"
+	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
 )
 
@@ -56,7 +57,13 @@ func (c *call) constrain(j *job) *api.Error {
 	if j.model.Vocabulary == nil {
 		return unsupported(f.field, "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
 	}
-	compiled, fault := c.server.grammars.get(j.model, c.caller.Tenant.Name, f, c.watch())
+	if fault := f.suits(j.reading); fault != nil {
+		return fault
+	}
+	thought := thoughtOf(j)
+	key := f.hash(thought)
+	j.constraintKey = string(key[:])
+	compiled, fault := c.server.grammars.get(c.caller.Tenant.Name, key, f, thought, c.watch())
 	if fault != nil {
 		return fault
 	}
@@ -72,8 +79,7 @@ func (c *call) constrain(j *job) *api.Error {
 }
 
 // get compiles a format, or finds it compiled. gone is closed when the client hangs up.
-func (g *grammars) get(m *Model, tenant string, f *format, gone <-chan struct{}) (*compiledFormat, *api.Error) {
-	key := f.hash()
+func (g *grammars) get(tenant string, key replay.Hash, f *format, t thought, gone <-chan struct{}) (*compiledFormat, *api.Error) {
 	if c, ok := g.cache.Get(tenant, key); ok {
 		return c, nil
 	}
@@ -85,11 +91,23 @@ func (g *grammars) get(m *Model, tenant string, f *format, gone <-chan struct{})
 	if c, ok := g.cache.Get(tenant, key); ok { // compiled for another request meanwhile
 		return c, nil
 	}
-	c, fault := f.compile()
+	c, fault := f.compile(t)
 	if fault == nil {
 		g.cache.Put(tenant, key, c, int64(grammarBytes+grammarTextFactor*f.size()))
 	}
 	return c, fault
+}
+
+// suits refuses a format for answers that are not one text.
+func (f *format) suits(r *reading) *api.Error {
+	switch {
+	case r == nil:
+	case r.tools.has() && r.options.Choice.Mode != family.None:
+		return unsupported(f.field, "send it without tools, or with tool_choice none: an answer is a call or has this format")
+	case r.thinks && r.family.Name == "harmony":
+		return unsupported(f.field, "answers of this model are messages of several channels: ask for the format in a message")
+	}
+	return nil
 }
 
 func (f *format) size() int {
@@ -102,5 +120,8 @@ func (f *format) size() int {
 
 // matcher is a grammar's matcher as the engine takes it.
 type matcher struct{ *grammar.Matcher }
+
+// Forced is nothing yet.
+func (m matcher) Forced(dst []inference.TokenID) []inference.TokenID { return dst }
 
 func (m matcher) Fork() inference.Constraint { return matcher{m.Matcher.Fork()} }

@@ -24,7 +24,6 @@ type job struct {
 	constraintKey  string               // equal where the constraints are; "" without one
 	maxTokens      int                  // per choice, as far as its prompt leaves room
 	promptLogprobs int                  // alternatives per prompt token; -1 is none
-	constraint     inference.Constraint // what answers must obey, before their first token; nil: nothing
 	tenant         *tenant.Tenant
 	terms          terms
 	retries        int
@@ -90,7 +89,6 @@ func (j *job) request(i int) *inference.Request {
 		PromptLogprobs: j.promptLogprobs,
 		Sampling:       p.sampling,
 		Speculation:    p.speculation,
-		Constraint:     j.constraint,
 		Constraint:     j.constraint,
 		Arrived:        j.arrived,
 	}
