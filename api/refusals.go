@@ -27,6 +27,8 @@ var Refusals = map[string]Refusal{
 	"invalid_configuration":      {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},
 	"invalid_idempotency_key":    {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_json":               {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"invalid_grammar":            {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"invalid_schema":             {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_type":               {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_value":              {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"malformed_request":          {http.StatusBadRequest, TypeInvalidRequest, 0},

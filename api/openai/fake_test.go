@@ -327,7 +327,7 @@ func testModel(t testing.TB, b *fakeBackend) *Model {
 	}
 	return &Model{
 		ID: "test-model", Aliases: []string{"alias"}, Created: 1700000000, Fingerprint: "fp_test", Tokenizer: b.tok,
-		Template: template, Family: family.Detect(template), MaxModelLen: 256, Backend: b,
+		Template: template, Family: family.Detect(template), Vocabulary: NewVocabulary(b.tok), MaxModelLen: 256, Backend: b,
 	}
 }
 

@@ -1,0 +1,458 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+)
+
+// writer is a script that writes what a request's constraint allows, as an engine does.
+// It would like to write a text; where it may not, it takes any token that it may.
+func writer(t testing.TB, seed uint64, wish string) func(*fakeRun) {
+	return func(r *fakeRun) {
+		eog, _ := r.backend.tok.EOS()
+		for choice := range r.req.N {
+			rng := rand.New(rand.NewPCG(seed, uint64(choice)))
+			r.finish(choice, r.write(t, choice, eog, wish, rng))
+		}
+		r.stream.Close(nil)
+	}
+}
+
+func (r *fakeRun) write(t testing.TB, choice int, eog inference.TokenID, wish string, rng *rand.Rand) inference.FinishReason {
+	c := r.req.Constraint.Fork()
+	mask, piece := make([]uint64, (r.backend.tok.Size()+63)/64), []byte(nil)
+	for range r.req.MaxTokens {
+		end, err := c.Mask(mask)
+		if err != nil {
+			t.Errorf("mask: %v", err)
+			return inference.FinishError
+		}
+		var legal []inference.TokenID
+		for id := range inference.TokenID(r.backend.tok.Size()) {
+			if mask[id/64]>>(id%64)&1 == 0 {
+				continue
+			}
+			legal = append(legal, id)
+			piece = r.backend.tok.AppendPiece(piece[:0], id, false)
+			if len(piece) > 0 && strings.HasPrefix(wish, string(piece)) { // what the text goes on with
+				legal = append(legal[:0], id)
+				wish = wish[len(piece):]
+				break
+			}
+		}
+		switch {
+		case len(legal) == 0 && !end:
+			t.Error("nothing may follow")
+			return inference.FinishError
+		case len(legal) == 0 || end && (wish == "" || rng.IntN(2) == 0):
+			r.token(choice, eog)
+			return inference.FinishStop
+		}
+		id := legal[rng.IntN(len(legal))]
+		if err := c.Accept(id); err != nil {
+			t.Errorf("token %d: %v", id, err)
+			return inference.FinishError
+		}
+		r.token(choice, id)
+	}
+	return inference.FinishLength
+}
+
+// person is what the schemas of these tests describe.
+type person struct {
+	Name *string `json:"name"`
+	Age  *int    `json:"age"`
+}
+
+const personSchema = `{"type":"object","properties":{"name":{"type":"string","maxLength":4},"age":{"type":"integer","minimum":0,"maximum":99}},"required":["name","age"]}`
+
+func readPerson(text string) error {
+	var p person
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	switch err := d.Decode(&p); {
+	case err != nil:
+		return fmt.Errorf("%q: %w", text, err)
+	case p.Name == nil || p.Age == nil || len([]rune(*p.Name)) > 4 || *p.Age < 0 || *p.Age > 99:
+		return fmt.Errorf("%q is no person", text)
+	case d.More():
+		return fmt.Errorf("%q goes on", text)
+	}
+	return nil
+}
+
+// contents are the texts of a whole chat's choices.
+func contents(t *testing.T, body string) (texts []string) {
+	t.Helper()
+	var a struct {
+		Choices []struct {
+			Message struct {
+				Content string `json:"content"`
+			} `json:"message"`
+			Text string `json:"text"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	for _, c := range a.Choices {
+		texts = append(texts, c.Message.Content+c.Text)
+	}
+	return texts
+}
+
+// Scenario 2 of structured output: a schema is taken under every name that clients have for it, and answers
+// are of it.
+func TestJ2SchemasUnderEveryName(t *testing.T) {
+	asText, _ := json.Marshal(personSchema)
+	for i, fields := range []string{
+		`"response_format":{"type":"json_schema","json_schema":{"name":"person","schema":` + personSchema + `}}`,
+		`"response_format":{"type":"json_schema","json_schema":{"name":"a-B_9","description":"d","strict":false,"schema":` + personSchema + `}}`,
+		`"response_format":{"type":"json_schema","schema":` + personSchema + `}`,
+		`"response_format":{"type":"json_object","schema":` + personSchema + `}`,
+		`"structured_outputs":{"json":` + personSchema + `}`,
+		`"structured_outputs":{"json":` + string(asText) + `}`,
+		`"structured_outputs":{"json":` + personSchema + `,"whitespace_pattern":" ?"}`,
+		`"structured_outputs":{"json":` + personSchema + `,"disable_any_whitespace":true}`,
+		`"guided_json":` + personSchema + `,"guided_decoding_backend":"xgrammar"`,
+		`"guided_json":` + string(asText) + `,"guided_whitespace_pattern":"[ ]{0,2}"`,
+		`"json_schema":` + personSchema,
+	} {
+		for _, path := range []string{routeChat, routeCompletions} {
+			r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, uint64(i), "{ \n")})
+			body := chatWith(fields + `,"n":3,"max_tokens":200`)
+			if path == routeCompletions {
+				body = textWith(fields + `,"n":3,"max_tokens":200`)
+			}
+			status, text := r.post(path, body)
+			if status != statusOK {
+				t.Fatalf("%s: %d %s", fields, status, text)
+			}
+			for _, content := range contents(t, text) {
+				if err := readPerson(content); err != nil {
+					t.Errorf("%s: %v", fields, err)
+				}
+				if strings.Contains(fields, "disable_any") && strings.Contains(content, " \n") {
+					t.Errorf("%s: %q has blanks", fields, content)
+				}
+			}
+			r.close()
+		}
+	}
+}
+
+// Scenario 3: json_object is an object, never an array or a scalar.
+func TestJ3JSONObjectIsAnObject(t *testing.T) {
+	for i, fields := range []string{`"response_format":{"type":"json_object"}`, `"structured_outputs":{"json_object":true}`} {
+		for _, wish := range []string{`[1]`, `"text"`, `7`, `{"a":[1,null]}`, ` {`} {
+			r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, uint64(i), wish)})
+			_, text := r.post(routeChat, chatWith(fields+`,"max_tokens":5`))
+			if content := contents(t, text)[0]; !strings.HasPrefix(content, "{") {
+				t.Errorf("%s: %q", wish, content)
+			}
+			r.close()
+		}
+	}
+}
+
+// Scenarios 4 and 5: where the schema says nothing, numbers have few digits and blanks are few,
+// whatever the model would like to write.
+func TestJ5DigitsAndBlanksAreBounded(t *testing.T) {
+	for schema, wish := range map[string]string{
+		`{}`:                 strings.Repeat("1", 200),
+		`{"type":"integer"}`: strings.Repeat("1", 200),
+		`{"type":"number"}`:  "0." + strings.Repeat("1", 200),
+		`{"type":"array","items":{"type":"boolean"},"maxItems":1}`: "[" + strings.Repeat(" ", 200),
+		`{"type":"array","items":{"type":"null"},"maxItems":1}`:    "[" + strings.Repeat("\n", 200),
+	} {
+		r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, 1, wish)})
+		_, text := r.post(routeChat, chatWith(`"max_tokens":150,"json_schema":`+schema))
+		if content := contents(t, text)[0]; !json.Valid([]byte(content)) || len(content) > 100 {
+			t.Errorf("%s: %d bytes: %q", schema, len(content), content)
+		}
+		r.close()
+	}
+}
+
+// Scenarios 12 and 13: what a string may hold.
+func TestJ12Strings(t *testing.T) {
+	for _, c := range []struct {
+		schema, text string
+		fits         bool
+	}{
+		{`{"type":"string","maxLength":1}`, `"😀"`, true},
+		{`{"type":"string","maxLength":1}`, `"\ud83d\ude00"`, true},
+		{`{"type":"string","maxLength":1}`, `"\ud83d"`, false},
+		{`{"type":"string","maxLength":1}`, `"\n"`, true},
+		{`{"type":"string","maxLength":1}`, `"ab"`, false},
+		{`{"type":"string"}`, "\"a\nb\"", false},
+		{`{"type":"string"}`, "\"a\x00b\"", false},
+		{`{"type":"string"}`, `"a\x41"`, false},
+		{`{"type":"string"}`, `"a\u00e9é"`, true},
+		{`{"type":"string"}`, "\"a\xff\"", false},
+	} {
+		f := &format{kind: formatSchema, text: []byte(c.schema)}
+		compiled, fault := f.compile(thought{})
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		m, err := compiled.grammar.Matcher(NewVocabulary(mustTokenizer(t)).build())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits := true
+		for _, b := range []byte(c.text) { // a token for each byte: UTF-8 is split everywhere
+			id := byteToken(mustTokenizer(t), b)
+			fits = fits && m.Allows(id) && m.Accept(id) == nil
+		}
+		if end, err := m.Mask(make([]uint64, 8)); err != nil || fits && end != c.fits || fits != c.fits {
+			t.Errorf("%s, %q: fits %v, end %v, %v; want %v", c.schema, c.text, fits, end, err, c.fits)
+		}
+	}
+}
+
+// Regexes and choices bind the whole answer.
+func TestRegexesAndChoicesBindAnswers(t *testing.T) {
+	for i, c := range []struct {
+		fields string
+		wish   string
+		want   []string
+	}{
+		{`"structured_outputs":{"regex":"(ab|cd){2}"}`, "abx", []string{"abab", "abcd"}},
+		{`"guided_regex":"a+b"`, "ab or so", []string{"ab"}},
+		{`"regex":"[0-9]{3}"`, "123456", []string{"123"}},
+		{`"structured_outputs":{"choice":["yes","no"]}`, "not", []string{"no"}},
+		{`"guided_choice":["positive","é👋"]`, "é", []string{"é👋"}},
+		{`"guided_choice":["a","ab"]`, "abc", []string{"a", "ab"}},
+	} {
+		r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, uint64(i), c.wish)})
+		status, text := r.post(routeChat, chatWith(c.fields))
+		if status != statusOK {
+			t.Fatalf("%s: %d %s", c.fields, status, text)
+		}
+		if content := contents(t, text)[0]; !slices.Contains(c.want, content) {
+			t.Errorf("%s: %q, want one of %q", c.fields, content, c.want)
+		}
+		r.close()
+	}
+}
+
+// The same answer streamed, with log-probabilities, an echo and a stop string that cuts it.
+func TestFormatsHoldInEveryForm(t *testing.T) {
+	fields := `"max_tokens":200,"seed":1,"json_schema":` + personSchema
+	r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, 3, `{"name": "Bob", "age": 42}`)})
+	defer r.close()
+	const want = `{"name": "Bob", "age": 42}`
+	if a := r.stream(chatWith(fields + `,"logprobs":true`)); a.Content == nil || *a.Content != want {
+		t.Errorf("streamed: %+v", a)
+	}
+	for body, expected := range map[string]string{
+		textWith(fields + `,"echo":true`):              "hi" + want,
+		textWith(fields + `,"logprobs":2`):             want,
+		textWith(fields + `,"stop":", \"age\""`):       `{"name": "Bob"`,
+		textWith(fields + `,"ignore_eos":true`):        want,
+		textWith(fields + `,"speculative_ngram":true`): want,
+	} {
+		status, text := r.post(routeCompletions, body)
+		if got := contents(t, text); status != statusOK || got[0] != expected {
+			t.Errorf("%s: %d %q, want %q", body, status, got, expected)
+		}
+	}
+}
+
+// What a lenient grammar does not enforce stands in a header; a strict one refuses it.
+func TestLenientSchemasSayWhatTheyIgnore(t *testing.T) {
+	const unserved = `{"type":"array","items":{"type":"string"},"uniqueItems":true,"maxItems":2}`
+	r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, 1, `["a"]`)})
+	defer r.close()
+	ask := func(strict bool) (*http.Response, string) {
+		return r.do("POST", routeChat, "", chatWith(fmt.Sprintf(
+			`"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":%v,"schema":%s}}`, strict, unserved)))
+	}
+	for range 2 { // compiled, and found compiled
+		res, body := ask(false)
+		if w := res.Header.Get("X-Weir-Warnings"); res.StatusCode != statusOK || !strings.Contains(w, `not enforced "uniqueItems"`) {
+			t.Errorf("%d %s: warnings %q", res.StatusCode, body, w)
+		}
+	}
+	res, body := ask(true)
+	if param, code, text := parseError(t, body); res.StatusCode != 400 || code != "invalid_schema" ||
+		!strings.HasPrefix(param, "response_format.json_schema.schema#") || !strings.Contains(text, "uniqueItems") {
+		t.Errorf("%d %q %q %s", res.StatusCode, param, code, text)
+	}
+}
+
+// Scenarios 1, 15 and 16: a format that cannot be compiled is a 400 of its own request that
+// says where, before anything is generated, and in no time.
+func TestJ15HostileFormatsAreRefusedAtOnce(t *testing.T) {
+	deep := strings.Repeat(`{"items":`, 60) + `{}` + strings.Repeat(`}`, 60)
+	for _, tc := range []struct{ fields, param, code string }{
+		{`"json_schema":{"type":"strin"}`, "json_schema#", "invalid_schema"},
+		{`"json_schema":{"$ref":"#/definitions/none"}`, "json_schema#", "invalid_schema"},
+		{`"response_format":{"type":"json_schema","json_schema":{"strict":true,"schema":{"properties":{"a":{"type":"string","pattern":"("}}}}}`,
+			"response_format.json_schema.schema#/properties/a", "invalid_schema"},
+		{`"json_schema":7`, "json_schema", "invalid_schema"},
+		{`"json_schema":"{"`, "json_schema", "invalid_schema"},
+		{`"json_schema":"` + strings.ReplaceAll(deep+deep, `"`, `\"`) + `"`, "json_schema", "invalid_schema"},
+		{`"guided_regex":"("`, "guided_regex", "invalid_grammar"},
+		{`"guided_regex":"(?=a)b"`, "guided_regex", "invalid_grammar"},
+	} {
+		b := &fakeBackend{script: writer(t, 1, "")}
+		r := newRig(t, DefaultConfig(), b)
+		status, body := r.post(routeChat, chatWith(tc.fields))
+		param, code, text := parseError(t, body)
+		if status != 400 || !strings.HasPrefix(param, tc.param) || code != tc.code || len(b.runs) > 0 {
+			t.Errorf("%.80s: %d %q %q %s, %d requests reached the backend", tc.fields, status, param, code, text, len(b.runs))
+		}
+		r.close()
+	}
+}
+
+// Scenario 15: counts stay numbers, so that a large one costs nothing.
+func TestJ15LargeCountsCostNothing(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, 1, "")})
+	defer r.close()
+	if status, body := r.post(routeChat, chatWith(`"guided_regex":"a{1000000000}","max_tokens":9`)); status != statusOK || contents(t, body)[0] != "aaaaaaaaa" {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// Few grammars are compiled at once; whoever hangs up or waits too long gives up its turn alone.
+func TestJ16CompilingIsBounded(t *testing.T) {
+	g := newGrammars(DefaultConfig(), nil)
+	var taken []*turn
+	for range cap(g.turns.free) {
+		turn, fault := g.turns.take(nil)
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		taken = append(taken, turn)
+	}
+	gone := make(chan struct{})
+	close(gone)
+	f := &format{kind: formatRegex, field: "regex", text: []byte("a+")}
+	if _, fault := g.get("tenant", f.hash(thought{}), f, thought{}, gone); fault == nil || fault.Code != "client_closed_request" {
+		t.Errorf("without a turn: %v", fault)
+	}
+	for _, turn := range taken {
+		turn.end()
+	}
+	c, fault := g.get("tenant", f.hash(thought{}), f, thought{}, gone)
+	if fault != nil {
+		t.Fatal(fault)
+	}
+	if again, _ := g.get("tenant", f.hash(thought{}), f, thought{}, gone); again != c {
+		t.Error("compiled twice for one tenant")
+	}
+	if other, _ := g.get("other", f.hash(thought{}), f, thought{}, nil); other == c {
+		t.Error("one tenant got another one's grammar")
+	}
+}
+
+// A format that differs in any part is another grammar.
+func TestFormatsDifferByAllTheyHave(t *testing.T) {
+	seen := map[[32]byte]int{}
+	for i, f := range []*format{
+		{}, {kind: formatSchema}, {text: []byte("a")}, {choices: []string{"a"}}, {choices: []string{"", "a"}}, {choices: []string{"a", ""}},
+	} {
+		for _, edit := range []func(*format){
+			func(*format) {}, func(f *format) { f.options.Strict = true }, func(f *format) { f.options.Closed = true },
+			func(f *format) { f.options.Compact = true }, func(f *format) { f.options.Whitespace = "a" },
+		} {
+			for j, th := range []thought{{}, {open: "a"}, {end: "a"}, {opened: true}, {control: true}} {
+				g := *f
+				edit(&g)
+				if other, found := seen[g.hash(th)]; found {
+					t.Errorf("format %d, thought %d equals format %d", i, j, other)
+				}
+				seen[g.hash(th)] = i
+			}
+		}
+	}
+}
+
+// Scenarios 18 and 21: a thought that the prompt has opened goes on as it likes, and the answer after
+// it has the format; without a thought the format begins with the answer.
+func TestJ18FormatsBindTheAnswerBehindAThought(t *testing.T) {
+	f := &format{kind: formatChoice, choices: []string{"yes", "no"}}
+	for _, c := range []struct {
+		t    thought
+		text string
+		fits bool
+	}{
+		{thought{}, "yes", true},
+		{thought{}, "<think>hm</think>yes", false},
+		{thought{open: "<think>", end: "</think>", opened: true}, "well, no. </think>\n\nyes", true},
+		{thought{open: "<think>", end: "</think>", opened: true}, "yes", false},
+		{thought{open: "<think>", end: "</think>", opened: true}, "a</think>maybe", false},
+		{thought{open: "<think>", end: "</think>"}, "yes", true},
+		{thought{open: "<think>", end: "</think>"}, "<think>\nyes? </thin</think>no", true},
+		{thought{open: "<think>", end: "</think>"}, "so <think>hm</think>no", false}, // scenario 20
+	} {
+		compiled, fault := f.compile(c.t)
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		m, err := compiled.grammar.Matcher(NewVocabulary(mustTokenizer(t)).build())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits := true
+		for _, b := range []byte(c.text) {
+			id := byteToken(mustTokenizer(t), b)
+			fits = fits && m.Allows(id) && m.Accept(id) == nil
+		}
+		end, err := m.Mask(make([]uint64, 8))
+		if err != nil || (fits && end) != c.fits {
+			t.Errorf("%+v: %q fits %v, ends %v, %v; want %v", c.t, c.text, fits, end, err, c.fits)
+		}
+	}
+}
+
+// An engine whose constraint fails ends the request with a 500 that says so.
+func TestJ17AConstraintThatFailsIsTold(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{script: func(r *fakeRun) {
+		r.finish(0, inference.FinishError)
+		r.stream.Close(fmt.Errorf("%w after 3 tokens: %w", inference.ErrConstraint, errors.New("nothing may follow")))
+	}})
+	defer r.close()
+	start := time.Now()
+	status, body := r.post(routeChat, chatWith(`"guided_regex":"a+"`))
+	if _, code, text := parseError(t, body); status != 500 || code != "constraint_failed" || !strings.Contains(text, "nothing may follow") {
+		t.Errorf("%d %s after %v", status, body, time.Since(start))
+	}
+}
+
+func FuzzFormat(f *testing.F) {
+	for _, seed := range []string{
+		`{"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + personSchema + `}}}`,
+		`{"structured_outputs":{"regex":"a+","choice":["a"],"whitespace_pattern":" "}}`, `{"guided_json":"{}","json_schema":true}`,
+		`{"guided_choice":["",1]}`, `{"response_format":{"type":7,"schema":[]}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		body = bytes.TrimSpace(body)
+		o, fault := parseBody(body, len(body)%2 == 0)
+		if fault != nil || len(body) > 4096 {
+			return
+		}
+		got := readFormat(o, &fault)
+		if fault != nil || got == nil {
+			return
+		}
+		if c, fault := got.compile(thought{}); (c == nil) == (fault == nil) {
+			t.Errorf("%s: %v, %v", body, c, fault)
+		}
+	})
+}
