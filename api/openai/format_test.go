@@ -347,7 +347,7 @@ func TestJ16CompilingIsBounded(t *testing.T) {
 	for _, turn := range taken {
 		turn.end()
 	}
-	c, fault := g.get("tenant", f.hash(thought{}), f, thought{}, gone)
+	c, fault := g.get("tenant", f.hash(thought{}), f, thought{}, nil)
 	if fault != nil {
 		t.Fatal(fault)
 	}
