@@ -14,20 +14,22 @@ const (
 
 // readFormat reads what answers must look like, under the names of the OpenAI API
 // (response_format), of vLLM (structured_outputs, and guided_* of its earlier releases),
-// of llama-server (json_schema) and of SGLang (regex). One of them may be there; nil is text.
+// of llama-server (json_schema, grammar) and of SGLang (regex, ebnf). One of them may be there; nil is text.
 func readFormat(o *object, fault **api.Error) *format {
 	r := &formatReader{o: o, fault: fault}
 	r.response()
 	if inner, ok := readInner(o, "structured_outputs", r.fault); ok {
 		if r.structured(inner); *fault == nil && r.found == nil {
 			keep(fault, badRequest("invalid_value", "structured_outputs",
-				"structured_outputs constrains nothing; it must have one of json, json_object, regex and choice"))
+				"structured_outputs constrains nothing; it must have one of json, json_object, regex, choice and grammar"))
 		}
 		inner.finish(fault)
 	}
 	r.guided()
 	readSchema(o, "json_schema", false, r)
 	readPattern(o, "regex", r)
+	readGrammar(o, "grammar", r)
+	readGrammar(o, "ebnf", r)
 	return r.found
 }
 
@@ -142,6 +144,13 @@ func readPattern(o *object, name string, r *formatReader) {
 	}
 }
 
+// readGrammar reads a grammar in GBNF or Lark; an empty one is none.
+func readGrammar(o *object, name string, r *formatReader) {
+	if text, ok := o.text(name, r.fault); ok && text != "" {
+		r.keep(&format{kind: formatGrammar, field: join(o.path, name), text: []byte(text)})
+	}
+}
+
 func readAlternatives(o *object, name string, r *formatReader) {
 	raw, ok := o.take(name)
 	if !ok {
@@ -168,9 +177,10 @@ func (r *formatReader) structured(o *object) {
 	}
 	readPattern(o, "regex", r)
 	readAlternatives(o, "choice", r)
-	for _, name := range []string{"grammar", "structural_tag"} {
+	readGrammar(o, "grammar", r)
+	for _, name := range []string{"structural_tag"} {
 		if _, ok := o.take(name); ok {
-			keep(r.fault, unsupported(join(o.path, name), "it is not served; send json, regex or choice"))
+			keep(r.fault, unsupported(join(o.path, name), "structural tags are not served; send json, regex, choice or grammar"))
 		}
 	}
 	readBlanks(o, "whitespace_pattern", r)
@@ -187,6 +197,7 @@ func (r *formatReader) guided() {
 	readSchema(r.o, "guided_json", false, r)
 	readPattern(r.o, "guided_regex", r)
 	readAlternatives(r.o, "guided_choice", r)
+	readGrammar(r.o, "guided_grammar", r)
 	readBlanks(r.o, "guided_whitespace_pattern", r)
 	if _, ok := r.o.text("guided_decoding_backend", r.fault); ok {
 		r.o.notes.ignore("guided_decoding_backend")

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/replay"
 	"weir/internal/inference"
+	"weir/tokenizer/family"
 )
 
 // writer is a script that writes what a request's constraint allows, as an engine does.
@@ -202,7 +204,7 @@ func TestJ12Strings(t *testing.T) {
 		{`{"type":"string"}`, "\"a\xff\"", false},
 	} {
 		f := &format{kind: formatSchema, text: []byte(c.schema)}
-		compiled, fault := f.compile(thought{})
+		compiled, fault := (&answerRules{format: f}).compile()
 		if fault != nil {
 			t.Fatal(fault)
 		}
@@ -234,6 +236,9 @@ func TestRegexesAndChoicesBindAnswers(t *testing.T) {
 		{`"structured_outputs":{"choice":["yes","no"]}`, "not", []string{"no"}},
 		{`"guided_choice":["positive","é👋"]`, "é", []string{"é👋"}},
 		{`"guided_choice":["a","ab"]`, "abc", []string{"a", "ab"}},
+		{`"guided_grammar":"root ::= \"x\" [0-9]+ \"y\""`, "x12yz", []string{"x12y"}},
+		{`"structured_outputs":{"grammar":"start: \"x\" /[0-9]+/ \"y\""}`, "x12yz", []string{"x12y"}},
+		{`"grammar":"root ::= \"a\" | \"b\"","ebnf":""`, "b", []string{"b"}},
 	} {
 		r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, uint64(i), c.wish)})
 		status, text := r.post(routeChat, chatWith(c.fields))
@@ -340,82 +345,108 @@ func TestJ16CompilingIsBounded(t *testing.T) {
 	}
 	gone := make(chan struct{})
 	close(gone)
-	f := &format{kind: formatRegex, field: "regex", text: []byte("a+")}
-	if _, fault := g.get("tenant", f.hash(thought{}), f, thought{}, gone); fault == nil || fault.Code != "client_closed_request" {
+	r := &answerRules{format: &format{kind: formatRegex, field: "regex", text: []byte("a+")}}
+	if _, fault := g.get("tenant", r.hash(), r, gone); fault == nil || fault.Code != "client_closed_request" {
 		t.Errorf("without a turn: %v", fault)
 	}
 	for _, turn := range taken {
 		turn.end()
 	}
-	c, fault := g.get("tenant", f.hash(thought{}), f, thought{}, nil)
+	c, fault := g.get("tenant", r.hash(), r, nil)
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	if again, _ := g.get("tenant", f.hash(thought{}), f, thought{}, gone); again != c {
+	if again, _ := g.get("tenant", r.hash(), r, gone); again != c {
 		t.Error("compiled twice for one tenant")
 	}
-	if other, _ := g.get("other", f.hash(thought{}), f, thought{}, nil); other == c {
+	if other, _ := g.get("other", r.hash(), r, nil); other == c {
 		t.Error("one tenant got another one's grammar")
 	}
 }
 
-// A format that differs in any part is another grammar.
-func TestFormatsDifferByAllTheyHave(t *testing.T) {
-	seen := map[[32]byte]int{}
-	for i, f := range []*format{
+// Rules that differ in any part are another grammar.
+func TestRulesDifferByAllTheyHave(t *testing.T) {
+	seen := map[replay.Hash]string{}
+	see := func(what string, r *answerRules) {
+		if other, found := seen[r.hash()]; found {
+			t.Errorf("%s equals %s", what, other)
+		}
+		seen[r.hash()] = what
+	}
+	for i, f := range []format{
 		{}, {kind: formatSchema}, {text: []byte("a")}, {choices: []string{"a"}}, {choices: []string{"", "a"}}, {choices: []string{"a", ""}},
 	} {
-		for _, edit := range []func(*format){
+		for k, edit := range []func(*format){
 			func(*format) {}, func(f *format) { f.options.Strict = true }, func(f *format) { f.options.Closed = true },
 			func(f *format) { f.options.Compact = true }, func(f *format) { f.options.Whitespace = "a" },
 		} {
-			for j, th := range []thought{{}, {open: "a"}, {end: "a"}, {opened: true}, {control: true}} {
-				g := *f
-				edit(&g)
-				if other, found := seen[g.hash(th)]; found {
-					t.Errorf("format %d, thought %d equals format %d", i, j, other)
-				}
-				seen[g.hash(th)] = i
-			}
+			g := f
+			edit(&g)
+			see(fmt.Sprintf("format %d.%d", i, k), &answerRules{format: &g})
 		}
+	}
+	tool := family.Tool{Name: "f", Parameters: []byte("{}")}
+	for i, edit := range []func(*Model, *reading){
+		func(*Model, *reading) {},
+		func(m *Model, _ *reading) { m.ID = "m" },
+		func(m *Model, _ *reading) { m.Version = "v" },
+		func(_ *Model, q *reading) { q.thinks = true },
+		func(_ *Model, q *reading) { q.options.Opening.Thinking = true },
+		func(_ *Model, q *reading) { q.options.Opening.Markup = "<" },
+		func(_ *Model, q *reading) { q.options.Choice.Mode = family.Required },
+		func(_ *Model, q *reading) { q.options.Choice.Parallel = true },
+		func(_ *Model, q *reading) { q.options.Choice.Names = []string{"f"} },
+		func(_ *Model, q *reading) { q.options.Tools = append(q.options.Tools, tool) },
+		func(_ *Model, q *reading) { q.options.Tools[0].Name = "g" },
+		func(_ *Model, q *reading) { q.options.Tools[0].Parameters = nil },
+		func(_ *Model, q *reading) { q.options.Tools[0].Strict = true },
+	} {
+		m, q := &Model{}, &reading{options: family.Options{Tools: []family.Tool{tool}}}
+		edit(m, q)
+		see(fmt.Sprintf("reading %d", i), &answerRules{model: m, reading: q})
 	}
 }
 
-// Scenarios 18 and 21: a thought that the prompt has opened goes on as it likes, and the answer after
-// it has the format; without a thought the format begins with the answer.
-func TestJ18FormatsBindTheAnswerBehindAThought(t *testing.T) {
-	f := &format{kind: formatChoice, choices: []string{"yes", "no"}}
-	for _, c := range []struct {
-		t    thought
-		text string
-		fits bool
-	}{
-		{thought{}, "yes", true},
-		{thought{}, "<think>hm</think>yes", false},
-		{thought{open: "<think>", end: "</think>", opened: true}, "well, no. </think>\n\nyes", true},
-		{thought{open: "<think>", end: "</think>", opened: true}, "yes", false},
-		{thought{open: "<think>", end: "</think>", opened: true}, "a</think>maybe", false},
-		{thought{open: "<think>", end: "</think>"}, "yes", true},
-		{thought{open: "<think>", end: "</think>"}, "<think>\nyes? </thin</think>no", true},
-		{thought{open: "<think>", end: "</think>"}, "so <think>hm</think>no", false}, // scenario 20
-	} {
-		compiled, fault := f.compile(c.t)
-		if fault != nil {
-			t.Fatal(fault)
+// Calls that are demanded, and those of strict tools, are bound by the family's grammar; so are
+// texts beside tools that may not be called.
+func TestCallsAreBoundByTheirSchemas(t *testing.T) {
+	const tools = `"tools":[{"type":"function","function":{"name":"born","parameters":` + personSchema + `%s}},{"type":"function","function":{"name":"now"}}]`
+	plain, strict := fmt.Sprintf(tools, ""), fmt.Sprintf(strings.Replace(tools, `,"required"`, `,"additionalProperties":false,"required"`, 1), `,"strict":true`)
+	for seed := range uint64(6) {
+		for _, c := range []struct {
+			fields, wish string
+			calls        bool
+		}{
+			{plain + `,"tool_choice":"required","parallel_tool_calls":false`, "Hello", true},
+			{plain + `,"tool_choice":{"type":"function","function":{"name":"born"}}`, "Hello", true},
+			{strict + `,"parallel_tool_calls":false`, "Hello", false},
+			{plain + `,"tool_choice":"none","guided_choice":["yes","no"]`, "maybe", false},
+		} {
+			r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, seed, c.wish)})
+			longModel(r)
+			a := r.ask(chatWith(c.fields + `,"max_tokens":800`))
+			if (len(a.Calls) > 0) != c.calls && c.calls {
+				t.Errorf("%s: %+v", c.fields, a)
+			}
+			for _, call := range a.Calls {
+				if call.Name == "born" {
+					if err := readPerson(call.Arguments); err != nil {
+						t.Errorf("%s: %v", c.fields, err)
+					}
+				}
+			}
+			if strings.Contains(c.fields, "guided") && a.text() != "yes" && a.text() != "no" {
+				t.Errorf("%s: %q", c.fields, a.text())
+			}
+			r.close()
 		}
-		m, err := compiled.grammar.Matcher(NewVocabulary(mustTokenizer(t)).build())
-		if err != nil {
-			t.Fatal(err)
-		}
-		fits := true
-		for _, b := range []byte(c.text) {
-			id := byteToken(mustTokenizer(t), b)
-			fits = fits && m.Allows(id) && m.Accept(id) == nil
-		}
-		end, err := m.Mask(make([]uint64, 8))
-		if err != nil || (fits && end) != c.fits {
-			t.Errorf("%+v: %q fits %v, ends %v, %v; want %v", c.t, c.text, fits, end, err, c.fits)
-		}
+	}
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	longModel(r)
+	status, body := r.post(routeChat, chatWith(`"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"no"}}}}}]`))
+	if param, code, text := parseError(t, body); status != 400 || code != "invalid_schema" || param != "tools[0].function.parameters#/properties/a/type" {
+		t.Errorf("%d %q %q %s", status, param, code, text)
 	}
 }
 
@@ -451,7 +482,7 @@ func FuzzFormat(f *testing.F) {
 		if fault != nil || got == nil {
 			return
 		}
-		if c, fault := got.compile(thought{}); (c == nil) == (fault == nil) {
+		if c, fault := (&answerRules{format: got}).compile(); (c == nil) == (fault == nil) {
 			t.Errorf("%s: %v, %v", body, c, fault)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 	"weir/api/replay"
 	"weir/internal/inference"
 	"weir/tokenizer"
-	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
 )
 
@@ -18,19 +17,17 @@ type Vocabulary struct{ build func() *grammar.Vocabulary }
 
 // NewVocabulary is that of a tokenizer; the vocabulary keeps the tokenizer's memory.
 func NewVocabulary(t *tokenizer.Tokenizer) *Vocabulary {
-	return &Vocabulary{sync.OnceValue(func() *grammar.Vocabulary { return grammar.NewVocabulary(t.Pieces()) })}
+	return &Vocabulary{sync.OnceValue(func() *grammar.Vocabulary {
+		v := grammar.NewVocabulary(t.Pieces())
+		v.SetEncoder(func(dst []int32, text string) []int32 { return t.AppendEncode(dst, text, tokenizer.EncodeOptions{}) })
+		return v
+	})}
 }
 
-// compiledFormat is a format's grammar.
-type compiledFormat struct {
-	grammar  *grammar.Grammar
-	warnings []string
-}
-
-// grammars compiles formats, few at a time, and keeps what it has compiled for the tenant
-// that asked for it.
+// grammars compiles what binds answers, few at a time, and keeps what it has compiled for
+// the tenant that asked for it.
 type grammars struct {
-	cache *replay.Cache[*compiledFormat]
+	cache *replay.Cache[*compiledRules]
 	turns *turnstile
 }
 
@@ -42,28 +39,23 @@ const (
 
 func newGrammars(c Config, aborted <-chan struct{}) *grammars {
 	return &grammars{
-		cache: replay.NewCache[*compiledFormat](replay.CacheConfig{Bytes: c.GrammarBytes, MaxAge: grammarCacheAge}),
+		cache: replay.NewCache[*compiledRules](replay.CacheConfig{Bytes: c.GrammarBytes, MaxAge: grammarCacheAge}),
 		turns: newTurnstile("grammars wait to be compiled", aborted, func() bool { return false }),
 	}
 }
 
-// constrain gives a job the constraint that its format asks for: what is wrong with the
-// format is told before the request waits for anything.
+// constrain gives a job the constraint of its format and its tools: what is wrong with
+// them is told before the request waits for anything.
 func (c *call) constrain(j *job) *api.Error {
-	f := j.params.format
-	if f == nil || j.maxTokens == 0 {
+	rules, bound := rulesOf(j)
+	if !bound || j.maxTokens == 0 {
 		return nil
 	}
 	if j.model.Vocabulary == nil {
-		return unsupported(f.field, "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
+		return unsupported(rules.field(), "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
 	}
-	if fault := f.suits(j.reading); fault != nil {
-		return fault
-	}
-	thought := thoughtOf(j)
-	key := f.hash(thought)
-	j.constraintKey = string(key[:])
-	compiled, fault := c.server.grammars.get(c.caller.Tenant.Name, key, f, thought, c.watch())
+	key := rules.hash()
+	compiled, fault := c.server.grammars.get(c.caller.Tenant.Name, key, &rules, c.watch())
 	if fault != nil {
 		return fault
 	}
@@ -72,14 +64,14 @@ func (c *call) constrain(j *job) *api.Error {
 	}
 	m, err := compiled.grammar.Matcher(j.model.Vocabulary.build())
 	if err != nil {
-		return f.refuse(err)
+		return rules.refuse(err)
 	}
-	j.constraint = matcher{m}
+	j.constraint, j.constraintKey = matcher{m}, string(key[:])
 	return nil
 }
 
-// get compiles a format, or finds it compiled. gone is closed when the client hangs up.
-func (g *grammars) get(tenant string, key replay.Hash, f *format, t thought, gone <-chan struct{}) (*compiledFormat, *api.Error) {
+// get compiles rules, or finds them compiled. gone is closed when the client hangs up.
+func (g *grammars) get(tenant string, key replay.Hash, r *answerRules, gone <-chan struct{}) (*compiledRules, *api.Error) {
 	if c, ok := g.cache.Get(tenant, key); ok {
 		return c, nil
 	}
@@ -91,37 +83,14 @@ func (g *grammars) get(tenant string, key replay.Hash, f *format, t thought, gon
 	if c, ok := g.cache.Get(tenant, key); ok { // compiled for another request meanwhile
 		return c, nil
 	}
-	c, fault := f.compile(t)
+	c, fault := r.compile()
 	if fault == nil {
-		g.cache.Put(tenant, key, c, int64(grammarBytes+grammarTextFactor*f.size()))
+		g.cache.Put(tenant, key, c, int64(grammarBytes+grammarTextFactor*r.size()))
 	}
 	return c, fault
 }
 
-// suits refuses a format for answers that are not one text.
-func (f *format) suits(r *reading) *api.Error {
-	switch {
-	case r == nil:
-	case r.tools.has() && r.options.Choice.Mode != family.None:
-		return unsupported(f.field, "send it without tools, or with tool_choice none: an answer is a call or has this format")
-	case r.thinks && r.family.Name == "harmony":
-		return unsupported(f.field, "answers of this model are messages of several channels: ask for the format in a message")
-	}
-	return nil
-}
-
-func (f *format) size() int {
-	n := len(f.text) + len(f.options.Whitespace)
-	for _, c := range f.choices {
-		n += len(c)
-	}
-	return n
-}
-
 // matcher is a grammar's matcher as the engine takes it.
 type matcher struct{ *grammar.Matcher }
-
-// Forced is nothing yet.
-func (m matcher) Forced(dst []inference.TokenID) []inference.TokenID { return dst }
 
 func (m matcher) Fork() inference.Constraint { return matcher{m.Matcher.Fork()} }

@@ -20,8 +20,6 @@ var unsupportedFields = map[string]unserved{
 	"parallel_tool_calls":   {"use /v1/chat/completions, together with tools", nil, isAny},
 	"functions":             {"use tools of /v1/chat/completions", isEmptyArray, nil},
 	"function_call":         {"leave it out, or use tool_choice together with tools", isText("none"), isText("auto")},
-	"guided_grammar":        {"send structured_outputs with json, regex or choice", nil, nil},
-	"grammar":               {"send json_schema, or structured_outputs with regex or choice", isText(""), nil},
 	"audio":                 {"leave it out: models here write text", nil, nil},
 	"modalities":            {`leave it out, or send ["text"]`, isTextModality, nil},
 	"prediction":            {"leave it out", nil, isAny},

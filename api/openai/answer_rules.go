@@ -1,0 +1,173 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"weir/api"
+	"weir/api/replay"
+	"weir/tokenizer/family"
+	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/schema"
+)
+
+// answerRules are what the grammar of an answer is made of: its text's format, and how a
+// thought and calls stand beside the text.
+type answerRules struct {
+	model   *Model
+	format  *format  // nil: the text is free
+	reading *reading // nil: there is neither thought nor call
+}
+
+// rulesOf are the rules of a job's answers; ok is false where nothing binds them.
+func rulesOf(j *job) (r answerRules, ok bool) {
+	r = answerRules{j.model, j.params.format, j.reading}
+	return r, r.format != nil || r.reading != nil && r.reading.tools.forced()
+}
+
+// field is the request's field that binds the answers.
+func (r *answerRules) field() string {
+	if r.format != nil {
+		return r.format.field
+	}
+	return "tools"
+}
+
+// hash is over all that decides on the grammar.
+func (r *answerRules) hash() replay.Hash {
+	d := newDigest()
+	d.flag(r.format != nil)
+	if r.format != nil {
+		r.format.writeTo(d)
+	}
+	d.flag(r.reading != nil)
+	if q := r.reading; q != nil {
+		d.text(r.model.ID) // its family, and which markers are control tokens
+		d.text(r.model.Version)
+		d.flag(q.thinks)
+		d.flag(q.options.Opening.Thinking)
+		d.text(q.options.Opening.Markup)
+		d.reading(q)
+		d.integer(len(q.options.Tools))
+		for i := range q.options.Tools {
+			t := &q.options.Tools[i]
+			d.text(t.Name)
+			d.text(string(t.Parameters))
+			d.flag(t.Strict)
+		}
+	}
+	return replay.Hash(d.Sum(nil))
+}
+
+// size is how many bytes of the request the rules take.
+func (r *answerRules) size() (n int) {
+	if r.format != nil {
+		n = r.format.size()
+	}
+	if r.reading != nil {
+		for i := range r.reading.options.Tools {
+			n += len(r.reading.options.Tools[i].Parameters)
+		}
+	}
+	return n
+}
+
+// compile makes a grammar of the rules, and the words for what it does not enforce.
+func (r *answerRules) compile() (*compiledRules, *api.Error) {
+	b, c := grammar.NewBuilder(grammar.Limits{}), &compiledRules{}
+	start, fault := r.add(b, c)
+	if fault != nil {
+		return nil, fault
+	}
+	var err error
+	if c.grammar, err = b.Compile(start); err != nil {
+		return nil, r.refuse(err)
+	}
+	return c, nil
+}
+
+// add adds the rules to a grammar: a format's alone, or within those of the family.
+func (r *answerRules) add(b *grammar.Builder, c *compiledRules) (start grammar.Symbol, fault *api.Error) {
+	var body *grammar.Symbol
+	if r.format != nil {
+		text, ignored, err := r.format.add(b)
+		if err != nil {
+			return 0, r.refuse(err)
+		}
+		c.warn("", ignored)
+		if body = &text; r.reading == nil {
+			return text, nil
+		}
+	}
+	q := r.reading
+	start, err := q.family.Grammar(b, family.Rules{
+		Tools: q.options.Tools, Choice: q.options.Choice, Opening: q.options.Opening, Thought: q.thinks, Body: body,
+		Schema: func(b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
+			s, report, err := schema.Add(b, text, schema.Options{Strict: strict, Closed: true})
+			if err != nil {
+				fault = schemaFault(q.tools.pathOf(text), err)
+			}
+			c.warn(q.tools.pathOf(text), report.Ignored)
+			return s, err
+		},
+		Control: func(text string) bool {
+			id, known := r.model.Tokenizer.ID(text)
+			return known && r.model.Tokenizer.IsControl(id)
+		},
+	})
+	switch {
+	case fault != nil:
+		return 0, fault
+	case err != nil:
+		return 0, r.refuse(err)
+	}
+	return start, nil
+}
+
+// refuse tells the client what is wrong with the rules.
+func (r *answerRules) refuse(err error) *api.Error {
+	if r.format == nil {
+		return badRequest("invalid_schema", "tools", "tools: %v", err)
+	}
+	if r.format.kind <= formatSchema {
+		return schemaFault(r.format.field, err)
+	}
+	return badRequest(r.format.code(), r.format.field, "%s: %v", r.format.field, err)
+}
+
+// schemaFault tells the client what is wrong with a schema. The parameter ends with the
+// JSON pointer of the keyword.
+func schemaFault(field string, err error) *api.Error {
+	param := field
+	if wrong := (*schema.Error)(nil); errors.As(err, &wrong) && wrong.Pointer != "" {
+		param += "#" + wrong.Pointer
+	}
+	return badRequest("invalid_schema", param, "%s: %v", field, err)
+}
+
+// pathOf is the path of the schema of a tool's arguments.
+func (t *toolset) pathOf(schema []byte) string {
+	for i := range t.list {
+		if bytes.Equal(t.list[i].Parameters, schema) {
+			if t.legacy {
+				return join(at("functions", i), "parameters")
+			}
+			return join(at("tools", i), "function.parameters")
+		}
+	}
+	return "tools"
+}
+
+// compiledRules is an answer's grammar.
+type compiledRules struct {
+	grammar  *grammar.Grammar
+	warnings []string
+}
+
+// warn notes keywords that the grammar does not enforce.
+func (c *compiledRules) warn(field string, ignored []schema.Ignored) {
+	for _, i := range ignored {
+		c.warnings = append(c.warnings, fmt.Sprintf("not enforced %s at %s", headerQuote(i.Keyword), headerQuote(field+"#"+i.Pointer)))
+	}
+}
