@@ -12,9 +12,15 @@ import (
 type place struct {
 	parts []part
 	end   bool // the answer may end here
-	next  []atomic.Pointer[place]
+	next  atomic.Pointer[steps]
 	mask  atomic.Pointer[known]
 	only  atomic.Int32 // the byte that must come, as onlyByte keeps it
+}
+
+// steps are the places after a place: of[class] says in which slot of to a byte leads to. Slots are filled as bytes come up.
+type steps struct {
+	of []uint8
+	to []atomic.Pointer[place]
 }
 
 type part struct {
@@ -73,7 +79,7 @@ func newEngine(g *Grammar, v *Vocabulary) (*engine, error) {
 func (e *engine) full() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.err != nil || e.size() > e.g.limits.States/2
+	return e.err != nil || e.size() > e.g.limits.States/4
 }
 
 func (e *engine) size() int { return len(e.places) + len(e.rows) + len(e.lexer.states) }
@@ -81,17 +87,26 @@ func (e *engine) size() int { return len(e.places) + len(e.rows) + len(e.lexer.s
 // step is the place after a byte.
 func (e *engine) step(p *place, b byte) (*place, error) {
 	c := e.class[b]
-	if n := p.next[c].Load(); n != nil {
+	if n := p.after(c); n != nil {
 		return n, nil
 	}
 	return e.work(p, c)
+}
+
+// after is the place after a class of bytes, nil where it is not known yet.
+func (p *place) after(class uint8) *place {
+	s := p.next.Load()
+	if s == nil {
+		return nil
+	}
+	return s.to[s.of[class]].Load()
 }
 
 // work finds out where a class of bytes leads.
 func (e *engine) work(p *place, class uint8) (*place, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n := p.next[class].Load(); n != nil {
+	if n := p.after(class); n != nil {
 		return n, nil
 	}
 	if e.err != nil {
@@ -102,35 +117,58 @@ func (e *engine) work(p *place, class uint8) (*place, error) {
 		e.err = err
 		return nil, err
 	}
-	for c := range p.next { // classes that lead the terminals to the same states lead to the same place
-		if leadsAlike(p, c, int(class)) {
-			p.next[c].Store(n)
-		}
-	}
+	s := p.next.Load()
+	s.to[s.of[class]].Store(n)
 	return n, nil
 }
 
-// leadsAlike reports whether two classes lead all terminals in progress to the same states, which are known.
-func leadsAlike(p *place, a, b int) bool {
-	for _, x := range p.parts {
-		if x.lex.next[a].Load() != x.lex.next[b].Load() {
-			return false
-		}
+// open makes the slots of a place: one for the classes that lead each of its terminals to the same states.
+func (e *engine) open(p *place) error {
+	if p.next.Load() != nil {
+		return nil
 	}
-	return true
+	s := &steps{}
+	count := 1
+	for i, x := range p.parts {
+		n, err := e.lexer.derive(x.lex)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			s.of, count = n.of, len(n.to)
+			continue
+		}
+		both := make([]uint8, e.classes)
+		slot := map[[2]uint8]uint8{}
+		for c := range both {
+			pair := [2]uint8{s.of[c], n.of[c]}
+			if _, ok := slot[pair]; !ok {
+				slot[pair] = uint8(len(slot))
+			}
+			both[c] = slot[pair]
+		}
+		s.of, count = e.lexer.partition(both), len(slot)
+	}
+	if len(p.parts) == 0 {
+		s.of = e.lexer.partition(make([]uint8, e.classes))
+	}
+	s.to = make([]atomic.Pointer[place], count)
+	p.next.Store(s)
+	return nil
 }
 
 func (e *engine) derive(p *place, class uint8) (*place, error) {
 	if e.size() > e.g.limits.States {
 		return nil, limitError("places of answers", e.g.limits.States, "make the grammar less ambiguous or the answer shorter")
 	}
+	if err := e.open(p); err != nil {
+		return nil, err
+	}
 	parts := make([]part, 0, len(p.parts)+1)
 	var reached *row
 	for _, x := range p.parts {
-		s, err := e.lexer.derive(x.lex, class)
-		if err != nil {
-			return nil, err
-		}
+		n := x.lex.next.Load()
+		s := n.to[n.of[class]]
 		if s == e.lexer.dead {
 			continue
 		}
@@ -267,7 +305,7 @@ func (e *engine) intern(end bool, parts []part) *place {
 	if p, ok := e.places[string(e.key)]; ok {
 		return p
 	}
-	p := &place{parts: slices.Clone(parts), end: end, next: make([]atomic.Pointer[place], e.classes)}
+	p := &place{parts: slices.Clone(parts), end: end}
 	e.places[string(e.key)] = p
 	return p
 }

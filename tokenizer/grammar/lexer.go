@@ -17,16 +17,21 @@ type lexPart struct {
 // controlNode stands for a control token that has yet to come: no byte leads on from it.
 const controlNode = regex.Node(^uint32(0))
 
-// lexState is a set of terminals in progress that began at one place. It is hash-consed and never changes, but for next, which is filled
-// as bytes come up.
+// lexState is a set of terminals in progress that began at one place. It is hash-consed and never changes; next is filled at its first byte.
 type lexState struct {
 	id     uint32
 	parts  []lexPart // sorted by terminal
 	ends   []int32   // the terminals that may be over here
 	tokens []int32   // the control tokens that may come here, as terminals
 	bytes  bool      // a byte may come here
-	next   []atomic.Pointer[lexState]
+	next   atomic.Pointer[lexSteps]
 	split  atomic.Pointer[known]
+}
+
+// lexSteps are the states after a state: of[class] says which of them a byte leads to. States share the few partitions that there are.
+type lexSteps struct {
+	of []uint8
+	to []*lexState
 }
 
 // lexer derives terminals. Its engine's mutex guards all but lexState.next of known states.
@@ -39,6 +44,7 @@ type lexer struct {
 	key    []byte
 	parts  regex.Alphabet // scratch
 	kept   []lexPart      // scratch
+	ofs    map[string][]uint8
 }
 
 func newLexer(g *Grammar) (*lexer, error) {
@@ -46,7 +52,7 @@ func newLexer(g *Grammar) (*lexer, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lexer{g: g, auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}}
+	l := &lexer{g: g, auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{}}
 	l.states[""] = l.dead
 	return l, nil
 }
@@ -86,7 +92,7 @@ func (l *lexer) intern(parts []lexPart) (*lexState, error) {
 	if s, ok := l.states[string(l.key)]; ok {
 		return s, nil
 	}
-	s := &lexState{id: uint32(len(l.states)), parts: slices.Clone(kept), next: make([]atomic.Pointer[lexState], l.auto.Classes())}
+	s := &lexState{id: uint32(len(l.states)), parts: slices.Clone(kept)}
 	for _, p := range kept {
 		switch {
 		case p.node == controlNode:
@@ -101,12 +107,9 @@ func (l *lexer) intern(parts []lexPart) (*lexState, error) {
 	return s, nil
 }
 
-// derive is the state after a byte of a class. It works out the states after all classes, as most classes lead on alike.
-func (l *lexer) derive(s *lexState, class uint8) (*lexState, error) {
-	if s == l.dead {
-		return s, nil
-	}
-	if n := s.next[class].Load(); n != nil {
+// derive works out the states after a state that is not dead.
+func (l *lexer) derive(s *lexState) (*lexSteps, error) {
+	if n := s.next.Load(); n != nil {
 		return n, nil
 	}
 	l.parts.Reset(l.auto)
@@ -115,18 +118,28 @@ func (l *lexer) derive(s *lexState, class uint8) (*lexState, error) {
 			l.parts.Refine(l.auto, p.node)
 		}
 	}
-	after := make([]*lexState, l.parts.Count)
+	steps := &lexSteps{of: l.partition(l.parts.Of), to: make([]*lexState, l.parts.Count)}
 	for c, part := range l.parts.Of {
-		if after[part] == nil {
+		if steps.to[part] == nil {
 			n, err := l.after(s, l.auto.Member(c))
 			if err != nil {
 				return nil, err
 			}
-			after[part] = n
+			steps.to[part] = n
 		}
-		s.next[c].Store(after[part])
 	}
-	return s.next[class].Load(), nil
+	s.next.Store(steps)
+	return steps, nil
+}
+
+// partition is the one copy of a partition of the classes.
+func (l *lexer) partition(of []uint8) []uint8 {
+	if known, ok := l.ofs[string(of)]; ok {
+		return known
+	}
+	known := slices.Clone(of)
+	l.ofs[string(of)] = known
+	return known
 }
 
 func (l *lexer) after(s *lexState, b byte) (*lexState, error) {

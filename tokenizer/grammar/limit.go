@@ -26,7 +26,7 @@ type Limits struct {
 }
 
 // DefaultLimits are the limits of a zero Limits.
-var DefaultLimits = Limits{Symbols: 500_000, Items: 20_000, States: 100_000, Work: 20_000}
+var DefaultLimits = Limits{Symbols: 500_000, Items: 20_000, States: 400_000, Work: 20_000}
 
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits

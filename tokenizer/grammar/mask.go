@@ -141,8 +141,8 @@ func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) 
 		return s, nil
 	}
 	c := e.class[b]
-	if n := s.next[c].Load(); n != nil {
-		return n, nil
+	if n := s.next.Load(); n != nil {
+		return n.to[n.of[c]], nil
 	}
 	if err := walk.work(e.g.limits.Work); err != nil {
 		return nil, err
@@ -155,11 +155,12 @@ func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) 
 	if len(e.lexer.states) > e.g.limits.States {
 		return nil, limitError("states of terminals", e.g.limits.States, "use simpler patterns or smaller counts")
 	}
-	n, err := e.lexer.derive(s, c)
+	n, err := e.lexer.derive(s)
 	if err != nil {
 		e.err = err
+		return nil, err
 	}
-	return n, err
+	return n.to[n.of[c]], nil
 }
 
 func (e *engine) fillControl(p *place, dst []uint64) {
@@ -185,7 +186,7 @@ func (e *engine) walkTrie(trie, whole []node, dst []uint64, walk *scratch) error
 	for i := 0; i < len(trie); {
 		n := &trie[i]
 		c, depth := class[n.byte], n.depth&^wholeTree
-		q := at[depth-1].next[c].Load()
+		q := at[depth-1].after(c)
 		if q == nil {
 			var err error
 			if q, err = e.work(at[depth-1], c); err != nil {

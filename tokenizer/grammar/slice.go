@@ -85,7 +85,7 @@ func newSlice(v *Vocabulary, r *regex.Regex) *slice {
 // contains reports whether every text of a slice, begun at a lexer state, stays inside the terminals in progress. It gives up, and says
 // no, where that takes a long search.
 func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
-	const most = 300
+	const most = 1000
 	type pair struct {
 		s *lexState
 		y uint16

@@ -80,7 +80,7 @@ func (p *parser) class(fold bool) ([]RuneRange, error) {
 
 func (p *parser) posixClass() ([]RuneRange, bool, error) {
 	end := strings.Index(p.text[p.at:], ":]")
-	if end < 0 {
+	if end < 2 {
 		return nil, false, nil
 	}
 	name := p.text[p.at+2 : p.at+end]

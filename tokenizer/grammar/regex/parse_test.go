@@ -21,7 +21,7 @@ var patterns = []string{
 	`abc`, `a|b|cd`, `(a|b)*c`, `a{2,3}`, `(ab){1,2}c?`, `[a-c]+[^a-c]`, `[]a]`, `[^]a]+`, `[\d-]+`, `\w+\s\d{2}`, `.+`, `(?s).+`, `(?i)straße|ab`,
 	`(?i:a)b`, `\x41\x{e9}`, `\p{Lu}\p{Greek}*`, `\pL+`, `[[:alpha:]]+[[:^digit:]]`, `^a$`, `^(a|b)$`, `(^a|b)c`, `a(b$|c)d?`, `a\.b\\c`, `\Qa.b\E+`,
 	`(?P<name>a)b`, `a*?b+?`, `é+`, `[é-ü]`, `日本|語`, ``, `a||b`, `(a*)*b`, `(a|ab)(c|bcd)`, `\t|\n|\v`, `a{0}b`, `[a\-z]+`, `\z`, `{`, `a{`,
-	`(?i)k`, `[^\x00-\x{10FFFF}]`, `.{20}|.{3}`, `(a?){3}a{3}`,
+	`(?i)k`, `[^\x00-\x{10FFFF}]`, `.{20}|.{3}`, `(a?){3}a{3}`, `[[:]`,
 }
 
 var texts = []string{
@@ -185,6 +185,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(p, "abc", true)
 	}
 	f.Add(`^(a|b$)`, "b", false)
+	f.Add(`[[:]`, "0", true)
 	f.Fuzz(func(t *testing.T, pattern, text string, re2 bool) {
 		flavor := JavaScript
 		if re2 {
