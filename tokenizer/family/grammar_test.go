@@ -134,8 +134,9 @@ type sampler struct {
 	ends    map[int]bool // tokens that help an answer to its end
 }
 
-// newSampler has a token for each byte, one for each piece of a family's markup, and the family's control tokens.
-func newSampler(f *Family, special bool, seed uint64) *sampler {
+// newSampler has a token for each byte, one for each piece of a family's markup (with the names of arguments where tags hold them), and the
+// family's control tokens.
+func newSampler(f *Family, special bool, seed uint64, keys ...string) *sampler {
 	s := &sampler{rand: rand.New(rand.NewPCG(seed, 3)), marks: map[int]bool{}, ends: map[int]bool{}}
 	names := map[string]int32{}
 	for b := range 256 {
@@ -148,7 +149,10 @@ func newSampler(f *Family, special bool, seed uint64) *sampler {
 		ends = append(ends, f.thought.close)
 	}
 	if g := f.calls.tags; g != nil {
-		ends = append(append(append(ends, g.end, "\n"+g.valueEnd), g.ends("city")...), g.ends("code")...)
+		ends = append(ends, g.end, "\n"+g.valueEnd)
+		for _, key := range append(keys, "city", "code") {
+			ends = append(ends, g.ends(key)...)
+		}
 	}
 	if f.calls.syntax != nil {
 		ends = append(ends, f.calls.syntax.quote)
