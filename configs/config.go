@@ -46,6 +46,7 @@ type Config struct {
 	Log       telemetry.LogConfig
 
 	Store Store
+	Files Files
 	Quota Quota
 
 	Registry Registry
@@ -143,6 +144,7 @@ func Default() Config {
 		SLO:       slo.Default(),
 		Quota:     Quota{Failure: QuotaOpen, Lease: 30 * time.Second, Timeout: 250 * time.Millisecond},
 		Store:     Store{PromptRetention: 30 * 24 * time.Hour},
+		Files:     defaultFiles(),
 		Log:       telemetry.DefaultLogConfig(),
 	}
 }
@@ -341,7 +343,7 @@ func settings(c *Config) []Setting {
 			binding: bindText(&c.Engine.PrefixCacheKey,
 				"a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 	}
-	return slices.Concat(list, registrySettings(c), predictSettings(c), schedulerSettings(c), storeSettings(c), quotaSettings(c), telemetrySettings(c))
+	return slices.Concat(list, registrySettings(c), predictSettings(c), schedulerSettings(c), storeSettings(c), filesSettings(c), quotaSettings(c), telemetrySettings(c))
 }
 
 func anyText(string) bool { return true }

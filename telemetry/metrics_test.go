@@ -90,6 +90,11 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	if err := m.AddResponseCache(func() ResponseCache { return ResponseCache{Hits: 8, Misses: 9, Evictions: 2, Bytes: 512} }); err != nil {
 		t.Fatal(err)
 	}
+	if err := m.AddBatches(func() Batches {
+		return Batches{Running: 1, Lines: 2, Completed: 3, Failed: 4, Expired: 5, Cancelled: 6, Refused: 7}
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.AddTraces(func() Traces { return Traces{Sent: 5, Overflow: 6, Lost: 7} }); err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ type Config struct {
 	Drift       http.Handler                    // GET /admin/drift; nil: 404
 	Fleets      func() any                      // GET /admin/replicas: models and their replicas as JSON; nil: 404
 	BlockEvents BlockEventsFunc                 // GET /admin/kv-events; nil: 404
+	Batches     BatchesFunc                     // GET /admin/batches: unfinished batches as JSON; nil: 404
 	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
 	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
 	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
@@ -43,6 +44,20 @@ type Config struct {
 // ResetFunc evicts the prefix cache's blocks that no running request uses, and
 // returns how many it freed. by says who asked.
 type ResetFunc func(ctx context.Context, by string) (freedBlocks int, err error)
+
+// BatchesFunc lists the unfinished batches of all tenants.
+type BatchesFunc func(ctx context.Context) (any, error)
+
+const batchesPath = "/admin/batches"
+
+func (c Config) batches(w http.ResponseWriter, r *http.Request) {
+	list, err := c.Batches(r.Context())
+	if err != nil {
+		refuse(w, api.Refuse("files_unavailable", "list the batches: "+err.Error()))
+		return
+	}
+	write(w, http.StatusOK, map[string]any{"batches": list})
+}
 
 // New returns the handler of the second listener.
 func New(c Config) http.Handler {
@@ -96,6 +111,9 @@ func New(c Config) http.Handler {
 	}
 	if c.BlockEvents != nil {
 		mux.HandleFunc("GET "+router.BlockEventsPath, c.blockEvents)
+	}
+	if c.Batches != nil {
+		mux.HandleFunc("GET "+batchesPath, c.batches)
 	}
 	if c.Drift != nil {
 		mux.Handle("GET "+driftPath, c.Drift)
@@ -192,6 +210,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.BlockEvents != nil {
 		paths = append(paths, router.BlockEventsPath+"?model=")
+	}
+	if c.Batches != nil {
+		paths = append(paths, batchesPath)
 	}
 	if c.Drift != nil {
 		paths = append(paths, driftPath)

@@ -12,6 +12,7 @@ import (
 type Forgotten struct {
 	Prompts int64 `json:"prompts"`      // that log_prompts kept, with their answers
 	Answers int64 `json:"answers"`      // of idempotency keys and of the response cache
+	Files   int64 `json:"files"`        // uploaded, or made by batches; the batches with them
 	Blocks  int   `json:"freed_blocks"` // of the prefix cache, which is emptied for all
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"weir/api"
 	"weir/api/admin"
+	"weir/api/batch"
 	"weir/api/meter"
 	"weir/api/openai"
 	"weir/api/predict"
@@ -129,6 +130,8 @@ type server struct {
 	rollouts   *rollouts       // of versions of models
 	predictors *predictors     // classical models
 	predict    *predict.Server // their protocols, in front of edge
+	batches    *batch.Server   // files and batches, in front of predict
+	others     others          // requests that batches make room for
 
 	rpc         *predict.GRPC // the same over gRPC; nil: off
 	rpcListener net.Listener  // nil: off
@@ -175,6 +178,7 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 				return errors.Join(err, s.shutdown(0))
 			}
 			loaded = nil
+			s.batches.Start()
 		case err := <-s.failed:
 			return errors.Join(err, s.shutdown(0))
 		case <-ctx.Done():
@@ -268,7 +272,7 @@ func (s *server) build(b telemetry.Build) error {
 	if s.transcripts != nil {
 		edge.Hooks = transcribed(s.transcripts, edge.Hooks)
 	}
-	edge.Hooks = s.rollouts.rolled(edge.Hooks)
+	edge.Hooks = s.others.counted(s.rollouts.rolled(edge.Hooks))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
 		edge.Metrics = s.metrics.Handler()
@@ -284,7 +288,10 @@ func (s *server) build(b telemetry.Build) error {
 	if err := s.newPredictors(edge); err != nil {
 		return err
 	}
-	s.http = api.New(s.connections(files), s.predict)
+	if err := s.newBatches(edge); err != nil {
+		return err
+	}
+	s.http = api.New(s.connections(files), s.batches)
 	if s.rpcListener != nil {
 		s.newRPC(files)
 	}
@@ -296,7 +303,7 @@ func (s *server) build(b telemetry.Build) error {
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
-			Fleets: s.fleets.views, BlockEvents: s.blockEvents,
+			Fleets: s.fleets.views, BlockEvents: s.blockEvents, Batches: s.unfinishedBatches,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})
 		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)

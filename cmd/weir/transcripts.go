@@ -85,6 +85,9 @@ func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten
 			return f, err
 		}
 	}
+	if f.Files, err = s.batches.Forget(ctx, name); err != nil {
+		return f, err
+	}
 	f.Answers += int64(s.edge.Forget(name))
 	if f.Blocks, err = s.emptyCaches(ctx); err != nil { // cached blocks are computed from prompts
 		return f, err
