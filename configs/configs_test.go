@@ -214,6 +214,8 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"store.url":               "sqlite:x",
 		"store.key_pepper":        "thirty-two bytes or more, of which nobody knows",
 		"store.prompt_retention":  "48h",
+		"files.ttl":               "48h",
+		"batch.price_percent":     "20",
 		"model.embedding_prompts": "query=search_query: ",
 	}
 	s := New()

@@ -224,6 +224,15 @@ func (f *folder) removeAll(files []File) error {
 	return errors.Join(errs...)
 }
 
+// RemoveFiles deletes the bytes of forgotten files in a folder; those of other places stay.
+func RemoveFiles(dir string, files []File) error {
+	f, err := openFolder(dir)
+	if err != nil {
+		return err
+	}
+	return f.removeAll(files)
+}
+
 // Progress is what an operator sees of an unfinished batch.
 type Progress struct {
 	ID        string    `json:"id"`

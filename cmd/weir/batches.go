@@ -34,6 +34,18 @@ func filesDir(c configs.Config) (string, error) {
 	return filepath.Join(dir, "files"), err
 }
 
+// removeFiles deletes the bytes of files that the store has forgotten.
+func removeFiles(c configs.Config, files []batch.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	dir, err := filesDir(c)
+	if err != nil {
+		return err
+	}
+	return batch.RemoveFiles(dir, files)
+}
+
 // newBatches makes the handler of files and batches, in front of the others. about is the edge's configuration.
 func (s *server) newBatches(about openai.Config) error {
 	all := hooks(s.metrics, s.log, s.refusals, s.traces)

@@ -114,11 +114,11 @@ func newTenantsForget() *cobra.Command {
 		Use:   "forget TENANT",
 		Short: "Delete a tenant's prompts and answers from the store; usage stays",
 		Long: "Delete a tenant's prompts and answers from the store: those that log_prompts kept, and the answers of\n" +
-			"idempotency keys. Sums of usage stay. A running server has more in its memory: there, POST\n" +
+			"idempotency keys, and its files and batches. Sums of usage stay. A running server has more in its memory: there, POST\n" +
 			"/admin/tenants/TENANT/forget on the second listener deletes both.",
 		Args: cobra.ExactArgs(1),
 	}
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+	onStore(cmd, func(ctx context.Context, c configs.Config, s *store.Store, args []string) error {
 		if _, err := addEntry(ctx, s, commandLine(), actionTenantForget, args[0], nil); err != nil {
 			return err
 		}
@@ -130,7 +130,12 @@ func newTenantsForget() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "deleted of %s: %d prompts with their answers, %d answers of idempotency keys\n", args[0], prompts, answers)
+		files, err := s.ForgetBatches(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "deleted of %s: %d prompts with their answers, %d answers of idempotency keys, %d files\n", args[0], prompts, answers, len(files))
+		return removeFiles(c, files)
 		return nil
 	})
 	return cmd

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +34,21 @@ func (s *started) call(method, path, key, body string) (status int, answer strin
 		s.t.Fatal(err)
 	}
 	return res.StatusCode, string(raw)
+}
+
+// filesUnder lists the files of a folder and of those in it.
+func filesUnder(t *testing.T, folder string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	return files
 }
 
 const canary = "zephyrcanary7731"
@@ -109,8 +125,7 @@ func TestNothingOfAPromptIsKeptWithoutConsent(t *testing.T) {
 	}
 	places["log"] = s.errs.String() + s.out.String()
 	places["traces"] = fmt.Sprint(spans())
-	files, _ := filepath.Glob(filepath.Join(folder, "*"))
-	for _, path := range files {
+	for _, path := range filesUnder(t, folder) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -164,8 +179,7 @@ func TestPromptsAreKeptWithConsentAndForgotten(t *testing.T) {
 	if _, kept, _ = weir("tenants", "prompts", "open", "--store", url); kept != "" {
 		t.Errorf("left: %s", kept)
 	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*"))
-	for _, path := range files {
+	for _, path := range filesUnder(t, folder) {
 		if raw, err := os.ReadFile(path); err != nil || strings.Contains(string(raw), canary) {
 			t.Errorf("%s has it still, %v", path, err)
 		}
