@@ -136,7 +136,6 @@ func newTenantsForget() *cobra.Command {
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "deleted of %s: %d prompts with their answers, %d answers of idempotency keys, %d files\n", args[0], prompts, answers, len(files))
 		return removeFiles(c, files)
-		return nil
 	})
 	return cmd
 }
