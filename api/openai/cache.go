@@ -191,6 +191,7 @@ func (d digest) reading(r *reading) {
 	if r == nil {
 		return
 	}
+	d.integer(r.budget)
 	c := &r.options.Choice
 	d.integer(int(c.Mode))
 	d.integer(len(c.Names))

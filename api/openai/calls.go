@@ -18,6 +18,7 @@ type reading struct {
 	thinks  bool // the family marks thoughts
 	hidden  bool // thoughts are not told
 	tools   toolset
+	budget  int // tokens of a thought at most; -1 is as many as the model likes
 }
 
 // reader is the state of a choice that is taken apart. What it has read and nobody took

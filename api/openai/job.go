@@ -89,7 +89,7 @@ func (j *job) request(i int) *inference.Request {
 		PromptLogprobs: j.promptLogprobs,
 		Sampling:       p.sampling,
 		Speculation:    p.speculation,
-		Constraint:     j.constraint,
+		Constraint:     j.bounded(),
 		Arrived:        j.arrived,
 	}
 }

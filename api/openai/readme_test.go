@@ -24,7 +24,8 @@ func TestReadmeListsTheParameters(t *testing.T) {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	elsewhere := []string{"echo", "prompt", "messages", "reasoning_effort", "documents", "truncation_side", "audio", // read by some endpoints
-		"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "include_reasoning", "store", "verbosity"}
+		"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "include_reasoning", "store", "verbosity",
+		"thinking_token_budget", "thinking_budget_tokens"}
 	section += "`audio`" // a message's, which must be empty
 	var listed []string
 	for _, m := range regexp.MustCompile("`([a-z][a-z0-9_.]*)`").FindAllStringSubmatch(section, -1) {
@@ -60,7 +61,7 @@ func namesRead(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := slices.Concat(labels, lengthNames, bothReasoningNames, []string{"tool_choice", "function_call"})
+	names := slices.Concat(labels, lengthNames, bothReasoningNames, budgetNames, []string{"tool_choice", "function_call"})
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
 			continue

@@ -18,7 +18,7 @@ func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *readi
 		return nil
 	}
 	return &reading{
-		family: m.Family, thinks: marked, hidden: q.hideReasoning, tools: p.tools,
+		family: m.Family, thinks: marked, hidden: q.hideReasoning, tools: p.tools, budget: -1,
 		options: family.Options{Tools: p.tools.list, Choice: p.tools.choice, Opening: opening, IDs: randomLetters},
 	}
 }

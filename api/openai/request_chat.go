@@ -129,6 +129,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	}
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
 	p.readChatLogprobs(o, m, &fault)
+	most := readBudget(o, &fault)
 	p.hideReasoning = !o.flag("include_reasoning", true, &fault)
 	j.refuseNoTokens(&fault)
 	conversation := readChatPrompt(o, m, &s.config, &fault)
@@ -153,6 +154,9 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
 	}
 	j.reading = conversation.reading(m, spans, p)
+	if fault = j.bound(o, most); fault != nil {
+		return nil, fault
+	}
 	j.prompts = []prompt{{ids: ids}}
 	return j, j.limitOutput("messages", 1)
 }
