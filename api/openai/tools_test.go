@@ -1,0 +1,162 @@
+package openai
+
+import (
+	"strings"
+	"testing"
+)
+
+// prompt gives the prompt that a request of a model with a template has.
+func promptOf(t *testing.T, template, body string) string {
+	t.Helper()
+	b := &fakeBackend{script: say("Hello", 0)}
+	r := newRig(t, DefaultConfig(), b)
+	defer r.close()
+	if err := r.openai.SetModels(toolModel(t, b, template)); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := r.post(routeChat, body); status != 200 {
+		t.Fatalf("%s: %d %s", body, status, text)
+	}
+	return b.tok.Decode(b.run(t, 0).req.Prompt, true)
+}
+
+// Templates get tools as transformers gives them, without strict, which no model knows,
+// and with parameters, which templates read unasked. The prompt is the same for every
+// choice, so that the prefix cache is good for all.
+func TestToolsReachTheTemplate(t *testing.T) {
+	const want = `<tools>
+{"type": "function", "function": {"description": "d", "name": "f", "parameters": {"type": "object", "properties": {"b": {"type": "string"}, "a": {}}}}}
+{"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}
+</tools>`
+	const tools = `"tools":[{"type":"function","function":{"strict":false,"description":"d","name":"f","parameters":{"type":"object","properties":{"b":{"type":"string"},"a":{}}}}},` +
+		`{"function":{"name":"g","description":null,"parameters":null},"type":"function"}]`
+	first := promptOf(t, toolTemplate, chatWith(tools))
+	if !strings.Contains(first, want) {
+		t.Errorf("the prompt is %s", first)
+	}
+	for _, choice := range []string{`"none"`, `"auto"`, `{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]}}`} {
+		if got := promptOf(t, toolTemplate, chatWith(tools+`,"tool_choice":`+choice)); got != first {
+			t.Errorf("with tool_choice %s the prompt is %s", choice, got)
+		}
+	}
+	older := promptOf(t, toolTemplate, chatWith(`"functions":[{"name":"g"}]`))
+	if !strings.Contains(older, `{"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}`) {
+		t.Errorf("functions render %s", older)
+	}
+}
+
+const pastCalls = `{"role":"user","content":"hi"},` +
+	`{"role":"assistant","content":null,"reasoning":"Hm.","tool_calls":[` +
+	`{"index":0,"id":"functions.f:0","type":"function","function":{"name":"f","arguments":"{\"b\": 1, \"a\": [true]}"}},` +
+	`{"id":"x","type":"function","function":{"name":"g","arguments":""}},{"id":"y","type":"function","function":{"name":"g","arguments":"{broken"}}]},` +
+	`{"role":"tool","tool_call_id":"functions.f:0","content":"sun"},{"role":"tool","tool_call_id":"x","name":"g","content":[{"type":"text","text":"rain"}]},` +
+	`{"role":"tool","content":"","tool_call_id":"y"}`
+
+// Templates get arguments as objects, in the order in which the model wrote them.
+func TestCallsComeBack(t *testing.T) {
+	got := promptOf(t, toolTemplate, message(pastCalls))
+	const want = "<|im_start|>assistant\n<think>\nHm.\n</think>\n\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": [true]}}\n</tool_call>\n" +
+		"<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": \"{broken\"}\n</tool_call><|im_end|>\n" +
+		"<|im_start|>user\n<tool_response>\nsun\n</tool_response><|im_end|>\n<|im_start|>user\n<tool_response>\nrain\n</tool_response><|im_end|>\n" +
+		"<|im_start|>user\n<tool_response>\n\n</tool_response><|im_end|>\n"
+	if !strings.Contains(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	older := promptOf(t, toolTemplate, message(`{"role":"assistant","content":"Let me see.","function_call":{"name":"f","arguments":"{\"a\":1}"}},{"role":"function","name":"f","content":"sun"}`))
+	if want := "Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\nsun\n"; !strings.Contains(older, want) {
+		t.Errorf("got %q, want %q", older, want)
+	}
+}
+
+// A template that knows no tools has them in the system message, calls as text, and the
+// results of one answer in one message of the user.
+func TestTemplatesWithoutToolsAreTold(t *testing.T) {
+	got := promptOf(t, chatML, `{`+bothTool+`,"messages":[{"role":"system","content":[{"type":"text","text":"Be brief."}]},`+pastCalls+`,{"role":"user","content":"so?"}]}`)
+	head, rest, _ := strings.Cut(got, "<|im_end|>")
+	for _, part := range []string{"<|im_start|>system\nBe brief.\n\n", `"get_weather"`, `"get_time"`} {
+		if !strings.Contains(head, part) {
+			t.Errorf("the system message lacks %q: %s", part, head)
+		}
+	}
+	if roles := strings.Count(rest, "<|im_start|>user"); roles != 3 || strings.Count(rest, "<|im_start|>system") != 0 {
+		t.Errorf("%d messages of the user in %s", roles, rest)
+	}
+	for _, part := range []string{`{"name": "f", "arguments": {"b": 1, "a": [true]}}`, "sun", "rain"} {
+		if !strings.Contains(rest, part) {
+			t.Errorf("the conversation lacks %q: %s", part, rest)
+		}
+	}
+	if got := promptOf(t, chatML, chatWith(bothTool)); !strings.HasPrefix(got, "<|im_start|>system\n") || !strings.Contains(got, "get_weather") {
+		t.Errorf("without a system message the prompt is %s", got)
+	}
+	if got := promptOf(t, chatML, chatWith(`"n":1`)); strings.Contains(got, "system") {
+		t.Errorf("without tools the prompt is %s", got)
+	}
+}
+
+func TestToolsAreRefusedByName(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	tool := func(fields string) string {
+		return chatWith(`"tools":[{"type":"function","function":{` + fields + `}}]`)
+	}
+	choice := func(value string) string { return chatWith(bothTool + `,"tool_choice":` + value) }
+	call := func(fields string) string {
+		return message(`{"role":"assistant","content":null,"tool_calls":[{` + fields + `}]}`)
+	}
+	many := strings.Repeat(timeTool+",", maxTools) + timeTool
+	for _, c := range []struct{ body, param, code string }{
+		{chatWith(`"tools":{}`), "tools", "invalid_type"},
+		{chatWith(`"tools":["f"]`), "tools[0]", "invalid_type"},
+		{chatWith(`"tools":[{}]`), "tools[0].type", "missing_required_parameter"},
+		{chatWith(`"tools":[{"type":"function"}]`), "tools[0].function", "missing_required_parameter"},
+		{chatWith(`"tools":[{"type":"custom","custom":{"name":"f"}}]`), "tools[0].type", "unsupported_parameter"},
+		{chatWith(`"tools":[{"type":"web_search"}]`), "tools[0].type", "unsupported_parameter"},
+		{chatWith(`"tools":[` + many + `]`), "tools", "invalid_value"},
+		{chatWith(`"tools":[` + timeTool + `,` + timeTool + `]`), "tools[1].function.name", "invalid_value"},
+		{chatWith(`"tools":[` + timeTool + `],"functions":[{"name":"f"}]`), "functions", "invalid_value"},
+		{chatWith(`"functions":[{}]`), "functions[0].name", "missing_required_parameter"},
+		{chatWith(`"functions":[{"name":"f"}],"function_call":"required"`), "function_call", "invalid_value"},
+		{chatWith(`"functions":[{"name":"f"}],"function_call":{"name":"g"}`), "function_call.name", "invalid_value"},
+		{tool(``), "tools[0].function.name", "missing_required_parameter"},
+		{tool(`"name":"a b"`), "tools[0].function.name", "invalid_value"},
+		{tool(`"name":""`), "tools[0].function.name", "invalid_value"},
+		{tool(`"name":"` + strings.Repeat("x", 65) + `"`), "tools[0].function.name", "invalid_value"},
+		{tool(`"name":"f","parameters":[]`), "tools[0].function.parameters", "invalid_type"},
+		{tool(`"name":"f","strict":1`), "tools[0].function.strict", "invalid_type"},
+		{tool(`"name":"f","description":"` + strings.Repeat("x", maxDescriptionBytes+1) + `"`), "tools[0].function.description", "invalid_value"},
+		{tool(`"name":"f","parameters":{"x":"` + strings.Repeat("x", maxToolBytes) + `"}`), "tools[0]", "invalid_value"},
+		{choice(`"any"`), "tool_choice", "invalid_value"},
+		{choice(`1`), "tool_choice", "invalid_type"},
+		{choice(`{}`), "tool_choice.type", "missing_required_parameter"},
+		{choice(`{"type":"tool"}`), "tool_choice.type", "invalid_value"},
+		{choice(`{"type":"function"}`), "tool_choice.function", "missing_required_parameter"},
+		{choice(`{"type":"function","function":{"name":"f"}}`), "tool_choice.function.name", "invalid_value"},
+		{choice(`{"type":"allowed_tools","allowed_tools":{"mode":"any","tools":[]}}`), "tool_choice.allowed_tools.mode", "invalid_value"},
+		{choice(`{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}`), "tool_choice.allowed_tools.tools", "invalid_value"},
+		{choice(`{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`), "tool_choice.allowed_tools.tools[0].function.name", "invalid_value"},
+		{chatWith(`"tool_choice":"required"`), "tool_choice", "invalid_value"},
+		{chatWith(`"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice", "invalid_value"},
+		{choice(`"auto","parallel_tool_calls":1`), "parallel_tool_calls", "invalid_type"},
+
+		{call(``), "messages[0].tool_calls[0].function", "missing_required_parameter"},
+		{call(`"id":"a","type":"custom","function":{}`), "messages[0].tool_calls[0].type", "unsupported_parameter"},
+		{call(`"function":{"name":"f"}`), "messages[0].tool_calls[0].id", "missing_required_parameter"},
+		{call(`"id":"a","function":{}`), "messages[0].tool_calls[0].function.name", "missing_required_parameter"},
+		{call(`"id":"a","function":{"name":"f","arguments":[]}`), "messages[0].tool_calls[0].function.arguments", "invalid_type"},
+		{call(`"id":"` + strings.Repeat("x", maxCallIDBytes+1) + `","function":{"name":"f"}`), "messages[0].tool_calls[0].id", "invalid_value"},
+		{message(`{"role":"user","content":"x","tool_calls":[{"id":"a","function":{"name":"f"}}]}`), "messages[0].tool_calls", "invalid_value"},
+		{message(`{"role":"user","content":"x","function_call":{"name":"f"}}`), "messages[0].function_call", "invalid_value"},
+		{message(`{"role":"user","content":"x","tool_call_id":"a"}`), "messages[0].tool_call_id", "invalid_value"},
+		{message(`{"role":"assistant","content":"x","tool_calls":[{"id":"a","function":{"name":"f"}}],"function_call":{"name":"f"}}`), "messages[0].function_call", "invalid_value"},
+		{message(`{"role":"tool","content":"x"}`), "messages[0].tool_call_id", "missing_required_parameter"},
+		{message(`{"role":"assistant","content":"x","tool_calls":[{"id":"a","function":{"name":"f"}}]},{"role":"tool","tool_call_id":"b","content":"x"}`), "messages[1].tool_call_id", "invalid_value"},
+		{message(`{"role":"tool","tool_call_id":"a"}`), "messages[0].tool_call_id", "invalid_value"},
+		{message(`{"role":"assistant","content":null,"reasoning":1}`), "messages[0].reasoning", "invalid_type"},
+	} {
+		status, body := r.post(routeChat, c.body)
+		if param, code, _ := parseError(t, body); status != 400 || param != c.param || code != c.code {
+			t.Errorf("%.200s\n got %d %s\nwant %s %s", c.body, status, body, c.param, c.code)
+		}
+	}
+}
