@@ -48,8 +48,8 @@ await run("openai", {
     return JSON.stringify(r.choices.map((c) => c.text));
   },
   async "refused parameter"() {
-    const e = await refused(chat({ tools: [{ type: "function", function: { name: "f" } }] }));
-    assert.deepEqual([e.status, e.param, e.code], [400, "tools", "unsupported_parameter"]);
+    const e = await refused(chat({ best_of: 2 }));
+    assert.deepEqual([e.status, e.param, e.code], [400, "best_of", "unsupported_parameter"]);
     return e.message;
   },
   async overflow() {

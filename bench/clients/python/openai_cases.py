@@ -97,11 +97,11 @@ def harmless_fields():
 
 def refusal():
     try:
-        ask(tools=[{"type": "function", "function": {"name": "f"}}])
+        ask(extra_body={"best_of": 2})
     except openai.BadRequestError as e:
-        expect("the parameter is named", e.param == "tools" and e.code == "unsupported_parameter")
+        expect("the parameter is named", e.param == "best_of" and e.code == "unsupported_parameter")
         return e.message
-    raise AssertionError("tools were accepted")
+    raise AssertionError("best_of was accepted")
 
 
 def overflow():
