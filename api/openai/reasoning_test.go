@@ -149,9 +149,7 @@ func TestBudgetsEndThoughts(t *testing.T) {
 
 // A thought that the model opens is bounded, and text that speaks of the marker is none.
 func TestBudgetsWaitForTheThought(t *testing.T) {
-	b := &fakeBackend{}
-	r := newRig(t, DefaultConfig(), b)
-	defer r.close()
+	b := &fakeBackend{tok: mustTokenizer(t)}
 	m := toolModel(t, b, thinkTemplate)
 	for says, want := range map[string]string{
 		"\n<think>abc":           "\n<think>ab",
