@@ -107,6 +107,14 @@ func fuzzBodies(f *testing.F, path string) {
 		f.Add([]byte(chatWith(fields)))
 		f.Add([]byte("\ufeff" + textWith(fields)))
 	}
+	for _, body := range []string{
+		chatWith(bothTool + `,"tool_choice":"required","parallel_tool_calls":false,"thinking_token_budget":4`),
+		chatWith(`"functions":[{"name":"f"}],"function_call":{"name":"f"}`),
+		chatWith(bothTool + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"get_time"}}]}}`),
+		message(pastCalls), message(`{"role":"assistant","function_call":{"name":"f","arguments":"{"}},{"role":"function","name":"f","content":"x"}`),
+	} {
+		f.Add([]byte(body))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) > 1<<16 {
 			return

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"strings"
+
 	"weir/tokenizer"
 	"weir/tokenizer/family"
 )
@@ -13,7 +15,7 @@ func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *readi
 		return nil
 	}
 	opening := m.Family.Opening(spans)
-	marked := thinks(m.Family) || opening.Thinking
+	marked := m.thinks() || opening.Thinking
 	if !marked && !p.tools.has() {
 		return nil
 	}
@@ -23,9 +25,12 @@ func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *readi
 	}
 }
 
-// thinks reports whether a family marks thoughts. The generic form reads them, but says
-// nothing about the model.
-func thinks(f *family.Family) bool {
-	_, end := f.ThoughtMarkers()
-	return f.Name == "harmony" || f.Name != "generic" && end != ""
+// thinks reports whether the model's template knows thoughts, or whether they are what its
+// family is known by. The generic form reads thoughts, but says nothing about the model.
+func (m *Model) thinks() bool {
+	_, end := m.Family.ThoughtMarkers()
+	if m.Family.Name == "generic" {
+		return strings.Contains(m.Template.Source(), end)
+	}
+	return end != "" || m.Family.Name == "harmony"
 }

@@ -1,0 +1,85 @@
+package openai
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/internal/reference"
+	"weir/tokenizer/chat"
+	"weir/tokenizer/family"
+)
+
+// silent are published templates that are allowed to leave a part of a conversation with tools
+// out, or to refuse it, because their models were not trained on it.
+var silent = map[string]string{}
+
+// Every published template takes tools and the conversations that clients send back: it
+// writes the tool's name, the call's arguments and its result.
+func TestPublishedTemplatesTakeConversationsWithTools(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(reference.Path(t, "testdata/templates"), "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const question = `{"role":"user","content":"Which weather?"}`
+	for name, messages := range map[string]string{
+		"a call alone": question + `,{"role":"assistant","content":null,"tool_calls":[{"id":"abcdef123","type":"function",` +
+			`"function":{"name":"look_up","arguments":"{\"place\": \"Lisbon\", \"days\": 3}"}}]},{"role":"tool","tool_call_id":"abcdef123","content":"sunshine"}`,
+		"text before a call, and a question after": question + `,{"role":"assistant","content":"Let me see.","tool_calls":[{"id":"abcdef123","type":"function",` +
+			`"function":{"name":"look_up","arguments":"{\"place\": \"Lisbon\", \"days\": 3}"}}]},{"role":"tool","tool_call_id":"abcdef123","content":"sunshine"},` +
+			`{"role":"assistant","content":"It is fine."},{"role":"user","content":"Really?"}`,
+	} {
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p struct{ Name, Template string }
+			if err := json.Unmarshal(data, &p); err != nil {
+				t.Fatal(err)
+			}
+			text, fault := renderPublished(t, p.Template, messages)
+			if fault != "" {
+				if silent[p.Name] == "" {
+					t.Errorf("%s: %s: %s", p.Name, name, fault)
+				}
+				continue
+			}
+			for _, part := range []string{"look_up", "Lisbon", "sunshine", "Where to look"} {
+				if !strings.Contains(text, part) && silent[p.Name] != part {
+					t.Errorf("%s: %s: no %q in the prompt", p.Name, name, part)
+				}
+			}
+		}
+	}
+}
+
+// renderPublished gives the prompt of a request with a tool, or what refuses it.
+func renderPublished(t *testing.T, source, messages string) (text, fault string) {
+	t.Helper()
+	template, err := chat.Parse(source, chat.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &fakeBackend{tok: mustTokenizer(t)}
+	m := testModel(t, b)
+	m.Template, m.Family = template, family.Detect(template)
+	body := `{"tools":[{"type":"function","function":{"name":"look_up","description":"Where to look","parameters":{"type":"object",` +
+		`"properties":{"place":{"type":"string"},"days":{"type":"integer"}},"required":["place"]}}}],"messages":[` + messages + `]}`
+	o, refused := parseBody([]byte(body), true)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	c := DefaultConfig()
+	p := readChatPrompt(o, m, &c, &refused)
+	if refused != nil {
+		return "", refused.Message
+	}
+	spans, refused := p.render(m)
+	if refused != nil {
+		return "", refused.Message
+	}
+	return chat.Text(spans), ""
+}
