@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
 )
 
@@ -22,9 +23,10 @@ type history struct {
 	last   string            // id of the last function_call, which had none
 	named  int               // ids that were made up
 
-	preamble  string // describes the tools to a template that does not, in the first message
-	results   string // of the tools so far, where the last message was one of a template without tools
-	resultsAt int    // where in the messages they begin
+	preamble   string // describes the tools to a template that does not, in the first message
+	systemless bool   // the preamble goes into the user's first message
+	results    string // of the tools so far, where the last message was one of a template without tools
+	resultsAt  int    // where in the messages they begin
 }
 
 // pastCall is a call of an earlier answer.
@@ -216,6 +218,8 @@ func (h *history) spellOut(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 	switch {
 	case h.preamble != "" && m.role == "system":
 		text += "\n\n" + h.preamble
+	case h.preamble != "" && h.systemless && m.role == "user":
+		text = h.preamble + "\n\n" + text
 	case h.preamble != "":
 		dst = append(dst, `{"role":"system","content":`...)
 		dst = append(api.AppendString(dst, h.preamble), `},`...)
@@ -237,6 +241,14 @@ func (h *history) spellOut(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 	}
 	m.content = api.AppendString(nil, text)
 	return dst, nil
+}
+
+// takesSystem reports whether the model's template takes a system message; some refuse it.
+func (m *Model) takesSystem() bool {
+	bos, eos := m.Tokenizer.BoundaryTexts()
+	_, err := m.Template.Render(chat.Input{BOSToken: bos, EOSToken: eos, AddGenerationPrompt: true,
+		Messages: chat.Messages(chat.Message{Role: "system", Content: "x"}, chat.Message{Role: "user", Content: "x"})})
+	return err == nil
 }
 
 func (m *pastMessage) spelledCalls() []family.Call {

@@ -14,7 +14,12 @@ import (
 
 // silent are published templates that are allowed to leave a part of a conversation with tools
 // out, or to refuse it, because their models were not trained on it.
-var silent = map[string]string{}
+var silent = map[string]string{
+	"MiroThinker":                          "assigns to what is no namespace, which Jinja refuses",
+	"fireworks-ai-llama-3-firefunction-v2": "reads variables of its own",
+	// They write the calls of an answer without text only.
+	"deepseek-ai-DeepSeek-R1-Distill-Llama-8B": "Lisbon", "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "Lisbon",
+}
 
 // Every published template takes tools and the conversations that clients send back: it
 // writes the tool's name, the call's arguments and its result.
@@ -48,7 +53,7 @@ func TestPublishedTemplatesTakeConversationsWithTools(t *testing.T) {
 				continue
 			}
 			for _, part := range []string{"look_up", "Lisbon", "sunshine", "Where to look"} {
-				if !strings.Contains(text, part) && silent[p.Name] != part {
+				if !strings.Contains(text, part) && (silent[p.Name] != part || name == "a call alone") {
 					t.Errorf("%s: %s: no %q in the prompt", p.Name, name, part)
 				}
 			}
@@ -67,7 +72,7 @@ func renderPublished(t *testing.T, source, messages string) (text, fault string)
 	m := testModel(t, b)
 	m.Template, m.Family = template, family.Detect(template)
 	body := `{"tools":[{"type":"function","function":{"name":"look_up","description":"Where to look","parameters":{"type":"object",` +
-		`"properties":{"place":{"type":"string"},"days":{"type":"integer"}},"required":["place"]}}}],"messages":[` + messages + `]}`
+		`"properties":{"place":{"type":"string","description":"p"},"days":{"type":"integer","description":"d"}},"required":["place"]}}}],"messages":[` + messages + `]}`
 	o, refused := parseBody([]byte(body), true)
 	if refused != nil {
 		t.Fatal(refused)

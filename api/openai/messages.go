@@ -21,6 +21,7 @@ func (o *object) parseMessages(raw []byte, m *Model, limit int, tools *toolset) 
 	h := history{body: o, family: m.Family}
 	if m.Family != nil && !m.Family.Listed {
 		h.preamble = m.Family.System(tools.list)
+		h.systemless = h.preamble != "" && !m.takesSystem()
 	}
 	clean := append(make([]byte, 0, len(raw)), '[')
 	for i, item := range list {
@@ -111,7 +112,7 @@ func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 		case "role":
 			dst = appendField(dst, f.name, api.AppendString(nil, m.role))
 		case "content":
-			clean, err := m.appendContent(nil, join(m.path, "content"), m.content)
+			clean, err := h.contentJSON(m)
 			if err != nil {
 				return dst, err
 			}
@@ -131,7 +132,7 @@ func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 		}
 	}
 	if !hasContent {
-		clean, err := m.appendContent(nil, join(m.path, "content"), m.content)
+		clean, err := h.contentJSON(m)
 		if err != nil {
 			return dst, err
 		}
@@ -141,6 +142,15 @@ func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 		dst = appendField(dst, "tool_call_id", api.AppendString(nil, m.answers))
 	}
 	return append(dst, '}'), nil
+}
+
+// contentJSON is a message's content as the template reads it. An answer of calls alone has
+// empty text, but for templates that ask whether there is any.
+func (h *history) contentJSON(m *pastMessage) ([]byte, *api.Error) {
+	if m.content == nil && len(m.calls) > 0 && h.family != nil && h.family.NullContent {
+		return []byte("null"), nil
+	}
+	return m.appendContent(nil, join(m.path, "content"), m.content)
 }
 
 func appendField(dst []byte, name string, value []byte) []byte {

@@ -89,7 +89,7 @@ func (f *Family) verify(t *chat.Template) bool {
 		if err != nil || !strings.Contains(answer, probeValue) || !f.reads(answer, opening, 1) {
 			continue
 		}
-		f.Replayed, f.TextArguments = true, p.text
+		f.Replayed, f.TextArguments, f.NullContent = true, p.text, p.null
 		p.calls = 2
 		answer, opening, err = p.answer(t, f)
 		// A template may refuse a second call, or drop it.

@@ -68,6 +68,9 @@ type Family struct {
 	Replayed bool
 	// TextArguments says that the template takes the arguments of earlier calls as JSON text, not as an object.
 	TextArguments bool
+	// NullContent says that the template writes the calls of an earlier answer without text where its content is none, and
+	// drops them where it is empty.
+	NullContent bool
 
 	calls   *markup
 	layout  layout
