@@ -353,7 +353,7 @@ func startRedis(t *testing.T) *redisServer {
 	if err != nil {
 		reference.Missing(t, "redis", "no redis-server on the PATH, to be killed")
 	}
-	folder, err := os.MkdirTemp("", "redis") // the name of a socket is short
+	folder, err := os.MkdirTemp("", "redis") //nolint:usetesting // the name of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
