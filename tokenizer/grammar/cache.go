@@ -10,7 +10,7 @@ import (
 const cacheBytes = 64 << 20
 
 // sparseIDs is up to how many tokens a set is kept as a list.
-const sparseIDs = 256
+const sparseIDs = 1024
 
 // tokenSet is a set of tokens: a list where they are few, else a bit for each id of the vocabulary.
 type tokenSet struct {
@@ -49,9 +49,9 @@ func (t *tokenSet) addTo(dst []uint64) {
 	}
 }
 
-// known is what was worked out once: the mask of a place, or the split of a lexer state. It never changes once it is in its slot.
+// known is what was worked out once: what the parser adds to the mask of a place, or the split of a lexer state. It never changes once it is in its slot.
 type known struct {
-	tokens tokenSet // of a mask: all that may come; of a split: those that stay inside the terminals in progress
+	tokens tokenSet // of a mask: those that run past a terminal's end; of a split: those that stay inside the terminals in progress
 	cross  []node   // of a split: the trie of tokens that may run past a terminal's end, which the parser has to judge
 	whole  []node   // of a split: what nodes of cross that stand for whole trees refer to
 	slot   *atomic.Pointer[known]

@@ -138,9 +138,7 @@ func (e *engine) goesPast(p *place, text []byte, walk *scratch) bool {
 		}
 		trie = trie[i+1 : i+int(trie[i].size)]
 	}
-	if len(walk.places) <= e.v.depth {
-		walk.places = make([]*place, e.v.depth+1)
-	}
+	walk.grow(e.v)
 	at := walk.places
 	at[len(text)] = p
 	for i := 0; i < len(trie); {

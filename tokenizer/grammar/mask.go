@@ -33,14 +33,10 @@ func (e *engine) token(p *place, id int32) (*place, error) {
 	return n, nil
 }
 
-// fill makes dst the tokens that may come at a place.
+// fill makes dst the tokens that may come at a place: those that stay inside the terminals in progress, and those that the parser takes
+// past a terminal's end. The latter are few, and kept.
 func (e *engine) fill(p *place, dst []uint64, walk *scratch) error {
 	clear(dst)
-	if k := p.mask.Load(); k != nil {
-		k.used.Store(true)
-		k.tokens.addTo(dst)
-		return nil
-	}
 	splits := walk.splits[:0]
 	for _, x := range p.parts {
 		if !x.lex.bytes {
@@ -54,13 +50,24 @@ func (e *engine) fill(p *place, dst []uint64, walk *scratch) error {
 		splits = append(splits, k)
 	}
 	walk.splits = splits[:0]
+	if k := p.mask.Load(); k != nil {
+		k.used.Store(true)
+		k.tokens.addTo(dst)
+		return nil
+	}
+	walk.grow(e.v)
+	past := walk.bits[:e.v.words]
+	clear(past)
 	for _, k := range splits {
-		if err := e.walkSplit(p, k, dst, walk); err != nil {
+		if err := e.walkSplit(p, k, past, walk); err != nil {
 			return err
 		}
 	}
-	e.fillControl(p, dst)
-	e.v.cache.put(&p.mask, &known{tokens: newTokenSet(dst)})
+	e.fillControl(p, past)
+	for i, w := range dst {
+		dst[i], past[i] = w|past[i], past[i]&^w
+	}
+	e.v.cache.put(&p.mask, &known{tokens: newTokenSet(past)})
 	return nil
 }
 
@@ -72,6 +79,14 @@ type scratch struct {
 	bits   []uint64
 	splits []*known
 	made   int // places and lexer states worked out for one mask
+}
+
+// grow makes the scratch large enough for a vocabulary.
+func (s *scratch) grow(v *Vocabulary) {
+	if len(s.bits) < v.words || len(s.places) <= v.depth {
+		s.bits, s.places = make([]uint64, v.words), make([]*place, v.depth+1)
+		s.lexes, s.past = make([]*lexState, v.depth+1), make([]bool, v.depth+1)
+	}
 }
 
 // work counts a place or state that was not known.
@@ -90,9 +105,7 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 		return k, nil
 	}
 	v := e.v
-	if len(walk.bits) < v.words || len(walk.lexes) <= v.depth {
-		walk.bits, walk.lexes, walk.past = make([]uint64, v.words), make([]*lexState, v.depth+1), make([]bool, v.depth+1)
-	}
+	walk.grow(v)
 	inside := walk.bits[:v.words]
 	clear(inside)
 	trie := v.trie
@@ -173,9 +186,6 @@ func (e *engine) fillControl(p *place, dst []uint64) {
 
 // walkSplit sets the bits of the tokens that run past a terminal's end and may come at a place.
 func (e *engine) walkSplit(p *place, k *known, dst []uint64, walk *scratch) error {
-	if len(walk.places) <= e.v.depth {
-		walk.places = make([]*place, e.v.depth+1)
-	}
 	walk.places[0] = p
 	return e.walkTrie(k.cross, k.whole, dst, walk)
 }
