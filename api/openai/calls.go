@@ -132,6 +132,8 @@ func (c *choice) takeIn(cut bool) (complete bool) {
 	r := c.reader
 	for i := range r.parts {
 		switch p := &r.parts[i]; {
+		case p.Kind == family.Content && cut && r.options.Choice.Mode == family.Required:
+			// The beginning of a call, as an answer that has to call has no text.
 		case p.Kind == family.Content:
 			if c.readContent(p.Bytes) {
 				return true

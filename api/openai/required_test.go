@@ -32,6 +32,9 @@ func TestADemandedCallThatIsCut(t *testing.T) {
 		longModel(r)
 		status, text := r.post(routeChat, chatWith(fmt.Sprintf(`%s,"tool_choice":"required","max_tokens":%d`, bothTool, most)))
 		r.close()
+		if strings.Contains(text, "<tool_call") {
+			t.Errorf("at most %d tokens: markup in %s", most, text)
+		}
 		if status != 200 || !strings.Contains(text, `"finish_reason":"length"`) || strings.Contains(text, `"tool_calls":[]`) {
 			t.Errorf("at most %d tokens: %d %s", most, status, text)
 		}

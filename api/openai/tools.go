@@ -69,7 +69,7 @@ func (t *toolset) readParallel(o *object, fault **api.Error) {
 	switch {
 	case !ok:
 	case t.has():
-		t.choice.Parallel = parallel && !t.legacy
+		t.choice.Parallel = t.choice.Parallel && parallel
 	default:
 		o.ignored("parallel_tool_calls", withoutTools("parallel_tool_calls"), fault)
 	}
@@ -280,11 +280,12 @@ func (t *toolset) chooseObject(c *object) *api.Error {
 	return t.chooseAllowed(part)
 }
 
-// chooseNamed reads {"name":…}.
+// chooseNamed reads {"name":…}, which asks for one call.
 func (t *toolset) chooseNamed(f *object) *api.Error {
 	name, err := t.readChosen(f)
 	if err == nil {
-		t.choice.Mode, t.choice.Names, t.named = family.Required, []string{name}, true
+		t.choice = family.Choice{Mode: family.Required, Names: []string{name}}
+		t.named = true
 	}
 	return err
 }

@@ -10,7 +10,7 @@ const parameters = {
   type: "object", required: ["city"], additionalProperties: false, properties: { city: { type: "string", enum: ["Paris", "Rome"] } },
 };
 const tools = [{ type: "function", function: { name: "get_weather", strict: true, parameters } }];
-const request = { model, messages: question, tools, tool_choice: "required", temperature: 0, max_tokens: 200 };
+const request = { model, messages: question, tools, tool_choice: "required", parallel_tool_calls: false, temperature: 0, max_tokens: 200 };
 
 function check(calls) {
   assert.ok(calls.length > 0);
@@ -38,7 +38,7 @@ await run("openai", {
     return check(streamed.choices[0].message.tool_calls);
   },
   async "a conversation"() {
-    const r = await client.chat.completions.create({ ...request, parallel_tool_calls: false });
+    const r = await client.chat.completions.create(request);
     const call = r.choices[0].message.tool_calls[0];
     const answer = await client.chat.completions.create({
       ...request, tool_choice: "none", max_tokens: 16,

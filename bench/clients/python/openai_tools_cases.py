@@ -29,7 +29,7 @@ NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 def ask(**parameters):
     return client.chat.completions.create(
-        model=MODEL, **{"messages": QUESTION, "tools": [TOOL], "temperature": 0, "max_tokens": 200, **parameters})
+        model=MODEL, **{"messages": QUESTION, "tools": [TOOL], "temperature": 0, "max_tokens": 200, "parallel_tool_calls": False, **parameters})
 
 
 def check(call):
@@ -45,18 +45,21 @@ def required():
 
 def named():
     r = ask(tools=[NOW, TOOL], tool_choice=NAMED)
-    return [check(c) for c in r.choices[0].message.tool_calls]
-
-
-def one_call():
-    r = ask(tool_choice="required", parallel_tool_calls=False, temperature=1, seed=3)
     expect("one call", len(r.choices[0].message.tool_calls) == 1)
     return check(r.choices[0].message.tool_calls[0])
 
 
 def stream():
+    return streamed()
+
+
+def stream_of_several():
+    return streamed(parallel_tool_calls=True)  # small models go on until the length ends them
+
+
+def streamed(**parameters):
     calls, finish = {}, None
-    for chunk in ask(tool_choice="required", stream=True):
+    for chunk in ask(tool_choice="required", stream=True, **parameters):
         for choice in chunk.choices:
             finish = choice.finish_reason or finish
             for part in choice.delta.tool_calls or []:
@@ -64,16 +67,17 @@ def stream():
                     expect("a call begins once", part.index == len(calls))
                     calls[part.index] = [part.function.name, ""]
                 calls[part.index][1] += part.function.arguments or ""
-    whole = ask(tool_choice="required")
+    whole = ask(tool_choice="required", **parameters)
     expect("the calls of the whole answer",
            [tuple(c) for c in calls.values()] == [(c.function.name, c.function.arguments) for c in whole.choices[0].message.tool_calls])
-    expect("the same end", finish == "tool_calls" == whole.choices[0].finish_reason)
-    return calls
+    expect("the same end", finish == whole.choices[0].finish_reason)
+    expect("a clean end of one call", parameters or finish == "tool_calls")
+    return list(calls.values())
 
 
 def stream_helper():
     with client.chat.completions.stream(model=MODEL, messages=QUESTION, tools=[TOOL], tool_choice="required",
-                                        temperature=0, max_tokens=200) as events:
+                                        parallel_tool_calls=False, temperature=0, max_tokens=200) as events:
         done = [e for e in events if e.type == "tool_calls.function.arguments.done"]
         final = events.get_final_completion()
     calls = final.choices[0].message.tool_calls
@@ -83,8 +87,15 @@ def stream_helper():
 
 
 def parse_tools():
-    r = client.chat.completions.parse(model=MODEL, messages=QUESTION, tools=[TOOL], tool_choice="required", temperature=0, max_tokens=200)
+    r = client.chat.completions.parse(model=MODEL, messages=QUESTION, tools=[TOOL], tool_choice="required", parallel_tool_calls=False,
+                                       temperature=0, max_tokens=200)
     return [c.function.parsed_arguments for c in r.choices[0].message.tool_calls]
+
+
+def parse_answer():
+    r = client.chat.completions.parse(model=MODEL, messages=QUESTION, response_format=Weather, temperature=0, max_tokens=200)
+    expect("no call", not r.choices[0].message.tool_calls)
+    return r.choices[0].message.parsed.city
 
 
 def history():
@@ -106,6 +117,6 @@ def unknown_result():
 
 
 run("openai", {
-    "required": required, "named": named, "one call": one_call, "stream": stream, "stream helper": stream_helper,
-    "parse": parse_tools, "history": history, "unknown result": unknown_result,
+    "required": required, "named": named, "stream": stream, "stream of several calls": stream_of_several, "stream helper": stream_helper,
+    "parse": parse_tools, "parse an answer": parse_answer, "history": history, "unknown result": unknown_result,
 })
