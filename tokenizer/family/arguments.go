@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/tokenizer/grammar"
@@ -74,6 +75,7 @@ func (g *builder) comma() string {
 		return ", "
 	case styleGemma:
 		return ","
+	default:
 	}
 	return ""
 }
@@ -86,11 +88,13 @@ func (g *builder) member(p *property, strict bool) ([]grammar.Symbol, error) {
 		return []grammar.Symbol{g.b.Literal(p.name + "="), value}, err
 	case styleGemma:
 		return g.gemmaMember(p, strict)
+	default:
 	}
 	if !validName(p.name) {
 		return nil, errors.New("a name that cannot stand in a tag; rename it")
 	}
-	kind, value := "string", grammar.Symbol(0)
+	kind := "string"
+	var value grammar.Symbol
 	end := strings.ReplaceAll(g.layout.paramEnd, keyMark, p.name)
 	if p.types&typeString != 0 {
 		text, err := rawText(p, strict, g.f.calls.tags.ends(p.name)...)
@@ -107,18 +111,18 @@ func (g *builder) member(p *property, strict bool) ([]grammar.Symbol, error) {
 	}
 	front := g.layout.param[0] + p.name + g.layout.param[1]
 	if strings.Contains(front, `string="`+typeMark) {
-		kind = fmt.Sprint(kind == "string")
+		kind = strconv.FormatBool(kind == "string")
 	}
 	front = strings.ReplaceAll(front, typeMark, kind)
 	return slices.Concat(g.text(front), []grammar.Symbol{value}, g.text(end)), nil
 }
 
 // ends are the texts that end a value in the parser.
-func (t *tags) ends(key string) []string {
-	if t.nameIsTag() {
-		return []string{t.valueEnd + key + ">"}
+func (g *tags) ends(key string) []string {
+	if g.nameIsTag() {
+		return []string{g.valueEnd + key + ">"}
 	}
-	return []string{t.valueEnd}
+	return []string{g.valueEnd}
 }
 
 // name is a JSON type of the set.

@@ -73,6 +73,7 @@ func TestBFCLCallsComeBack(t *testing.T) {
 					}
 				case Content:
 					t.Errorf("%s, %s: %q has content %q", f.Name, c.ID, text, p.Text)
+				default:
 				}
 			}
 			if n != len(calls) {
@@ -146,6 +147,7 @@ func checkTypes(t *testing.T, f *Family, tools []Tool, s *sampler, g *grammar.Gr
 					t.Errorf("%s: %q gives %s: %s", f.Name, text, p.Text, want.name)
 				}
 			}
+		default:
 		}
 	}
 	if calls == 0 {

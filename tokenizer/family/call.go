@@ -87,6 +87,7 @@ func (p *Parser) callHead(final bool) bool {
 		p.take(Content, p.skip+len(opener))
 		p.state = (*Parser).content
 		return true
+	default:
 	}
 	p.at += p.skip + n
 	p.begun(h)
@@ -144,6 +145,7 @@ func beginsWith(src []byte, texts []string, final bool) (string, status) {
 			return t, done
 		case more:
 			s = more
+		default:
 		}
 	}
 	return "", s
@@ -163,6 +165,7 @@ func (p *Parser) bareHead(final bool) bool {
 		p.take(Content, p.skip)
 		p.state = (*Parser).content
 		return true
+	default:
 	}
 	p.at += p.skip + n
 	p.begun(h)
@@ -210,6 +213,7 @@ func (p *Parser) argumentValue(final bool) bool {
 		p.endCall(true)
 		p.breakOff()
 		return true
+	default:
 	}
 	p.endCall(false)
 	p.state = (*Parser).restOfObject
@@ -254,6 +258,7 @@ func (p *Parser) complete(dst []byte) []byte {
 			dst = p.value.close(dst)
 		}
 		return append(dst, '}')
+	default:
 	}
 	if !p.value.wrote {
 		return append(dst, "{}"...)

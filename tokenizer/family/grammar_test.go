@@ -315,6 +315,7 @@ func checkDraws(t *testing.T, f *Family, choice Choice, opening Opening, special
 				if choice.Mode == Required {
 					t.Errorf("%q: content %q", text, p.Text)
 				}
+			default:
 			}
 		}
 		if choice.Mode == Required && calls == 0 || choice.Mode == None && calls > 0 || !choice.Parallel && calls > 1 {

@@ -130,6 +130,7 @@ func (l *layout) appendArguments(dst []byte, m *markup, arguments []byte) []byte
 		return dst
 	case styleGemma:
 		return appendGemma(dst, arguments, m.syntax.quote)
+	default:
 	}
 	if list == nil {
 		return append(dst, "{}"...)
@@ -192,6 +193,7 @@ func appendPython(dst []byte, value []byte) []byte {
 		return append(dst, '}')
 	case typeArray:
 		return appendList(dst, value, ", ", appendPython)
+	default:
 	}
 	return append(dst, bytes.TrimSpace(value)...)
 }
@@ -232,6 +234,7 @@ func appendGemma(dst, value []byte, quote string) []byte {
 		return append(dst, '}')
 	case typeArray:
 		return appendList(dst, value, ",", func(dst, v []byte) []byte { return appendGemma(dst, v, quote) })
+	default:
 	}
 	return append(dst, bytes.TrimSpace(value)...)
 }

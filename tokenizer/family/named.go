@@ -99,6 +99,7 @@ func skipFence(rest []byte, n int, final bool) (int, status) {
 			return n + len(fence), done
 		case more:
 			return n, more
+		default:
 		}
 	}
 	return n, done

@@ -1,6 +1,7 @@
 package family
 
 import (
+	"slices"
 	"strings"
 
 	"weir/tokenizer"
@@ -9,8 +10,8 @@ import (
 // promptTail is the last text that the template wrote, and what the client wrote after it. Client text before that may
 // mention any marker and says nothing about the answer's state.
 func promptTail(prompt []tokenizer.Span) string {
-	for i := len(prompt) - 1; i >= 0; i-- {
-		if prompt[i].Control {
+	for i, span := range slices.Backward(prompt) {
+		if span.Control {
 			return joinSpans(prompt[i:])
 		}
 	}

@@ -160,6 +160,7 @@ func (p *Parser) leftover(rest []byte, final bool) (int, status) {
 			return len(c), done
 		case more:
 			waits = len(rest) > 0 || waits
+		default:
 		}
 	}
 	if waits {

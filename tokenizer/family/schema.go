@@ -168,16 +168,16 @@ func typeOfJSON(v []byte) types {
 	if len(v) == 0 {
 		return 0
 	}
-	switch c := v[0]; {
-	case c == '"':
+	switch v[0] {
+	case '"':
 		return typeString
-	case c == '{':
+	case '{':
 		return typeObject
-	case c == '[':
+	case '[':
 		return typeArray
-	case c == 't' || c == 'f':
+	case 't', 'f':
 		return typeBoolean
-	case c == 'n':
+	case 'n':
 		return typeNull
 	}
 	if whole := bytes.TrimRight(v, "0"); bytes.HasSuffix(whole, []byte(".")) || !bytes.ContainsAny(v, ".eE") {

@@ -90,6 +90,7 @@ func TestCallsComeBackInEveryFamily(t *testing.T) {
 					got = append(got, Call{Name: p.Name})
 				case CallArguments:
 					got[len(got)-1].Arguments = []byte(p.Text)
+				default:
 				}
 			}
 			if len(got) != len(calls) {
@@ -144,6 +145,7 @@ func FuzzParser(f *testing.F) {
 				}
 			case CallEnd:
 				open = false
+			default:
 			}
 		}
 		if open {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -63,7 +64,6 @@ func (v *value) reset(s *syntax) {
 // read appends the JSON of what src adds and gives how many bytes it has read. On done, the value ended there; on bad, the
 // byte there cannot stand in a value; on more, the bytes from there on must be given again with those that follow.
 func (v *value) read(dst, src []byte, final bool) (out []byte, n int, s status) {
-	s = done
 	for n < len(src) && !v.complete() {
 		var used int
 		if dst, used, s = v.step(dst, src[n:], final); s != done {
@@ -306,9 +306,10 @@ func (v *value) close(dst []byte) []byte {
 		dst = append(dst, ":null"...)
 	case beforeValue:
 		dst = append(dst, "null"...)
+	default:
 	}
-	for i := len(v.stack) - 1; i >= 0; i-- {
-		dst = append(dst, jsonCloser(v.stack[i]))
+	for _, open := range slices.Backward(v.stack) {
+		dst = append(dst, jsonCloser(open))
 	}
 	v.stack, v.gap, v.at = v.stack[:0], v.gap[:0], afterValue
 	return dst
