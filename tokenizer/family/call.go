@@ -337,6 +337,7 @@ func (p *Parser) skipItem(final bool) bool {
 	case bad:
 		p.endOfCall()
 		return true
+	default:
 	}
 	p.state = (*Parser).nextItem
 	return true

@@ -197,20 +197,26 @@ func markRegex(mark string) *regex.Regex {
 	return regex.Optional(regex.Literal("\n"))
 }
 
-// control finds the first control token in markup, the longest one there; n is 0 where there is none, at then the end.
+// control finds the first control token in markup, the longest one there; n is 0 where there is none, at then the end. Only texts between
+// brackets of some kind are asked for, as families write their tokens.
 func (g *builder) control(markup string) (at, n int) {
 	if g.r.Control == nil {
 		return len(markup), 0
 	}
 	for at = range len(markup) {
-		for n = min(maxControl, len(markup)-at); n > 0; n-- {
-			if g.r.Control(markup[at : at+n]) {
+		if !bracket(markup[at]) {
+			continue
+		}
+		for n = min(maxControl, len(markup)-at); n > 1; n-- {
+			if bracket(markup[at+n-1]) && g.r.Control(markup[at:at+n]) {
 				return at, n
 			}
 		}
 	}
 	return len(markup), 0
 }
+
+func bracket(c byte) bool { return c == '<' || c == '>' || c == '[' || c == ']' }
 
 // calls is one call or more.
 func (g *builder) calls() (grammar.Symbol, error) {

@@ -89,6 +89,7 @@ func (p *Parser) harmonyHeader(final bool) bool {
 		return false
 	case bad:
 		return p.harmonyBody(header, n)
+	default:
 	}
 	p.at += used
 	p.begun(h)

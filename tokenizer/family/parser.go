@@ -188,6 +188,7 @@ func (p *Parser) anchored(t *thought, n int, final bool) status {
 			return done
 		case more:
 			waits = true
+		default:
 		}
 	}
 	if waits {

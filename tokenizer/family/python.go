@@ -141,6 +141,7 @@ func (p *Parser) pythonValue(final bool) bool {
 		p.endCall(true)
 		p.breakOff()
 		return true
+	default:
 	}
 	p.list.inValue = false
 	p.state = (*Parser).pythonAfter

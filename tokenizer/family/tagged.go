@@ -64,6 +64,7 @@ func readTagged(p *Parser, _ string, rest []byte, final bool) (head, int, status
 		case done:
 			h.plain = true
 			return objectAt(h, rest, n+len(g.whole), final)
+		default:
 		}
 	}
 	return h, n, done

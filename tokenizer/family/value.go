@@ -277,6 +277,7 @@ func (v *value) stringByte(dst, src []byte, final bool) ([]byte, int, status) {
 			v.at = beforeColon
 		}
 		return append(dst, '"'), len(v.quote), done
+	default:
 	}
 	c := src[0]
 	if c == '\\' && len(v.quote) == 1 {
