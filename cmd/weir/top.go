@@ -18,6 +18,8 @@ import (
 	promtext "github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"weir/api/batch"
 )
 
 func newTop() *cobra.Command {
@@ -26,7 +28,7 @@ func newTop() *cobra.Command {
 		Short: "Show what a running server does: queues, tenants, KV cache, rates, latencies",
 		Long: "Show what a running server does, once a second: sequences, the waiting queue and the KV cache\n" +
 			"of each model, tokens and requests per second, latencies since the last look, who runs and\n" +
-			"waits, and the oldest requests with what they wait for. ADDRESS is that of the server's second\n" +
+			"waits, the oldest requests with what they wait for, and how far batches are. ADDRESS is that of the server's second\n" +
 			"listener (--admin-address of serve), http://127.0.0.1:9090 by default. Ctrl-C ends it.",
 		Example: "  weir top\n  weir top 127.0.0.1:9091 --interval 5s\n  weir top https://10.0.0.5:9090 --ca ca.crt\n  weir top --once",
 		Args:    atMost(1),
@@ -111,7 +113,8 @@ type look struct {
 	at       time.Time
 	metrics  scrape
 	requests []topRequest
-	matching int    // requests that run; requests may hold fewer
+	matching int // requests that run; requests may hold fewer
+	batches  []batch.Progress
 	note     string // what the server could not say
 }
 
@@ -191,8 +194,30 @@ func (t *top) look(ctx context.Context) (*look, error) {
 		return nil, fmt.Errorf("read %s/admin/requests: %w; is this the second listener of a weir server?", t.base, err)
 	}
 	l.requests, l.matching, l.note = answer.Requests, answer.Matching, answer.Note
-	return l, nil
+	l.batches, err = t.unfinished(ctx)
+	return l, err
 }
+
+// unfinished asks for the batches that are not over. A server from before there were batches has none.
+func (t *top) unfinished(ctx context.Context) ([]batch.Progress, error) {
+	text, err := t.get(ctx, "/admin/batches")
+	if errors.Is(err, errNoSuchPath) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Batches []batch.Progress `json:"batches"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("read %s/admin/batches: %w; is this the second listener of a weir server?", t.base, err)
+	}
+	return answer.Batches, nil
+}
+
+// errNoSuchPath: the server has nothing at a path.
+var errNoSuchPath = errors.New("there is no such path")
 
 func (t *top) get(ctx context.Context, path string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base+path, nil)
@@ -216,6 +241,8 @@ func (t *top) get(ctx context.Context, path string) ([]byte, error) {
 		return nil, fmt.Errorf("ask %s%s: %w", t.base, path, err)
 	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("ask %s%s: %s; give a key with the admin scope with --key", t.base, path, answer.Status)
+	case answer.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("ask %s%s: %w; is this the second listener of a weir server?", t.base, path, errNoSuchPath)
 	case answer.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("ask %s%s: %s; is this the second listener of a weir server?", t.base, path, answer.Status)
 	}

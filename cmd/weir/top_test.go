@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	promtext "github.com/prometheus/common/model"
+
+	"weir/api/batch"
 )
 
 func scraped(t *testing.T, text string) scrape {
@@ -37,6 +39,27 @@ func TestQuantilesBetweenScrapes(t *testing.T) {
 	}
 	if got := quantile(0.5, nil, nil); !math.IsNaN(got) {
 		t.Errorf("without a histogram the median is %v", got)
+	}
+}
+
+func TestTopShowsHowFarBatchesAre(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	of := func(id string, completed, failed int) batch.Progress {
+		return batch.Progress{ID: id, Tenant: "acme", Status: batch.StatusInProgress, Total: 400, Completed: completed, Failed: failed, Expires: at.Add(23 * time.Hour)}
+	}
+	before := &look{at: at, batches: []batch.Progress{of("batch_1", 90, 0)}}
+	now := &look{at: at.Add(2 * time.Second), batches: []batch.Progress{of("batch_1", 96, 4), of("batch_2", 0, 0)}}
+	text := strings.Join(renderBatches(before, now), "\n")
+	for _, want := range []string{"batch_1", "acme", "in_progress", "25 %", "100/     400", "5.0", "23h0m0s", "batch_2", "0 %", "–"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if got := renderBatches(now, before); len(got) == 0 {
+		t.Error("a batch that runs is not shown")
+	}
+	if got := renderBatches(before, &look{at: at}); got != nil {
+		t.Errorf("without batches: %q", got)
 	}
 }
 

@@ -98,7 +98,8 @@ func render(base string, before, now *look) []string {
 	}
 	lines = append(lines, "", renderTraffic(before, now), "")
 	lines = append(lines, renderTenants(now)...)
-	return append(lines, renderOldest(now)...)
+	lines = append(lines, renderOldest(now)...)
+	return append(lines, renderBatches(before, now)...)
 }
 
 func renderModel(name string, before, now *look) []string {
@@ -143,6 +144,7 @@ type tenantNow struct {
 const (
 	shownTenants  = 10
 	shownRequests = 10
+	shownBatches  = 10
 )
 
 func renderTenants(now *look) []string {
@@ -192,6 +194,30 @@ func renderOldest(now *look) []string {
 			printable(r.ID), tenantName(r.Tenant), class, phase, waits, duration(r.Seconds), r.Prompt, output))
 	}
 	return append(lines, more(now.matching-shownRequests, "requests"))
+}
+
+// renderBatches draws how far the unfinished batches are, the oldest first, and how fast they went since the last look;
+// nothing where there is none.
+func renderBatches(before, now *look) []string {
+	if len(now.batches) == 0 {
+		return nil
+	}
+	done := map[string]int{}
+	for _, b := range before.batches {
+		done[b.ID] = b.Completed + b.Failed
+	}
+	seconds := now.at.Sub(before.at).Seconds()
+	lines := []string{"", fmt.Sprintf("%-32s %-16s %-12s %-16s %17s %8s %9s %9s", "batches", "tenant", "status", "progress", "lines", "failed", "lines/s", "ends in")}
+	for _, b := range now.batches[:min(len(now.batches), shownBatches)] {
+		share := float64(b.Completed+b.Failed) / max(float64(b.Total), 1)
+		rate := "–"
+		if was, known := done[b.ID]; known {
+			rate = fmt.Sprintf("%.1f", float64(b.Completed+b.Failed-was)/seconds)
+		}
+		lines = append(lines, fmt.Sprintf("%-32.32s %-16.16s %-12s %s %5s %8d/%8d %8d %9s %9s", printable(b.ID), tenantName(b.Tenant), b.Status,
+			bar(share), percent(share), b.Completed+b.Failed, b.Total, b.Failed, rate, b.Expires.Sub(now.at).Round(time.Minute)))
+	}
+	return append(lines, more(len(now.batches)-shownBatches, "batches"))
 }
 
 // more says how many rows are not shown, or nothing.
