@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"weak"
 )
 
 // cacheBytes bounds the masks and splits that the matchers of one vocabulary keep.
@@ -64,11 +65,16 @@ func (k *known) bytes() int {
 }
 
 // cache bounds what is known over one vocabulary. What was not used since the hand last came by gives way; readers that hold it still may
-// go on reading.
+// go on reading. The cache refers to it weakly, so that a grammar that nobody uses any more is not kept alive by its masks.
 type cache struct {
 	mu    sync.Mutex
-	all   []*known
+	all   []entry
 	hand  int
+	bytes int
+}
+
+type entry struct {
+	known weak.Pointer[known]
 	bytes int
 }
 
@@ -78,22 +84,25 @@ func (c *cache) put(slot *atomic.Pointer[known], k *known) {
 	if !slot.CompareAndSwap(nil, k) {
 		return
 	}
+	size := k.bytes()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all = append(c.all, k)
-	c.bytes += k.bytes()
+	c.all = append(c.all, entry{weak.Make(k), size})
+	c.bytes += size
 	for c.bytes > cacheBytes && len(c.all) > 1 {
 		c.hand %= len(c.all)
-		old := c.all[c.hand]
-		if old == k || old.used.Swap(false) {
-			c.hand++
-			continue
+		e := c.all[c.hand]
+		if old := e.known.Value(); old != nil {
+			if old == k || old.used.Swap(false) {
+				c.hand++
+				continue
+			}
+			old.slot.CompareAndSwap(old, nil)
 		}
-		old.slot.Store(nil)
-		c.bytes -= old.bytes()
+		c.bytes -= e.bytes
 		last := len(c.all) - 1
 		c.all[c.hand] = c.all[last]
-		c.all[last] = nil
+		c.all[last] = entry{}
 		c.all = c.all[:last]
 	}
 }
