@@ -262,7 +262,7 @@ func TestMasksAreTheDefinition(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		b := NewBuilder(Limits{})
 		n, start := randomNaive(r, b)
-		root := int(slices.Index(startOf(n, b, start), true))
+		root := slices.Index(startOf(n, b, start), true)
 		g, err := b.Compile(start)
 		if err != nil {
 			if n.fits(root) {

@@ -186,6 +186,7 @@ func (e *emitter) weight(x *expr) int {
 			e.open[r] = false
 		}
 		return e.weights[r]
+	default: // groups and repetitions, below
 	}
 	total := 1
 	for _, k := range x.kids {
@@ -215,6 +216,7 @@ func (e *emitter) regular(x *expr) *regex.Regex {
 		return e.regexes[x.rule]
 	case exprRepeat:
 		return regex.Repeat(e.regular(x.kids[0]), x.least, x.most)
+	default: // groups, below
 	}
 	kids := make([]*regex.Regex, len(x.kids))
 	for i, k := range x.kids {

@@ -152,12 +152,12 @@ func (p *gbnf) sequence(nested bool) (*expr, error) {
 
 // item reads one item, or nothing where none begins.
 func (p *gbnf) item() (*expr, error) {
-	switch c := p.text[p.at]; {
-	case c == '"':
+	switch c := p.text[p.at]; c {
+	case '"':
 		return p.literal()
-	case c == '[':
+	case '[':
 		return p.class()
-	case c == '(':
+	case '(':
 		p.at++
 		p.blank(true)
 		group, err := p.alternatives(true)
@@ -165,14 +165,14 @@ func (p *gbnf) item() (*expr, error) {
 			err = p.wrong("a ( without its )")
 		}
 		return group, err
-	case c == '.':
+	case '.':
 		p.at++
 		return leaf(regex.AnyRune()), nil
-	case c == '<':
+	case '<':
 		return p.controlToken()
-	case c == '!':
+	case '!':
 		return nil, p.refuse("tokens that are excluded (!<name>)")
-	case c == '*' || c == '+' || c == '?' || c == '{':
+	case '*', '+', '?', '{':
 		return nil, p.wrong("a repetition of nothing")
 	}
 	at := p.at
@@ -270,9 +270,10 @@ func (p *gbnf) counts() (least, most int, err error) {
 	switch c := p.text[p.at]; c {
 	case '*', '+', '?':
 		p.at++
-		if c == '+' {
+		switch c {
+		case '+':
 			least = 1
-		} else if c == '?' {
+		case '?':
 			most = 1
 		}
 		return least, most, nil

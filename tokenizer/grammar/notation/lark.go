@@ -286,12 +286,12 @@ func (p *lark) gap() {
 
 // item reads one item, or nothing where none begins.
 func (p *lark) item() (*expr, error) {
-	switch c := p.text[p.at]; {
-	case c == '"':
+	switch c := p.text[p.at]; c {
+	case '"':
 		return p.literalOrRange()
-	case c == '/':
+	case '/':
 		return p.pattern()
-	case c == '(' || c == '[':
+	case '(', '[':
 		p.at++
 		group, err := p.alternatives()
 		if err != nil {
@@ -304,13 +304,13 @@ func (p *lark) item() (*expr, error) {
 			group = repeat(group, 0, 1)
 		}
 		return group, nil
-	case c == '<':
+	case '<':
 		return p.controlToken()
-	case c == '@':
+	case '@':
 		return nil, p.refuse("a reference to another grammar")
-	case c == '%':
+	case '%':
 		return nil, p.refuse("a grammar inside a rule")
-	case c == '&' || c == '~':
+	case '&', '~':
 		return nil, p.refuse("intersection and complement (& and ~)")
 	}
 	at := p.at
@@ -461,7 +461,6 @@ func (p *lark) repeated(item *expr) (*expr, error) {
 			item = repeat(item, 0, 1)
 			continue
 		}
-		least, most := 0, 0
 		if p.has("{") {
 			text, size, ok := p.braces()
 			if !ok {
@@ -469,8 +468,8 @@ func (p *lark) repeated(item *expr) (*expr, error) {
 			}
 			p.at += size
 			counts := gbnf{scanner: scanner{text: text}}
-			var err error
-			if least, most, err = counts.counts(); err != nil {
+			least, most, err := counts.counts()
+			if err != nil {
 				p.at = at
 				return nil, fmt.Errorf("%s: %w", p.place(at), err)
 			}
@@ -483,12 +482,11 @@ func (p *lark) repeated(item *expr) (*expr, error) {
 			return item, nil
 		}
 		p.blank()
-		var ok bool
-		var err error
-		if least, ok, err = p.number(); err != nil || !ok {
+		least, ok, err := p.number()
+		if err != nil || !ok {
 			return nil, orWrong(err, p.wrong("a count is due after ~"))
 		}
-		most = least
+		most := least
 		if p.skip("..") {
 			if most, ok, err = p.number(); err != nil || !ok {
 				return nil, orWrong(err, p.wrong("a count is due after .."))

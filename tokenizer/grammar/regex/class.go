@@ -259,12 +259,11 @@ func (p *parser) unicodeEscape() (rune, []RuneRange, error) {
 	}
 	at := p.at
 	p.at += 2
-	low, many, err := p.hex(4)
-	if err != nil || low < 0xDC00 || low > 0xDFFF {
-		p.at = at
-		return high, nil, nil
+	if low, _, err := p.hex(4); err == nil && low >= 0xDC00 && low <= 0xDFFF {
+		return 0x10000 + (high-0xD800)<<10 + (low - 0xDC00), nil, nil
 	}
-	return 0x10000 + (high-0xD800)<<10 + (low - 0xDC00), many, nil
+	p.at = at // half a character, which no text has
+	return high, nil, nil
 }
 
 // property reads the name of a Unicode property: a category, a script or one of a few binary ones.

@@ -25,6 +25,7 @@ func (a *Automaton) derive(id Node, b byte) Node {
 		return a.deriveMultiple(id, n, b)
 	case opNothing, opEmpty:
 		return NoText
+	default: // what is put together, below
 	}
 	if id == AllText {
 		return AllText
@@ -58,6 +59,7 @@ func (a *Automaton) deriveNode(n node, b byte) Node {
 			most--
 		}
 		return a.concat(d, a.repeat(Node(n.a), max(n.lo, 1)-1, most))
+	default: // or and and, below
 	}
 	kids := make([]Node, 0, n.hi-n.lo)
 	for i := n.lo; i < n.hi; i++ { // a.kids may grow meanwhile
@@ -199,6 +201,7 @@ func (p *Alphabet) Refine(a *Automaton, id Node) {
 		for _, k := range a.kids[n.lo:n.hi] {
 			p.Refine(a, k)
 		}
+	default: // no byte leads on
 	}
 }
 

@@ -119,11 +119,11 @@ var (
 func Concat(parts ...*Regex) *Regex {
 	kids := make([]*Regex, 0, len(parts))
 	for _, p := range parts {
-		switch {
-		case p.op == opNothing:
+		switch p.op {
+		case opNothing:
 			return nothing
-		case p.op == opEmpty:
-		case p.op == opConcat:
+		case opEmpty:
+		case opConcat:
 			kids = append(kids, p.kids...)
 		default:
 			kids = append(kids, p)
