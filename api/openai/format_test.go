@@ -14,6 +14,7 @@ import (
 
 	"weir/api/replay"
 	"weir/internal/inference"
+	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
 )
 
@@ -486,4 +487,55 @@ func FuzzFormat(f *testing.F) {
 			t.Errorf("%s: %v, %v", body, c, fault)
 		}
 	})
+}
+
+// thinking is ChatML whose models think first, in the prompt's thought where it opens one.
+const thinking = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}` +
+	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% if enable_thinking is defined and not enable_thinking %}` +
+	`{{ '<think>\n\n</think>\n\n' }}{% elif open %}{{ '<think>\n' }}{% endif %}{% endif %}`
+
+// Scenarios 18, 20 and 21: a thought is free, and the answer behind it has the format; without
+// a thought the format begins with the answer; text outside of both is none.
+func TestJ18FormatsBindTheAnswerBehindAThought(t *testing.T) {
+	template, err := chat.Parse(thinking, chat.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ fields, wish, thought, text string }{
+		{`"chat_template_kwargs":{"open":true}`, "yes? well, no.</think>\n\nyes", "yes? well, no.", "yes"},
+		{`"chat_template_kwargs":{"open":true}`, "a</think>no, maybe", "a", "no"},
+		{`"enable_thinking":false`, "no", "", "no"},
+		{`"seed":1`, "no <think>hm</think>yes", "", "no"},
+	} {
+		r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, 1, c.wish)})
+		m := testModel(t, r.backend)
+		m.Template, m.Family = template, family.Detect(template)
+		if err := r.openai.SetModels(m); err != nil {
+			t.Fatal(err)
+		}
+		a := r.ask(chatWith(c.fields + `,"max_tokens":60,"guided_choice":["yes","no"]`))
+		if strings.TrimSpace(a.Reasoning) != c.thought || a.text() != c.text || a.Reason != "stop" {
+			t.Errorf("%s, %q: thought %q, text %q, %s; want %q, %q", c.fields, c.wish, a.Reasoning, a.text(), a.Reason, c.thought, c.text)
+		}
+		r.close()
+	}
+}
+
+// Scenario 19: the formats of Responses and Messages bind as those of chats.
+func TestJ19FormatsBindResponsesAndMessages(t *testing.T) {
+	const format = `{"type":"json_schema","name":"person","schema":%s}`
+	for path, body := range map[string]string{
+		routeResponses: `{"input":"hi","max_output_tokens":200,"text":{"format":` + format + `}}`,
+		routeMessages:  `{"messages":[{"role":"user","content":"hi"}],"max_tokens":200,"output_config":{"format":` + strings.Replace(format, `"name":"person",`, "", 1) + `}}`,
+	} {
+		strict := strings.Replace(personSchema, `,"required"`, `,"additionalProperties":false,"required"`, 1)
+		r := newRig(t, DefaultConfig(), &fakeBackend{script: writer(t, 1, `{"name":"Bo","age":7}`)})
+		if status, text := r.post(path, fmt.Sprintf(body, strict)); status != statusOK || !strings.Contains(text, `{\"name\":\"Bo\",\"age\":7}`) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+		if status, text := r.post(path, fmt.Sprintf(body, `{"type":"no"}`)); status != 400 || !strings.Contains(text, "format") || !strings.Contains(text, "is no type") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+		r.close()
+	}
 }
