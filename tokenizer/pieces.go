@@ -1,5 +1,7 @@
 package tokenizer
 
+import "slices"
+
 // Pieces lists the bytes of every token by id, nil for those that have no text, as control tokens; and the ids of tokens
 // that were added to the trained vocabulary, control tokens among them, by their text. The bytes are the tokenizer's own
 // memory: nobody may change them.
@@ -10,8 +12,7 @@ func (t *Tokenizer) Pieces() (pieces [][]byte, added map[string]int32) {
 		id := int32(i) //nolint:gosec // vocabularies are far smaller
 		hidden := v.hidden(id)
 		if !hidden {
-			piece := t.pieces.of(id)
-			pieces[i] = piece[:len(piece):len(piece)]
+			pieces[i] = slices.Clip(t.pieces.of(id))
 		}
 		if hidden || v.types[i] == typeUserDefined {
 			added[v.texts[i]] = id

@@ -3,6 +3,7 @@ package sample
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"weir/internal/inference"
 )
@@ -80,14 +81,7 @@ func (s *Sampler) take(id inference.TokenID) error {
 }
 
 func (s *Sampler) ends(id inference.TokenID) bool {
-	for _, list := range [...][]inference.TokenID{s.p.End, s.p.Ignored} {
-		for _, end := range list {
-			if id == end {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.Contains(s.p.End, id) || slices.Contains(s.p.Ignored, id)
 }
 
 // Legal is how many leading tokens of a guess the constraint allows one after the
