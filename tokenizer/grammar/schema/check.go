@@ -65,8 +65,9 @@ func typeOf(v *value) types {
 		return isText
 	case array:
 		return isArray
+	default:
+		return isObject
 	}
-	return isObject
 }
 
 // listed is type, enum and const.

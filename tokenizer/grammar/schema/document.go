@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -233,6 +234,8 @@ func descend(v *value, pointer string) *value {
 	return v
 }
 
+var errPercent = errors.New("a percent sign is not followed by two hexadecimal digits")
+
 // unpercent decodes a fragment's percent signs.
 func unpercent(s string) (string, error) {
 	if !strings.Contains(s, "%") {
@@ -245,11 +248,11 @@ func unpercent(s string) (string, error) {
 			continue
 		}
 		if i+2 >= len(s) {
-			return "", fmt.Errorf("a percent sign is not followed by two hexadecimal digits")
+			return "", errPercent
 		}
 		c, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
 		if err != nil {
-			return "", fmt.Errorf("a percent sign is not followed by two hexadecimal digits")
+			return "", errPercent
 		}
 		b.WriteByte(byte(c))
 		i += 2

@@ -23,7 +23,7 @@ var pairs = func() [][]byte {
 	for b := range 256 {
 		pieces = append(pieces, []byte{byte(b)})
 	}
-	for _, p := range strings.Fields(`{" "} ": ": " "," ", "name" true false null tru nul "a "b "} ]} }} [[ [{ },{ \u \ud83d \ude00 \n \" \\ 00 10 123 2024-
+	for p := range strings.FieldsSeq(`{" "} ": ": " "," ", "name" true false null tru nul "a "b "} ]} }} [[ [{ },{ \u \ud83d \ude00 \n \" \\ 00 10 123 2024-
 		-01 T12: :00 .5 e+ -1 @a .com http:// é 日 日本 😀 \u00 \u0000 foo bar foo" "foo": "bar": baz quux the ing [] {} :[ :{ :" ,"`) {
 		pieces = append(pieces, []byte(p))
 	}

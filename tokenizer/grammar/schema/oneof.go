@@ -79,7 +79,8 @@ func apart(roof, a, b *profile) bool {
 	}
 	for name, values := range a.values {
 		others := b.values[name]
-		if others == nil || !(roof.required[name] || a.required[name] || b.required[name]) {
+		there := roof.required[name] || a.required[name] || b.required[name]
+		if others == nil || !there {
 			continue
 		}
 		shared := false

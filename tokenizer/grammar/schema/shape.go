@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/regex"
@@ -140,14 +141,14 @@ func (c *compiler) build(s *shape) error {
 
 // underKey tells closures of the same members apart whose unevaluated keywords look at different ones.
 func (cl *closure) underKey(members []*value) string {
-	key := ""
+	var key strings.Builder
 	for _, m := range members {
 		if below, asks := cl.under[m]; asks {
 			part, _ := conjunction(below)
-			key += "|" + part
+			key.WriteString("|" + part)
 		}
 	}
-	return key
+	return key.String()
 }
 
 // formsOf gives the forms of a closure without choices.

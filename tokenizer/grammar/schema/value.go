@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -60,9 +61,9 @@ func (v *value) pointer() string {
 		steps = append(steps, v.name)
 	}
 	var b strings.Builder
-	for i := len(steps) - 1; i >= 0; i-- {
+	for _, step := range slices.Backward(steps) {
 		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(steps[i]))
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(step))
 	}
 	return b.String()
 }
@@ -217,6 +218,7 @@ func same(a, b *value) bool {
 				return false
 			}
 		}
+	case null:
 	}
 	return true
 }
@@ -241,16 +243,17 @@ func canonical(dst []byte, v *value) []byte {
 			dst = canonical(dst, item)
 		}
 		return append(dst, ']')
-	}
-	dst = append(dst, '{')
-	for i, item := range v.items {
-		if i > 0 {
-			dst = append(dst, ',')
+	default:
+		dst = append(dst, '{')
+		for i, item := range v.items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(quote(dst, v.keys[i]), ':')
+			dst = canonical(dst, item)
 		}
-		dst = append(quote(dst, v.keys[i]), ':')
-		dst = canonical(dst, item)
+		return append(dst, '}')
 	}
-	return append(dst, '}')
 }
 
 // numeral is a number's text: digits alone where the value is a whole number of usual size, else as it was written.
