@@ -113,35 +113,35 @@ func (l *lowering) sequences(seqs [][]byteRange) Node {
 
 // partition gives every byte its class: bytes that all sets hold or lack alike, and that no word has, are one class.
 func (a *Automaton) partition(single ByteSet) {
-	class := [256]int{}
+	var class, size [256]int
+	size[0] = 256
 	count := 1
-	split := func(in func(byte) bool) {
-		moved := map[int]int{}
-		kept := map[int]bool{}
-		for b := range 256 {
-			if !in(byte(b)) {
-				kept[class[b]] = true
-			}
-		}
-		for b := range 256 {
-			if !in(byte(b)) || !kept[class[b]] {
-				continue
-			}
-			to, ok := moved[class[b]]
-			if !ok {
-				to = count
-				count++
-				moved[class[b]] = to
-			}
-			class[b] = to
-		}
-	}
 	for i := range a.sets {
-		split(a.sets[i].Has)
+		var in [256]int // by class, how many bytes the set has of it
+		for b := range 256 {
+			if a.sets[i].Has(byte(b)) {
+				in[class[b]]++
+			}
+		}
+		var moved [256]int // by class, the class that the set's bytes go to
+		for c := range count {
+			if in[c] > 0 && in[c] < size[c] {
+				moved[c] = count
+				size[c], size[count] = size[c]-in[c], in[c]
+				count++
+			}
+		}
+		for b := range 256 {
+			if to := moved[class[b]]; to > 0 && a.sets[i].Has(byte(b)) {
+				class[b] = to
+			}
+		}
 	}
 	for b := range 256 {
-		if single.Has(byte(b)) {
-			split(func(x byte) bool { return x == byte(b) })
+		if c := class[b]; single.Has(byte(b)) && size[c] > 1 {
+			size[c]--
+			class[b], size[count] = count, 1
+			count++
 		}
 	}
 	a.members = make([]byte, count)
