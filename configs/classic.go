@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"weir/router/fleet"
 )
 
 // Predict says which classical models are served without records of their own, and what
@@ -66,11 +68,16 @@ type Classic struct {
 	MaxQueueDelay time.Duration
 	Pinned        bool
 	Candidate     bool // requests that name no version do not get it, unless a rollout says so
+
+	Policy   string         // of Policies: how a replica is picked
+	Replicas []fleet.Source // servers that compute it; empty: it is computed here
+	Routing  fleet.Routing  // how requests go to them
 }
 
 // NewClassic is a record with the defaults.
 func NewClassic(name, path string) Classic {
-	return Classic{Name: name, Version: "1", Path: path, MaxBatch: 1024, MaxRows: 16384}
+	return Classic{Name: name, Version: "1", Path: path, MaxBatch: 1024, MaxRows: 16384,
+		Policy: "least_load", Routing: fleet.DefaultRouting()}
 }
 
 func predictSettings(c *Config) []Setting {
@@ -155,8 +162,13 @@ func (s *Sources) decodeClassic(d *fileDecoder, n *yaml.Node) error {
 		if err := d.record(n, path, classicFields(&m)); err != nil {
 			return err
 		}
-		if m.Path == "" {
-			return d.errorf(n, "%s has no path; give the model's file", path)
+		switch {
+		case m.Path != "" && len(m.Replicas) > 0:
+			return d.errorf(n, "%s has a path and replicas; a model is computed here or elsewhere: remove one of them", path)
+		case len(m.Replicas) > 0 && m.Name == "":
+			return d.errorf(n, "%s has no name; give the one that requests use", path)
+		case m.Path == "" && len(m.Replicas) == 0:
+			return d.errorf(n, "%s has no path; give the model's file, or its replicas", path)
 		}
 		if m.Name == "" {
 			m.Name, _ = splitModel(m.Path)
@@ -185,6 +197,11 @@ func classicFields(m *Classic) []field {
 		{key: "max_queue_delay", binding: bindDuration(&m.MaxQueueDelay, 0, time.Second)},
 		{key: "pinned", binding: bindBool(&m.Pinned)},
 		{key: "candidate", binding: bindBool(&m.Candidate)},
+		{key: "policy", binding: bindChoice(&m.Policy, Policies)},
+		{key: "replicas", nested: func(d *fileDecoder, n *yaml.Node, path string) error { return d.replicas(n, path, &m.Replicas) }},
+		{key: "routing", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+			return d.record(n, path, routingFields(&m.Routing))
+		}},
 	}
 }
 
@@ -222,4 +239,8 @@ const classicSample = `
 #     max_queue_delay: 0s # that a batch may wait for more rows
 #     pinned: true # it stays in memory
 #     candidate: false # true: requests that name no version do not get it, unless a rollout says so
+#   - name: fraud # computed by other servers, over the Open Inference Protocol
+#     policy: least_load # power_of_two, round_robin
+#     replicas: # as those of models; routing likewise
+#       - {url: http://10.0.0.8:8000, kind: oip} # Triton, MLServer, KServe; weir is the default
 `

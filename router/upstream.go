@@ -37,6 +37,15 @@ type Call struct {
 	Output  int     // expected output tokens
 	Session string  // a hint: requests of one session profit from one server; "" is none
 	Resume  bool    // a stream that breaks goes on at another server
+
+	Infer *Inference // of a request to a classical model; nil for all others
+}
+
+// Inference says of a call that it asks a classical model: its body is JSON and tensors of the Open Inference
+// Protocol, for the path that a server has for its name of the model.
+type Inference struct {
+	Header int                                     // bytes of the body that are JSON; tensors follow
+	Read   func(h http.Header, whole []byte) error // reads an answer; one that cannot be read is the server's failure
 }
 
 // Part is a piece of a request that the model reads: its tools, its messages, its prompt.

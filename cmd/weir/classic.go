@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +38,8 @@ type predictors struct {
 	changing sync.Mutex // held while the list of models changes
 	loaded   bool       // there is a list; guarded by changing
 
-	known sync.Map // *classic.Served to router.Predictor
+	known   sync.Map // *classic.Served to router.Predictor
+	remotes *remotePredictors
 
 	enriched *enriched // the same models with their features, drift and log
 }
@@ -52,6 +54,7 @@ func (s *server) newPredictors(about openai.Config) error {
 	}
 	s.compute = pool.New(cmp.Or(s.config.Engine.Threads, cpu.Threads()))
 	p := &predictors{s: s}
+	p.remotes = newRemotePredictors(p)
 	s.predictors = p
 	var err error
 	if p.lane, err = classic.NewLane(classic.LaneOptions{
@@ -104,6 +107,9 @@ func (s *server) predictHooks() edge.Hooks {
 func entries(c configs.Config) []classic.Entry {
 	var list []classic.Entry
 	for _, m := range c.ClassicModels() {
+		if len(m.Replicas) > 0 {
+			continue // they compute it
+		}
 		list = append(list, classic.Entry{
 			Name: m.Name, Path: m.Path, Golden: m.Golden, Pinned: m.Pinned, Candidate: m.Candidate,
 			Options: classic.Options{Version: m.Version, MaxBatch: m.MaxBatch, MaxRows: m.MaxRows, MaxDelay: m.MaxQueueDelay, Labels: m.Labels},
@@ -128,11 +134,16 @@ func (p *predictors) load(c configs.Config) error {
 	if p.loaded {
 		return nil // a reload was first, with a newer list
 	}
+	remotes, err := p.remotes.prepare(c)
+	if err != nil {
+		return err
+	}
 	commit, err := p.repository.Prepare(entries(c))
 	if err != nil {
 		return err
 	}
 	p.commit(commit)
+	remotes()
 	return p.enriched.check()
 }
 
@@ -147,6 +158,10 @@ func (p *predictors) commit(repository func()) {
 // what is served.
 func (s *server) newClassic(c configs.Config) (commit func(), err error) {
 	p := s.predictors
+	remotes, err := p.remotes.prepare(c)
+	if err != nil {
+		return nil, err
+	}
 	prepared, err := p.repository.Prepare(entries(c))
 	if err != nil {
 		return nil, configError(err)
@@ -161,12 +176,16 @@ func (s *server) newClassic(c configs.Config) (commit func(), err error) {
 		p.changing.Lock()
 		defer p.changing.Unlock()
 		p.commit(prepared)
+		remotes()
 		p.enriched.configured(manifests, profiles)
 	}, nil
 }
 
 // Find implements router.Predictors.
 func (p *predictors) Find(name, version string) (router.Predictor, error) {
+	if remote := p.remotes.find(name, version); remote != nil {
+		return remote, nil
+	}
 	served, err := p.repository.Find(name, version)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
@@ -201,6 +220,8 @@ func (p *predictors) Index() []router.ModelState {
 			list[i].Reason = m.Why
 		}
 	}
+	list = append(list, p.remotes.index()...)
+	slices.SortStableFunc(list, func(a, b router.ModelState) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -215,6 +236,9 @@ func (p *predictors) Unload(ctx context.Context, name, by string) error {
 }
 
 func (p *predictors) change(ctx context.Context, by, action, name string, do func(string) error) error {
+	if p.remotes.find(name, "") != nil {
+		return fmt.Errorf("%w: model %q is computed by other servers, which load and unload it", inference.ErrInvalid, name)
+	}
 	if _, err := p.repository.Find(name, ""); err != nil {
 		return fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
 	}
@@ -265,7 +289,7 @@ func (p *predictors) states() []admin.State {
 // names are those of the models.
 func (p *predictors) names() []string {
 	var list []string
-	for _, m := range p.repository.Index() {
+	for _, m := range p.Index() {
 		if n := len(list); n == 0 || list[n-1] != m.Name {
 			list = append(list, m.Name)
 		}
@@ -275,13 +299,13 @@ func (p *predictors) names() []string {
 
 // observed is a version whose requests are counted.
 type observed struct {
-	*classic.Served
+	router.Predictor
 	series *telemetry.Predictor
 }
 
 // Predict implements router.Predictor.
 func (o *observed) Predict(ctx context.Context, p *router.Prediction) error {
-	err := o.Served.Predict(ctx, p)
+	err := o.Predictor.Predict(ctx, p)
 	if err != nil {
 		o.series.CountRefused(refusedPrediction(err))
 		return err

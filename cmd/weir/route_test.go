@@ -227,3 +227,68 @@ func TestRouteFollowsCaches(t *testing.T) {
 		t.Errorf("%d, %v: %s has the prompt", got.StatusCode, got.Header, b.api)
 	}
 }
+
+// A classical model that other servers compute answers in every protocol as theirs do, also when one of
+// them is gone; what they refuse is refused here.
+func TestRoutePredictions(t *testing.T) {
+	a, b := start(t, nil), start(t, nil)
+	var from source
+	r := startFrom(t, &from, func(c *configs.Config) {
+		m := configs.NewClassic("flowers", "")
+		m.Routing.ProbeEvery = 50 * time.Millisecond
+		for _, s := range []*started{a, b} {
+			m.Replicas = append(m.Replicas, fleet.Source{URL: s.api, Kind: fleet.Weir, Model: embeddedTrees})
+		}
+		c.Classic = []configs.Classic{m}
+	})
+	ready := func() bool {
+		status, _ := r.get(r.api + "/v2/models/flowers/ready")
+		return status == http.StatusOK
+	}
+	for end := time.Now().Add(patience); !ready(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the model is not ready\n%s", r.errs.String())
+		}
+	}
+	versions := regexp.MustCompile(`"(id|model_name|model_version)":"[^"]*",?|"parameters":\{[^{}]*\},?`)
+	v2 := `{"inputs":[{"name":"input","datatype":"FP32","shape":[2,4],"data":[5.1,3.5,1.4,0.2,6.7,3.0,5.2,2.3]}]}`
+	_, about := a.get(a.api + "/v2/models/" + embeddedTrees)
+	name := regexp.MustCompile(`"inputs":\[\{"name":"([^"]*)"`).FindStringSubmatch(about)
+	if name == nil {
+		t.Fatal(about)
+	}
+	v2 = strings.Replace(v2, `"input"`, `"`+name[1]+`"`, 1)
+	same := func() {
+		t.Helper()
+		for path, body := range map[string]string{"/v2/models/NAME/infer": v2, "/v1/models/NAME:predict": `{"instances":[[5.1,3.5,1.4,0.2]]}`} {
+			direct := versions.ReplaceAllString(bodyOf(t, a.post(strings.Replace(path, "NAME", embeddedTrees, 1), body)), "")
+			got := r.post(strings.Replace(path, "NAME", "flowers", 1), body)
+			if text := versions.ReplaceAllString(bodyOf(t, got), ""); got.StatusCode != http.StatusOK || text != direct {
+				t.Errorf("%s: %d\nrouted %s\ndirect %s", path, got.StatusCode, text, direct)
+			}
+		}
+	}
+	for range 4 {
+		same()
+	}
+	got := r.post("/v2/models/flowers/infer", strings.Replace(v2, "[2,4]", "[4,2]", 1))
+	if text := bodyOf(t, got); got.StatusCode != http.StatusBadRequest {
+		t.Errorf("a wrong shape: %d %s", got.StatusCode, text)
+	}
+	if got := r.post("/v2/repository/models/flowers/unload", "{}"); got.StatusCode == http.StatusOK {
+		t.Error("a model of other servers is unloaded here")
+	}
+	if err := b.end(); err != nil {
+		t.Error(err)
+	}
+	for range 4 {
+		same()
+	}
+	from.change(func(c *configs.Config) { c.Classic = nil }, nil)
+	if status, text := reload(t, r); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	if got := r.post("/v2/models/flowers/infer", v2); got.StatusCode != http.StatusNotFound {
+		t.Errorf("a model that a reload took away: %d", got.StatusCode)
+	}
+}

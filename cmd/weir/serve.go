@@ -571,6 +571,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	s.languages.stop()
 	s.compute.Close()
 	s.fleets.close()
+	s.predictors.remotes.close()
 	if s.second != nil {
 		errs = append(errs, s.admin.Close())
 	}

@@ -42,7 +42,7 @@ var table = []folder{
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
-	{path: "router/fleet", own: []string{"kvcache", "router"}, third: []string{breaker}},
+	{path: "router/fleet", own: []string{"internal/inference", "internal/tensor", "kvcache", "router"}, third: []string{breaker}},
 	{path: "router/shelf", own: []string{"internal/inference"}},
 	{path: "router/rollout"},
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},

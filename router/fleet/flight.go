@@ -104,7 +104,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 			return nil, fl.fail(a, errNothingLeft)
 		}
 	}
-	res, err := r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, body))
+	res, err := fl.send(ctx, r, body)
 	if err != nil {
 		return nil, fl.fail(a, err)
 	}
@@ -128,14 +128,33 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 		return answer, nil
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
-	if answer.Whole, err = readAnswer(res.Body); err == nil && res.StatusCode == http.StatusOK && !json.Valid(answer.Whole) {
-		err = fmt.Errorf("the answer is no JSON: %.200q", answer.Whole)
+	if answer.Whole, err = readAnswer(res.Body); err == nil && res.StatusCode == http.StatusOK {
+		err = fl.check(answer)
 	}
 	if err != nil {
 		return nil, fl.fail(a, err)
 	}
 	a.end(r.blame(answer.Status))
 	return answer, nil
+}
+
+// send posts the request in the form that its kind has at a replica.
+func (fl *flight) send(ctx context.Context, r *replica, body []byte) (*http.Response, error) {
+	if fl.call.Infer != nil {
+		return r.wire.infer(ctx, r.model, fl.call, fl.introduction(r))
+	}
+	return r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, body))
+}
+
+// check reads an answer that is no stream as far as to know that it is one.
+func (fl *flight) check(a *router.Answer) error {
+	switch {
+	case fl.call.Infer != nil:
+		return fl.call.Infer.Read(a.Header, a.Whole)
+	case !json.Valid(a.Whole):
+		return fmt.Errorf("the answer is no JSON: %.200q", a.Whole)
+	}
+	return nil
 }
 
 // introduction tells another weir who calls.

@@ -10,11 +10,12 @@ const (
 	SGLang      Kind = "sglang"
 	LlamaServer Kind = "llama-server"
 	OpenAI      Kind = "openai" // anything else with the same API
+	OIP         Kind = "oip"    // a server of classical models: Triton, MLServer, KServe
 )
 
 // Kinds lists them all.
 func Kinds() []string {
-	return []string{string(Weir), string(VLLM), string(SGLang), string(LlamaServer), string(OpenAI)}
+	return []string{string(Weir), string(VLLM), string(SGLang), string(LlamaServer), string(OpenAI), string(OIP)}
 }
 
 // IsKind reports whether there is a kind of this name.
@@ -37,4 +38,5 @@ var kinds = map[Kind]traits{
 	SGLang:      {health: "/health", metrics: "/metrics", continues: true},
 	LlamaServer: {health: "/health", metrics: "/metrics"},
 	OpenAI:      {},
+	OIP:         {health: "/v2/health/ready"},
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,6 +86,25 @@ func (w *wire) send(ctx context.Context, path string, h *router.Head, header htt
 	maps.Copy(req.Header, header)
 	h.Write(req.Header)
 	req.Header.Set("Content-Type", "application/json")
+	w.sign(req)
+	res, err := w.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, plain(err))
+	}
+	return res, nil
+}
+
+// infer posts tensors to a classical model, likewise.
+func (w *wire) infer(ctx context.Context, model string, c *router.Call, header http.Header) (*http.Response, error) {
+	address := w.root("/v2/models/" + url.PathEscape(model) + "/infer")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(c.Body))
+	if err != nil {
+		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, err)
+	}
+	maps.Copy(req.Header, header)
+	c.Head.Write(req.Header)
+	req.Header.Set("Content-Type", "application/octet-stream")
+	req.Header.Set(headerLength, strconv.Itoa(c.Infer.Header))
 	w.sign(req)
 	res, err := w.client.Do(req)
 	if err != nil {

@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/inference"
+	"weir/router"
+)
+
+// Predictor is a classical model that other servers compute: weirs, or anything else with version 2 of the Open
+// Inference Protocol over HTTP (Triton, MLServer, KServe). Tensors are the same everywhere, so that it is a
+// router.Predictor like those that are computed here, whatever protocol its callers speak.
+type Predictor struct {
+	fleet *Fleet
+	about atomic.Pointer[router.Description]
+}
+
+// NewPredictor is the classical model of a fleet. Run finds out what the model takes and gives.
+func NewPredictor(f *Fleet) *Predictor { return &Predictor{fleet: f} }
+
+// Describe implements router.Predictor; nil until a replica has told.
+func (p *Predictor) Describe() *router.Description { return p.about.Load() }
+
+// Run watches the replicas, and what the model takes and gives, until ctx ends.
+func (p *Predictor) Run(ctx context.Context) {
+	go p.fleet.Run(ctx)
+	for {
+		pauseFor := p.fleet.config.LookEvery
+		if err := p.look(ctx); err != nil && p.about.Load() == nil {
+			pauseFor = min(pauseFor, unknownModelPause)
+		}
+		if !pause(ctx, pauseFor) {
+			return
+		}
+	}
+}
+
+// unknownModelPause is how soon replicas are asked again for a model of which nothing is known.
+const unknownModelPause = 200 * time.Millisecond
+
+// look asks the replicas in turn what the model takes and gives, until one tells.
+func (p *Predictor) look(ctx context.Context) error {
+	err := router.ErrNoReplica
+	for _, r := range p.fleet.members.Load().list {
+		if !r.takes() {
+			continue
+		}
+		var about *router.Description
+		if about, err = p.ask(ctx, r); err == nil {
+			p.about.Store(about)
+			return nil
+		}
+	}
+	return err
+}
+
+func (p *Predictor) ask(ctx context.Context, r *replica) (*router.Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	res, err := r.wire.get(ctx, r.wire.root("/v2/models/"+url.PathEscape(r.model)))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // only read
+	text, err := readAnswer(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %.200q", res.StatusCode, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	about, err := readDescription(text)
+	if about != nil {
+		about.Name = p.fleet.config.Model
+	}
+	return about, err
+}
+
+// Predict implements router.Predictor.
+func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
+	body, header, err := writeInference(q)
+	if err != nil {
+		return err
+	}
+	call := &router.Call{
+		Body: body, Domain: q.Tenant,
+		Head: router.Head{RequestID: q.ID, DoneBy: q.DoneBy, Class: q.Class.String()},
+		Infer: &router.Inference{Header: header, Read: func(h http.Header, whole []byte) (err error) {
+			q.Outputs, q.Notes, err = readInference(h, whole)
+			return err
+		}},
+	}
+	began := time.Now()
+	answer, err := p.fleet.Send(ctx, call)
+	q.Waited, q.Computed, q.Batch = 0, time.Since(began), 0
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: the servers behind model %s: %w", inference.ErrUnavailable, p.fleet.config.Model, err)
+	case answer.Status != http.StatusOK:
+		return refusalOf(answer)
+	}
+	q.Notes = append(q.Notes, router.Note{Name: "replica", Value: answer.Replica})
+	return nil
+}
+
+// refusals are what replicas' statuses mean here.
+var refusals = map[int]error{
+	http.StatusBadRequest: inference.ErrInvalid, http.StatusRequestEntityTooLarge: inference.ErrInvalid,
+	http.StatusUnprocessableEntity: inference.ErrInvalid, http.StatusConflict: inference.ErrSchema,
+	http.StatusRequestTimeout: inference.ErrDeadline, http.StatusTooManyRequests: inference.ErrTenantQueueFull,
+}
+
+// refusalOf is a replica's refusal as an error of this server. What only the router could change (its key, the model's
+// name there) makes the replica unavailable.
+func refusalOf(a *router.Answer) error {
+	sentinel := refusals[a.Status]
+	if sentinel == nil {
+		sentinel = inference.ErrUnavailable
+	}
+	return fmt.Errorf("%w: %s: %s", sentinel, a.Replica, refusalText(a.Whole))
+}
+
+// refusalText is the message of {"error":"…"}, as the protocol has it, or of {"error":{"message":"…"}}.
+func refusalText(body []byte) string {
+	var outer struct{ Error json.RawMessage }
+	var text string
+	var inner struct{ Message string }
+	switch {
+	case json.Unmarshal(body, &outer) != nil:
+	case json.Unmarshal(outer.Error, &text) == nil:
+	case json.Unmarshal(outer.Error, &inner) == nil:
+		text = inner.Message
+	}
+	if text == "" {
+		text = string(body)
+	}
+	const most = 500
+	return text[:min(len(text), most)]
+}
+
+var (
+	_ router.Predictor = (*Predictor)(nil)
+
+	errAnswer = errors.New("the answer is no V2 inference response")
+)
