@@ -109,7 +109,7 @@ func TestSampleOfLists(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, b.String())
 	}
 	c, err := s.Config()
-	if err != nil || len(c.Tenants) != 2 || len(c.Issuers) != 1 || len(c.Brownout) != 2 || len(c.Classic) != 1 || len(c.Models) != 3 {
+	if err != nil || len(c.Tenants) != 2 || len(c.Issuers) != 1 || len(c.Brownout) != 2 || len(c.Classic) != 2 || len(c.Models) != 3 {
 		t.Fatalf("%d tenants, %d issuers, %v", len(c.Tenants), len(c.Issuers), err)
 	}
 	var shown []string
