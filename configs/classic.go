@@ -239,8 +239,8 @@ const classicSample = `
 #     max_queue_delay: 0s # that a batch may wait for more rows
 #     pinned: true # it stays in memory
 #     candidate: false # true: requests that name no version do not get it, unless a rollout says so
+#     policy: least_load # how a replica is picked, where other servers compute the model: power_of_two, round_robin
 #   - name: fraud # computed by other servers, over the Open Inference Protocol
-#     policy: least_load # power_of_two, round_robin
 #     replicas: # as those of models; routing likewise
 #       - {url: http://10.0.0.8:8000, kind: oip} # Triton, MLServer, KServe; weir is the default
 `
