@@ -33,8 +33,7 @@ type reader struct {
 	calls     []heldCall
 	arguments []byte // of calls
 
-	open     bool // the last call has begun and not ended
-	reasoned int  // tokens of thoughts
+	reasoned int // tokens of thoughts
 
 	doubtful []tokenRecord // logprobs of tokens of which it is not known yet whether they are content
 	source   []byte        // the text of those tokens
@@ -177,12 +176,12 @@ func (c *choice) settleText(rest []byte) {
 
 // readCall takes in a part of a call.
 func (r *reader) readCall(p *family.Part) {
-	r.open = p.Kind != family.CallEnd
 	from := len(r.arguments)
-	switch last := len(r.calls) - 1; {
-	case p.Kind == family.CallEnd:
+	last := len(r.calls) - 1
+	switch p.Kind {
+	case family.CallEnd:
 		return
-	case p.Kind == family.CallStart:
+	case family.CallStart:
 		r.calls = append(r.calls, heldCall{index: p.Call, id: p.ID, name: p.Name, from: from, to: from})
 	default:
 		r.arguments = append(r.arguments, p.Bytes...)

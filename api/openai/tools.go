@@ -138,8 +138,8 @@ func functionOf(o *object, path string, raw json.RawMessage) (string, json.RawMe
 }
 
 // readFunction reads {name, description, parameters, strict}. What a template gets of it
-// has no strict, which no model was trained on, and always parameters, which templates
-// read unasked.
+// has no strict, which no model was trained on, and always a description and parameters,
+// which templates read unasked.
 func (t *toolset) readFunction(f *object) *api.Error {
 	var fault *api.Error
 	tool := family.Tool{Strict: f.flag("strict", false, &fault)}
@@ -189,6 +189,9 @@ func (t *toolset) add(f *object, tool family.Tool) {
 				function = appendField(function, known.name, known.raw)
 			}
 		}
+	}
+	if _, described := f.take("description"); !described {
+		function = appendField(function, "description", []byte(`""`))
 	}
 	if len(tool.Parameters) == 0 {
 		function = appendField(function, "parameters", []byte(noParameters))

@@ -21,12 +21,12 @@ func promptOf(t *testing.T, template, body string) string {
 }
 
 // Templates get tools as transformers gives them, without strict, which no model knows,
-// and with parameters, which templates read unasked. The prompt is the same for every
+// and with a description and parameters, which templates read unasked. The prompt is the same for every
 // choice, so that the prefix cache is good for all.
 func TestToolsReachTheTemplate(t *testing.T) {
 	const want = `<tools>
 {"type": "function", "function": {"description": "d", "name": "f", "parameters": {"type": "object", "properties": {"b": {"type": "string"}, "a": {}}}}}
-{"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}
+{"type": "function", "function": {"name": "g", "description": "", "parameters": {"type": "object", "properties": {}}}}
 </tools>`
 	const tools = `"tools":[{"type":"function","function":{"strict":false,"description":"d","name":"f","parameters":{"type":"object","properties":{"b":{"type":"string"},"a":{}}}}},` +
 		`{"function":{"name":"g","description":null,"parameters":null},"type":"function"}]`
@@ -40,7 +40,7 @@ func TestToolsReachTheTemplate(t *testing.T) {
 		}
 	}
 	older := promptOf(t, toolTemplate, chatWith(`"functions":[{"name":"g"}]`))
-	if !strings.Contains(older, `{"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}`) {
+	if !strings.Contains(older, `{"type": "function", "function": {"name": "g", "description": "", "parameters": {"type": "object", "properties": {}}}}`) {
 		t.Errorf("functions render %s", older)
 	}
 }
