@@ -146,7 +146,8 @@ func handled(t *testing.T, s *Server, path string, body []byte) (status int, war
 	if !json.Valid([]byte(answer)) {
 		t.Fatalf("%q got %d and no JSON: %q", body, status, answer)
 	}
-	_, code, message := parseError(t, answer)
+	_, _, message := parseError(t, answer)
+	code := string(ctx.Response.Header.Peek("X-Weir-Reason"))
 	if status == 503 && code != "server_is_overloaded" || status >= 500 && status != 503 || status < 400 {
 		t.Fatalf("%q got %d %s: %s", body, status, code, message)
 	}
@@ -188,6 +189,22 @@ func FuzzIntegers(f *testing.F) {
 }
 
 func FuzzChatRequest(f *testing.F) { fuzzBodies(f, routeChat) }
+
+func FuzzResponseRequest(f *testing.F) {
+	for _, tc := range refusedRewordings {
+		f.Add([]byte(tc.body))
+	}
+	f.Add([]byte(`{` + weatherItems + `,` + weatherTools + `,"tool_choice":{"type":"function","name":"now"}}`))
+	fuzzBodies(f, routeResponses)
+}
+
+func FuzzMessageRequest(f *testing.F) {
+	for _, tc := range refusedRewordings {
+		f.Add([]byte(tc.body))
+	}
+	f.Add([]byte(`{"max_tokens":9,` + weatherBlocks + `,"thinking":{"type":"enabled","budget_tokens":5}}`))
+	fuzzBodies(f, routeMessages)
+}
 
 func FuzzCompletionRequest(f *testing.F) { fuzzBodies(f, routeCompletions) }
 

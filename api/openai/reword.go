@@ -72,10 +72,11 @@ func (w *rewording) clientPath(path string) string {
 	}
 	for _, n := range w.names {
 		if rest, ok := strings.CutPrefix(path, n.chat); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			return n.client + rest
+			path = n.client + rest
+			break
 		}
 	}
-	if strings.HasPrefix(path, "tools[") {
+	if strings.HasPrefix(path, "tool") { // functions lie one level deeper in a chat
 		return strings.Replace(path, "].function", "]", 1)
 	}
 	return path
