@@ -1,0 +1,80 @@
+// Package history keeps responses that clients may read again and go on from. A
+// conversation is a chain: each response holds the items that its request added and those
+// of its answer, and names the response that it goes on from.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Response is a stored response of a tenant.
+type Response struct {
+	Tenant   string
+	ID       string
+	Previous string // id of the response that this one goes on from; "" is none
+	Status   string // of the object
+	Input    []byte // JSON array: the items that the request added
+	Object   []byte // the response as its clients get it: JSON
+
+	// Lost: it is not finished, and the process that computed it is gone.
+	Lost bool
+}
+
+// Bytes is about what a response holds.
+func (r *Response) Bytes() int64 { return int64(len(r.Input)+len(r.Object)) + overheadBytes }
+
+const overheadBytes = 512
+
+// Statuses of responses that are still computed.
+const (
+	Queued     = "queued"
+	InProgress = "in_progress"
+	Cancelled  = "cancelled"
+)
+
+// Finished reports whether nothing will change about a response any more.
+func (r *Response) Finished() bool { return r.Status != Queued && r.Status != InProgress }
+
+var (
+	// ErrUnknown: the tenant has no response of that id: it never had one, it was deleted, its
+	// time is over, or it had to make room.
+	ErrUnknown = errors.New("the response is not known")
+	// ErrFinished: a response that is finished is not changed.
+	ErrFinished = errors.New("the response is finished")
+)
+
+// BrokenError: a response is there, and one that it goes on from is not.
+type BrokenError struct{ Missing string }
+
+func (e *BrokenError) Error() string { return fmt.Sprintf("the earlier response %s is gone", e.Missing) }
+
+func (e *BrokenError) Unwrap() error { return ErrUnknown }
+
+// ErrTooLong: a conversation has more than MaxResponses or MaxBytes.
+var ErrTooLong = errors.New("the conversation is too long to be stored")
+
+// What a conversation may have.
+const (
+	MaxResponses = 2048
+	MaxBytes     = 64 << 20
+)
+
+// Store keeps responses. All methods may be called at the same time. A response is found by
+// its own tenant only.
+type Store interface {
+	// KeepResponse adds a response for its time to live, which begins anew for those that it goes
+	// on from. One of the same id is replaced as long as it is not finished: else the error is ErrFinished.
+	KeepResponse(ctx context.Context, r *Response, ttl time.Duration) error
+	// FindResponse gives a response; the error is ErrUnknown.
+	FindResponse(ctx context.Context, tenant, id string) (*Response, error)
+	// Conversation gives a response and those that it goes on from, the oldest first. The error
+	// is ErrUnknown, a *BrokenError or ErrTooLong.
+	Conversation(ctx context.Context, tenant, id string) ([]*Response, error)
+	// DeleteResponse deletes a response; the error is ErrUnknown.
+	DeleteResponse(ctx context.Context, tenant, id string) error
+	// ForgetResponses deletes all responses of a tenant, and returns how many there were.
+	ForgetResponses(ctx context.Context, tenant string) (int64, error)
+}

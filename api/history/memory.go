@@ -1,0 +1,188 @@
+package history
+
+import (
+	"container/list"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Memory keeps responses in the process: they end with it. Where a tenant has more than its
+// bytes, those that were not used for the longest time go first. It is for servers without a
+// store, and for tests.
+type Memory struct {
+	tenantBytes int64
+	now         func() time.Time
+
+	mu      sync.Mutex
+	tenants map[string]*shelf
+	swept   time.Time
+}
+
+// shelf is what one tenant holds.
+type shelf struct {
+	byID  map[string]*list.Element
+	used  list.List // of *entry, the longest unused first
+	bytes int64
+}
+
+type entry struct {
+	response Response
+	expires  time.Time
+}
+
+// NewMemory returns a Memory whose tenants hold tenantBytes each.
+func NewMemory(tenantBytes int64) *Memory {
+	return &Memory{tenantBytes: tenantBytes, now: time.Now, tenants: map[string]*shelf{}}
+}
+
+var _ Store = (*Memory)(nil)
+
+// sweepEvery is how often responses whose time is over are looked for.
+const sweepEvery = time.Minute
+
+// KeepResponse implements Store.
+func (m *Memory) KeepResponse(_ context.Context, r *Response, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	m.sweep(now)
+	s := m.tenants[r.Tenant]
+	if s == nil {
+		s = &shelf{byID: map[string]*list.Element{}}
+		m.tenants[r.Tenant] = s
+	}
+	if old := s.find(r.ID, now); old != nil {
+		if old.response.Finished() {
+			return ErrFinished
+		}
+		s.drop(r.ID)
+	}
+	expires := now.Add(ttl)
+	for id, n := r.Previous, 0; id != "" && n < MaxResponses; n++ {
+		e := s.find(id, now)
+		if e == nil {
+			break
+		}
+		e.expires = expires
+		s.used.MoveToBack(s.byID[id])
+		id = e.response.Previous
+	}
+	s.byID[r.ID] = s.used.PushBack(&entry{response: *r, expires: expires})
+	s.bytes += r.Bytes()
+	for s.bytes > m.tenantBytes && s.used.Len() > 0 {
+		s.drop(front(&s.used).response.ID)
+	}
+	return nil
+}
+
+func front(l *list.List) *entry {
+	e, _ := l.Front().Value.(*entry)
+	return e
+}
+
+// find gives a response whose time is not over; nil where there is none.
+func (s *shelf) find(id string, now time.Time) *entry {
+	place := s.byID[id]
+	if place == nil {
+		return nil
+	}
+	e, _ := place.Value.(*entry)
+	if !now.Before(e.expires) {
+		return nil
+	}
+	return e
+}
+
+func (s *shelf) drop(id string) {
+	place := s.byID[id]
+	e, _ := place.Value.(*entry)
+	s.bytes -= e.response.Bytes()
+	s.used.Remove(place)
+	delete(s.byID, id)
+}
+
+// sweep drops what is over, once in a while.
+func (m *Memory) sweep(now time.Time) {
+	if now.Sub(m.swept) < sweepEvery {
+		return
+	}
+	m.swept = now
+	for name, s := range m.tenants {
+		for id := range s.byID {
+			if s.find(id, now) == nil {
+				s.drop(id)
+			}
+		}
+		if s.used.Len() == 0 {
+			delete(m.tenants, name)
+		}
+	}
+}
+
+// FindResponse implements Store.
+func (m *Memory) FindResponse(_ context.Context, tenant, id string) (*Response, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.find(tenant, id); e != nil {
+		r := e.response
+		return &r, nil
+	}
+	return nil, ErrUnknown
+}
+
+func (m *Memory) find(tenant, id string) *entry {
+	if s := m.tenants[tenant]; s != nil {
+		return s.find(id, m.now())
+	}
+	return nil
+}
+
+// Conversation implements Store.
+func (m *Memory) Conversation(_ context.Context, tenant, id string) ([]*Response, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var chain []*Response
+	bytes := int64(0)
+	for id != "" {
+		e := m.find(tenant, id)
+		switch {
+		case e == nil && chain == nil:
+			return nil, ErrUnknown
+		case e == nil:
+			return nil, &BrokenError{Missing: id}
+		}
+		r := e.response
+		chain = append(chain, &r)
+		if bytes += r.Bytes(); len(chain) > MaxResponses || bytes > MaxBytes {
+			return nil, ErrTooLong
+		}
+		id = r.Previous
+	}
+	slices.Reverse(chain)
+	return chain, nil
+}
+
+// DeleteResponse implements Store.
+func (m *Memory) DeleteResponse(_ context.Context, tenant, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.find(tenant, id) == nil {
+		return ErrUnknown
+	}
+	m.tenants[tenant].drop(id)
+	return nil
+}
+
+// ForgetResponses implements Store.
+func (m *Memory) ForgetResponses(_ context.Context, tenant string) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.tenants[tenant]
+	if s == nil {
+		return 0, nil
+	}
+	delete(m.tenants, tenant)
+	return int64(s.used.Len()), nil
+}

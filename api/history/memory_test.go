@@ -1,0 +1,86 @@
+package history
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func kept(t *testing.T, m *Memory, id, previous, status string) {
+	t.Helper()
+	r := &Response{Tenant: "acme", ID: id, Previous: previous, Status: status, Input: []byte("[]"), Object: []byte("{}")}
+	if err := m.KeepResponse(t.Context(), r, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConversationsAreChains(t *testing.T) {
+	m := NewMemory(1 << 20)
+	kept(t, m, "a", "", "completed")
+	kept(t, m, "b", "a", "completed")
+	kept(t, m, "c", "b", InProgress)
+	kept(t, m, "c", "b", "completed")
+	if err := m.KeepResponse(t.Context(), &Response{Tenant: "acme", ID: "c", Status: "failed"}, time.Hour); !errors.Is(err, ErrFinished) {
+		t.Errorf("a finished response is replaced: %v", err)
+	}
+	chain, err := m.Conversation(t.Context(), "acme", "c")
+	if err != nil || len(chain) != 3 || chain[0].ID != "a" || chain[2].ID != "c" {
+		t.Errorf("the chain is %v, %v", chain, err)
+	}
+	if _, err := m.Conversation(t.Context(), "zeta", "c"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another tenant finds it: %v", err)
+	}
+	if _, err := m.FindResponse(t.Context(), "zeta", "c"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another tenant finds it: %v", err)
+	}
+	if err := m.DeleteResponse(t.Context(), "zeta", "c"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another tenant deletes it: %v", err)
+	}
+	if err := m.DeleteResponse(t.Context(), "acme", "a"); err != nil {
+		t.Error(err)
+	}
+	_, err = m.Conversation(t.Context(), "acme", "c")
+	if broken, ok := errors.AsType[*BrokenError](err); !ok || broken.Missing != "a" || !errors.Is(err, ErrUnknown) {
+		t.Errorf("a chain without its beginning: %v", err)
+	}
+	if n, err := m.ForgetResponses(t.Context(), "acme"); n != 2 || err != nil {
+		t.Errorf("%d were forgotten, %v", n, err)
+	}
+	if _, err := m.FindResponse(t.Context(), "acme", "c"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func TestTheLongestUnusedGoesFirst(t *testing.T) {
+	m := NewMemory(4 * 1500)
+	now := time.Unix(1, 0)
+	m.now = func() time.Time { return now }
+	long := []byte(strings.Repeat("x", 1000))
+	keep := func(id, previous string) {
+		r := &Response{Tenant: "acme", ID: id, Previous: previous, Status: "completed", Object: long}
+		if err := m.KeepResponse(t.Context(), r, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep("a", "")
+	keep("b", "")
+	keep("c", "a") // uses a
+	keep("d", "")  // no room: b goes
+	for id, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
+		if _, err := m.FindResponse(t.Context(), "acme", id); (err == nil) != want {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	now = now.Add(30 * time.Minute)
+	keep("e", "c") // the time of a and c begins anew; there is no room for d
+	now = now.Add(45 * time.Minute)
+	if _, err := m.Conversation(t.Context(), "acme", "e"); err != nil {
+		t.Errorf("a conversation that was used has ended: %v", err)
+	}
+	now = now.Add(time.Hour)
+	kept(t, m, "f", "", "completed") // sweeps
+	if n := m.tenants["acme"].used.Len(); n != 1 {
+		t.Errorf("%d responses are left", n)
+	}
+}
