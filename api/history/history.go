@@ -49,7 +49,9 @@ var (
 // BrokenError: a response is there, and one that it goes on from is not.
 type BrokenError struct{ Missing string }
 
-func (e *BrokenError) Error() string { return fmt.Sprintf("the earlier response %s is gone", e.Missing) }
+func (e *BrokenError) Error() string {
+	return fmt.Sprintf("the earlier response %s is gone", e.Missing)
+}
 
 func (e *BrokenError) Unwrap() error { return ErrUnknown }
 

@@ -91,6 +91,9 @@ func (s *Store) sweep(ctx context.Context) error {
 			break
 		}
 	}
+	if err := s.sweepResponses(ctx); err != nil {
+		return err
+	}
 	const day = 24 * time.Hour
 	if _, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_owners WHERE expires < NOW - $1`),
 		day.Microseconds()); err != nil {

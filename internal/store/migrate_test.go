@@ -37,6 +37,7 @@ var samples = []struct {
 	{6, `INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}')`},
 	{7, `INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0)`},
 	{7, `INSERT INTO weir_batches VALUES ('batch_1', 'acme', 'here', 'file-1', 'in_progress', 1700000000000000, 0, 0, 'OWNER', '{"endpoint":"/v1/embeddings"}')`},
+	{8, `INSERT INTO weir_responses VALUES ('acme', 'resp_1', '', 'completed', 'OWNER', 1700000000000000, 9000000000000000, HASH, HASH)`},
 }
 
 // firstEntry is the entry of the samples.

@@ -41,7 +41,8 @@ type Options struct {
 	FlushEvery time.Duration // 500 ms: usage that kill -9 may lose
 	// AnswerBytes bounds the answers of one tenant's idempotency keys; the oldest go first.
 	// Each process lets them grow by a sixteenth before it looks. 0: no bound.
-	AnswerBytes int64
+	AnswerBytes  int64
+	HistoryBytes int64 // bounds one tenant's responses likewise; the longest unused go first
 	// Failed hears of failures in the background, which is where usage is written and
 	// the lease renewed. It is called on the store's goroutines.
 	Failed func(error)
@@ -70,6 +71,8 @@ type Store struct {
 	ledger ledger
 	doubts doubts
 	grown  grown
+
+	grownHistory grown // likewise, of responses
 
 	stop       context.CancelFunc // of what runs in the background
 	background sync.WaitGroup
