@@ -53,7 +53,7 @@ func (a *Access) preflight(ctx *fasthttp.RequestCtx) bool {
 	if !a.listsOrigin(origin) {
 		return true // without the headers below the browser refuses, and says so to the page's author
 	}
-	h.Set(fasthttp.HeaderAccessControlAllowMethods, "GET, HEAD, POST, OPTIONS")
+	h.Set(fasthttp.HeaderAccessControlAllowMethods, "GET, HEAD, POST, DELETE, OPTIONS")
 	h.Set(fasthttp.HeaderAccessControlMaxAge, "600")
 	h.Add(fasthttp.HeaderVary, "Access-Control-Request-Headers")
 	if names := asked.Peek(fasthttp.HeaderAccessControlRequestHeaders); isHeaderList(names) {

@@ -292,6 +292,13 @@ func settings(c *Config) []Setting {
 			Usage:   "memory or storage for the kept answers of one tenant, compressed; the oldest go first",
 			binding: bindBytes(&c.API.Idempotency.TenantBytes, "")},
 
+		{Key: "responses.ttl", Flag: "responses-ttl",
+			Usage:   "time that a response of /v1/responses is kept after its last use, unless its request says store: false; 0 keeps none",
+			binding: bindDuration(&c.API.Responses.TTL, 0, 366*24*time.Hour)},
+		{Key: "responses.tenant_bytes", Flag: "responses-tenant-bytes",
+			Usage:   "memory or storage for the kept responses of one tenant; the longest unused go first",
+			binding: bindBytes(&c.API.Responses.TenantBytes, "")},
+
 		{Key: "response_cache.bytes", Flag: "response-cache-bytes",
 			Usage:   "memory for answers to requests of temperature 0, or with a seed, that are asked again; 0 keeps none",
 			binding: bindBytes(&c.API.ResponseCache.Bytes, "")},

@@ -1,12 +1,14 @@
 package openai
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
 	"math"
 	"strings"
 
+	"weir/api/conversation"
 	"weir/api/replay"
 	"weir/internal/inference"
 )
@@ -60,6 +62,10 @@ func (s *Server) CacheStats() (st replay.CacheStats, ok bool) {
 func (s *Server) Forget(tenant string) (answers int) {
 	if s.cache != nil {
 		answers = s.cache.Forget(tenant)
+	}
+	if m, inMemory := s.config.Responses.Store.(*conversation.Memory); inMemory {
+		n, _ := m.ForgetResponses(context.Background(), tenant) // memory never fails
+		answers += int(n)
 	}
 	if m, inMemory := s.config.Idempotency.Claims.(*replay.Memory); inMemory {
 		answers += m.Forget(tenant)

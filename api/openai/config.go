@@ -35,6 +35,7 @@ type Config struct {
 	Meter meter.Meter // counts what tenants use; nil counts nothing, and no limit holds
 
 	Idempotency   Idempotency
+	Responses     Responses
 	ResponseCache replay.CacheConfig // off without Bytes
 	GrammarBytes  int64              // of compiled grammars, of all tenants together
 
@@ -96,6 +97,7 @@ func DefaultConfig() Config {
 		CompressMinBytes: 1 << 10,
 		AbortTimeout:     2 * time.Second,
 		Idempotency:      Idempotency{TTL: 24 * time.Hour, MaxAnswerBytes: 4 << 20, TenantBytes: 64 << 20},
+		Responses:        Responses{TTL: 24 * time.Hour, TenantBytes: 64 << 20},
 		ResponseCache:    replay.CacheConfig{MaxAge: time.Hour},
 		GrammarBytes:     64 << 20,
 	}
@@ -128,6 +130,8 @@ func (c Config) Validate() error {
 			fmt.Sprintf("at most %d", replay.MaxAnswerBytes)},
 		{"idempotency.tenant_bytes", c.Idempotency.TenantBytes < 0, "at least 0"},
 		{"grammar_bytes", c.GrammarBytes < 0, "at least 0"},
+		{"responses.ttl", c.Responses.TTL < 0, "at least 0"},
+		{"responses.tenant_bytes", c.Responses.TenantBytes < 0, "at least 0"},
 		{"response_cache.max_age", c.ResponseCache.Bytes > 0 && c.ResponseCache.MaxAge <= 0, "above 0"},
 		{"abort_timeout", c.AbortTimeout <= 0, "above 0"},
 	} {

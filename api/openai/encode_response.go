@@ -126,21 +126,25 @@ func (e *responseEncoder) appendPulse(dst []byte) []byte {
 func (e *responseEncoder) appendEnd(dst []byte, u usage) []byte {
 	state := e.ended(u)
 	dst = e.appendEvent(e.appendBegin(dst), "response."+state.status)
-	return e.appendResponse(dst, state)
+	return e.appendLastEvent(dst, state)
+}
+
+func (e *responseEncoder) appendLastEvent(dst []byte, state responseState) []byte {
+	return append(e.appendLast(append(dst, `,"response":`...), state), eventEnd...)
 }
 
 // appendFault implements encoder. What an item had so far stays in the object.
 func (e *responseEncoder) appendFault(dst []byte, fault *api.Error) []byte {
 	e.cut = true
 	dst = e.closeItem(e.appendBegin(dst))
-	return e.appendResponse(e.appendEvent(dst, "response.failed"), responseState{status: "failed", fault: fault})
+	return e.appendLastEvent(e.appendEvent(dst, "response.failed"), responseState{status: "failed", fault: fault})
 }
 
 // appendWhole implements encoder.
 func (e *responseEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
 	e.begun = true
 	_ = e.appendDelta(nil, &choices[0]) // its items are what is wanted, not its events
-	return e.appendObject(dst, e.ended(u))
+	return e.appendLast(dst, e.ended(u))
 }
 
 func (e *responseEncoder) ended(u usage) responseState {

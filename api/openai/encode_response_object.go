@@ -19,7 +19,8 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	j, r := e.job, e.job.response
 	dst = append(append(append(dst, `{"id":"`...), j.id...), `","object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, j.created, 10)
-	dst = append(append(append(dst, `,"status":"`...), s.status...), `","background":false,"error":`...)
+	dst = append(append(append(dst, `,"status":"`...), s.status...), `","background":`...)
+	dst = append(strconv.AppendBool(dst, r.background), `,"error":`...)
 	dst = appendResponseFault(dst, s.fault)
 	dst = append(dst, `,"incomplete_details":`...)
 	if s.reason == "" {
@@ -42,7 +43,8 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(append(dst, `,"reasoning":{"effort":`...), r.effort...)
 	dst = append(append(dst, `,"summary":`...), r.summary...)
 	dst = append(append(dst, `},"service_tier":`...), e.tier()...)
-	dst = append(dst, `,"store":false,"temperature":`...)
+	dst = append(dst, `,"store":`...)
+	dst = append(strconv.AppendBool(dst, r.store), `,"temperature":`...)
 	dst = appendParameter(dst, j.params.sampling.Temperature)
 	dst = append(append(dst, `,"text":`...), r.text...)
 	dst = append(append(dst, `,"tool_choice":`...), r.toolChoice...)
@@ -56,6 +58,17 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(dst, r.labels...)
 	dst = append(append(dst, `,"metadata":`...), r.metadata...)
 	return append(dst, '}')
+}
+
+// appendLast appends the response as it ends, and keeps it. One that could not be kept says so.
+func (e *responseEncoder) appendLast(dst []byte, s responseState) []byte {
+	from := len(dst)
+	dst = e.appendObject(dst, s)
+	if r := e.job.response; r.keeper != nil && !r.keeper.keep(s.status, dst[from:]) {
+		r.store = false
+		dst = e.appendObject(dst[:from], s)
+	}
+	return dst
 }
 
 // tier is the JSON of the tier that the request was served with.

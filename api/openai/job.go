@@ -16,6 +16,7 @@ type job struct {
 	model          *Model
 	params         *params
 	endpoint       *endpoint
+	reworded       *rewording       // of a request that was read as a chat; nil for others
 	response       *responseRequest // of a request of /v1/responses; nil for others
 	echo           bool             // the prompt is part of the text
 	reading        *reading         // how answers are taken apart; nil: they are text

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"strconv"
 
 	"weir/api"
@@ -20,6 +21,10 @@ type responseRequest struct {
 	parallel     bool
 	summary      []byte // JSON; a thought is told as its own summary unless this is null
 	previous     string // id of the response that this one goes on from; "" is none
+	input        []byte // JSON: what this request adds to the conversation
+	store        bool   // the response is kept
+	background   bool   // it is computed without its client
+	keeper       *keeper
 }
 
 func (r *responseRequest) summarises() bool { return !isNull(r.summary) }
@@ -42,6 +47,7 @@ func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
 	w := newRewording(o, "input", responseNames...)
 	r := &responseRequest{}
 	r.refuseOthers(o, &fault)
+	r.readStore(o, &fault)
 	r.readInput(o, w, &fault)
 	r.readTools(o, w, &fault)
 	r.readText(o, w, &fault)
@@ -75,21 +81,32 @@ func (r *responseRequest) refuseOthers(o *object, fault **api.Error) {
 			keep(fault, unsupported(f.name, f.wayOut))
 		}
 	}
-	if o.flag("background", false, fault) {
-		keep(fault, unsupported("background", "leave it out, and stream the answer where it takes long"))
-	}
-	if id, ok := o.text("previous_response_id", fault); ok && id != "" {
-		keep(fault, unsupported("previous_response_id", "send the whole conversation as input"))
-	}
-	if o.flag("store", false, fault) {
-		o.ignored("store", unsupported("store", "send false: nothing is stored"), fault)
-	}
 	if how, ok := o.text("truncation", fault); ok && how != "disabled" {
 		o.ignored("truncation", badRequest("invalid_value", "truncation",
 			"truncation is %s; it must be disabled: an input that does not fit is refused", headerQuote(how)), fault)
 	}
 	if _, ok := o.integer("max_tool_calls", 1, maxInt32, fault); ok {
 		o.ignored("max_tool_calls", unsupported("max_tool_calls", "leave it out: it counts calls of tools that the server itself runs"), fault)
+	}
+}
+
+// readStore reads what becomes of the answer. As with OpenAI, it is kept unless the request
+// says otherwise.
+func (r *responseRequest) readStore(o *object, fault **api.Error) {
+	r.previous = o.previous
+	asked, said := o.boolean("store", fault)
+	r.store = o.keepsResponses && (asked || !said)
+	if asked && !o.keepsResponses {
+		o.ignored("store", unsupported("store", "send false: this server keeps no responses (--responses-ttl 0)"), fault)
+	}
+	r.background = o.flag("background", false, fault)
+	switch {
+	case !r.background:
+	case !r.store:
+		keep(fault, badRequest("invalid_value", "background", "background is true and the response is not kept, so nobody could read it; send store: true, "+
+			"to a server that keeps responses"))
+	case o.flag("stream", false, fault):
+		keep(fault, unsupported("stream", "leave it out of a request with background: true, and read the response when it is finished"))
 	}
 }
 
@@ -201,7 +218,7 @@ func (r *responseRequest) readEchoed(o *object, w *rewording, fault **api.Error)
 		w.set("max_output_tokens", r.maxTokens)
 	}
 	if raw, ok := o.take("metadata"); ok {
-		r.metadata = raw
+		r.metadata = bytes.Clone(raw)
 		w.set("metadata", raw)
 	}
 	for _, name := range labels {

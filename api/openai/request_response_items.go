@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"weir/api"
@@ -11,18 +12,25 @@ import (
 func (r *responseRequest) readInput(o *object, w *rewording, fault **api.Error) {
 	r.instructions = jsonNull
 	if raw, ok := o.take("instructions"); ok {
-		r.instructions = raw
+		r.instructions = bytes.Clone(raw)
 		if raw[0] == '[' {
 			keep(fault, unsupported("instructions", "send a string; items belong into input"))
 		} else if text, ok := o.text("instructions", fault); ok && text != "" {
 			w.turns.instruct("instructions", text)
 		}
 	}
+	for _, item := range o.earlier {
+		if *fault != nil {
+			return
+		}
+		keep(fault, w.turns.item(o, "previous_response_id", item))
+	}
 	raw, ok := o.take("input")
 	if !ok {
 		keep(fault, missing("input", "a string or an array of items"))
 		return
 	}
+	r.input = bytes.Clone(raw)
 	if raw[0] != '[' {
 		_, err := parseString("input", raw)
 		if err != nil {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"strconv"
 
 	"weir/api"
@@ -30,7 +31,7 @@ func (r *responseRequest) readTools(o *object, w *rewording, fault **api.Error) 
 		}
 	}
 	if raw, ok := o.take("tool_choice"); ok {
-		r.toolChoice = raw
+		r.toolChoice = bytes.Clone(raw)
 		choice, err := chatToolChoice(o, raw)
 		keep(fault, err)
 		if len(r.tools) > len("[]") || string(raw) != `"auto"` { // which SDKs send without tools

@@ -44,6 +44,7 @@ func (w *rewording) read(s *Server, o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, w.explain(fault)
 	}
+	j.reworded = w
 	if j.params.n != 1 {
 		return nil, badRequest("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", j.params.n, w.list)
 	}
@@ -56,6 +57,14 @@ func (w *rewording) explain(fault *api.Error) *api.Error {
 	if own != fault.Param {
 		fault.Message = strings.ReplaceAll(fault.Message, fault.Param, own)
 		fault.Param = own
+	}
+	return fault
+}
+
+// explain puts the client's own names into a fault that was found after the job was read.
+func (j *job) explain(fault *api.Error) *api.Error {
+	if j.reworded != nil {
+		return j.reworded.explain(fault)
 	}
 	return fault
 }

@@ -19,6 +19,9 @@ const (
 	routeCompletions = "/v1/completions"
 	routeResponses   = "/v1/responses"
 	routeMessages    = "/v1/messages"
+	routeResponse    = "/v1/responses/{id}"
+	routeInputItems  = "/v1/responses/{id}/input_items"
+	routeCancel      = "/v1/responses/{id}/cancel"
 	routeCount       = "/v1/messages/count_tokens"
 	routeEmbeddings  = "/v1/embeddings"
 	routeRerank      = "/v1/rerank"
@@ -38,10 +41,11 @@ const (
 )
 
 // route is one path. Paths are matched exactly; one that ends in {id} takes
-// everything behind its prefix, slashes too, since model ids have them.
+// everything behind its prefix, slashes too, since model ids have them. {id} inside a path
+// takes what is between.
 type route struct {
 	pattern string
-	method  string
+	method  string       // or several, with spaces between
 	scope   tenant.Scope // that its callers need; 0: nobody is asked who they are
 	serve   func(*call) *api.Error
 	asks    bool // a model, for what it computes
@@ -52,6 +56,9 @@ func (s *Server) routeTable() []route {
 		{routeChat, http.MethodPost, tenant.ScopeInference, (*call).chatCompletions, true},
 		{routeCompletions, http.MethodPost, tenant.ScopeInference, (*call).completions, true},
 		{routeResponses, http.MethodPost, tenant.ScopeInference, (*call).responses, true},
+		{routeInputItems, http.MethodGet, tenant.ScopeInference, (*call).inputItems, false},
+		{routeCancel, http.MethodPost, tenant.ScopeInference, (*call).cancelResponse, false},
+		{routeResponse, http.MethodGet + " " + http.MethodDelete, tenant.ScopeInference, (*call).storedResponse, false},
 		{routeMessages, http.MethodPost, tenant.ScopeInference, (*call).messages, true},
 		{routeCount, http.MethodPost, tenant.ScopeInference, (*call).countTokens, false},
 		{routeEmbeddings, http.MethodPost, tenant.ScopeInference, (*call).embeddings, true},
@@ -133,22 +140,32 @@ func (s *Server) find(path string) (rt route, rest string, found bool) {
 		return route{pattern: routeOther}, "", false
 	}
 	for _, rt := range s.routes {
-		prefix, takesRest := strings.CutSuffix(rt.pattern, "{id}")
-		switch {
-		case path == rt.pattern && !takesRest:
-			return rt, "", true
-		case takesRest && len(path) > len(prefix) && strings.HasPrefix(path, prefix):
-			return rt, path[len(prefix):], true
+		if rest, ok := rt.match(path); ok {
+			return rt, rest, true
 		}
 	}
 	return route{pattern: routeOther}, "", false
 }
 
-func (rt *route) methods() []string {
-	if rt.method == http.MethodGet {
-		return []string{http.MethodGet, http.MethodHead}
+// match gives what a path has in the place of {id}.
+func (rt *route) match(path string) (rest string, ok bool) {
+	before, behind, takesRest := strings.Cut(rt.pattern, "{id}")
+	if !takesRest {
+		return "", path == rt.pattern
 	}
-	return []string{rt.method}
+	rest, ok = strings.CutPrefix(path, before)
+	if ok {
+		rest, ok = strings.CutSuffix(rest, behind)
+	}
+	return rest, ok && rest != ""
+}
+
+func (rt *route) methods() []string {
+	methods := strings.Fields(rt.method)
+	if methods[0] == http.MethodGet {
+		methods = slices.Insert(methods, 1, http.MethodHead)
+	}
+	return methods
 }
 
 func (rt *route) allow() string { return strings.Join(rt.methods(), ", ") }

@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/conversation"
 	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/replay"
@@ -39,6 +40,8 @@ type Server struct {
 	estimates *meter.Estimates // of the lengths of answers, for quotas
 	cache     *responseCache   // nil: off
 	ids       edge.IDs
+
+	background backgroundRuns
 }
 
 // New returns a server without models.
@@ -49,6 +52,9 @@ func New(c Config) (*Server, error) {
 	if c.Idempotency.Claims == nil {
 		c.Idempotency.Claims = replay.NewMemory(c.Idempotency.TenantBytes)
 	}
+	if c.Responses.Store == nil {
+		c.Responses.Store = conversation.NewMemory(c.Responses.TenantBytes)
+	}
 	s := &Server{config: c, callers: c.Callers, running: edge.NewRunning(), estimates: meter.NewEstimates(),
 		cache: newResponseCache(c.ResponseCache)}
 	if s.callers == nil {
@@ -57,6 +63,7 @@ func New(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	s.background.lookEvery = lookForCancelEvery
 	s.routes = s.routeTable()
 	s.turns = newTurnstile("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.grammars = newGrammars(c, s.running.Aborted())
@@ -333,6 +340,11 @@ func (c *call) generate(e *endpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	if e == &responseEndpoint {
+		if fault = c.recallConversation(o); fault != nil {
+			return fault
+		}
+	}
 	m, fault := c.resolve(o)
 	if fault != nil {
 		return fault
@@ -407,8 +419,9 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm != ""
 	lowered.job(j)
 	if fault = c.constrain(j); fault != nil {
-		return fault
+		return j.explain(fault)
 	}
+	c.keepResponse(j)
 	api.ReleaseBody(c.ctx)
 	j.retries = c.retries()
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
@@ -448,7 +461,18 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		return fault
 	}
 	c.started = true
-	g, fault := s.start(j, paid, recalled, c.watch())
+	gone := c.watch()
+	var run *backgroundRun
+	if j.response != nil && j.response.background {
+		run = s.background.add(j.backgroundKey())
+		gone = run.cancel
+		defer func() {
+			if !handedOver {
+				s.background.end(j.backgroundKey(), run)
+			}
+		}()
+	}
+	g, fault := s.start(j, paid, recalled, gone)
 	if fault != nil {
 		return fault
 	}
@@ -470,6 +494,11 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 			c.stream(body)
 		}
 		returned = true
+		return fault
+	}
+	if run != nil {
+		fault = c.runInBackground(g, run)
+		handedOver, returned = fault == nil, true
 		return fault
 	}
 	fault = g.run()

@@ -254,7 +254,11 @@ func (s *server) build(b telemetry.Build) error {
 	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals, s.traces))
 	edge.Callers = s.callers.authenticator
 	if s.store != nil {
-		edge.Idempotency.Claims = s.store
+		edge.Idempotency.Claims, edge.Responses.Store = s.store, s.store
+	}
+	responses := &quietly{every: troubleEvery}
+	edge.Responses.Failed = func(err error) {
+		responses.do(func(held int) { s.log.Error("responses are not kept", zap.Error(err), zap.Int("times_before", held)) })
 	}
 	if edge.Meter, err = s.openMeter(); err != nil {
 		return err

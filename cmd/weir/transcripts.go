@@ -84,6 +84,11 @@ func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten
 		if f.Answers, err = s.store.ForgetAnswers(ctx, name); err != nil {
 			return f, err
 		}
+		responses, err := s.store.ForgetResponses(ctx, name)
+		if err != nil {
+			return f, err
+		}
+		f.Answers += responses
 	}
 	if f.Files, err = s.batches.Forget(ctx, name); err != nil {
 		return f, err

@@ -15,7 +15,7 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
-		"api/batch", "api/history", "api/replay", "api/tenant", "api/usage", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
+		"api/batch", "api/conversation", "api/replay", "api/tenant", "api/usage", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
 		"telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
@@ -39,7 +39,7 @@ var table = []folder{
 		third: []string{fasthttp, compress, grpc, protobuf}},
 	{path: "api/predict/oip", third: []string{grpc, protobuf}},
 	{path: "api/usage"},
-	{path: "api/history"},
+	{path: "api/conversation"},
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"weir/api/history"
+	"weir/api/conversation"
 )
 
-var _ history.Store = (*Store)(nil)
+var _ conversation.Store = (*Store)(nil)
 
 func responsesFailed(err error) error { return fmt.Errorf("the store of responses: %w", err) }
 
@@ -21,8 +21,8 @@ const ancestors = `WITH RECURSIVE chain (id, previous, depth) AS (
 	UNION ALL SELECT r.id, r.previous, c.depth + 1 FROM weir_responses r JOIN chain c ON r.id = c.previous
 	WHERE r.tenant = $1 AND c.depth < $3) `
 
-// KeepResponse implements history.Store.
-func (s *Store) KeepResponse(ctx context.Context, r *history.Response, ttl time.Duration) error {
+// KeepResponse implements conversation.Store.
+func (s *Store) KeepResponse(ctx context.Context, r *conversation.Response, ttl time.Duration) error {
 	for _, field := range []struct{ name, text string }{{"tenant", r.Tenant}, {"id", r.ID}, {"previous response", r.Previous}, {"status", r.Status}} {
 		if err := checkText(field.name, field.text); err != nil {
 			return err
@@ -35,15 +35,15 @@ func (s *Store) KeepResponse(ctx context.Context, r *history.Response, ttl time.
 				input = excluded.input, object = excluded.object
 			WHERE weir_responses.status IN ('queued', 'in_progress')`),
 			r.Tenant, r.ID, r.Previous, r.Status, s.owner, ttl.Microseconds(), filled(r.Input), filled(r.Object))
-		if err := oneRow(result, err, history.ErrFinished); err != nil || r.Previous == "" {
+		if err := oneRow(result, err, conversation.ErrFinished); err != nil || r.Previous == "" {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, s.dialect.query(ancestors+`UPDATE weir_responses SET used = NOW, expires = NOW + $4
-			WHERE tenant = $1 AND id IN (SELECT id FROM chain)`), r.Tenant, r.Previous, history.MaxResponses, ttl.Microseconds())
+			WHERE tenant = $1 AND id IN (SELECT id FROM chain)`), r.Tenant, r.Previous, conversation.MaxResponses, ttl.Microseconds())
 		return err
 	})
 	switch {
-	case errors.Is(err, history.ErrFinished):
+	case errors.Is(err, conversation.ErrFinished):
 		return err
 	case err != nil:
 		return responsesFailed(err)
@@ -76,49 +76,49 @@ func (s *Store) trimResponses(ctx context.Context, tenant string) error {
 	return err
 }
 
-// responseColumns are those of a history.Response. One that is not finished is lost once the
+// responseColumns are those of a conversation.Response. One that is not finished is lost once the
 // lease of its process has run out.
 const responseColumns = `r.id, r.previous, r.status, r.input, r.object, r.status IN ('queued', 'in_progress') AND
 	NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = r.owner AND o.expires > NOW)`
 
 type scanner interface{ Scan(to ...any) error }
 
-func scanResponse(row scanner, tenant string) (*history.Response, error) {
-	r := &history.Response{Tenant: tenant}
+func scanResponse(row scanner, tenant string) (*conversation.Response, error) {
+	r := &conversation.Response{Tenant: tenant}
 	if err := row.Scan(&r.ID, &r.Previous, &r.Status, &r.Input, &r.Object, &r.Lost); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// FindResponse implements history.Store.
-func (s *Store) FindResponse(ctx context.Context, tenant, id string) (*history.Response, error) {
+// FindResponse implements conversation.Store.
+func (s *Store) FindResponse(ctx context.Context, tenant, id string) (*conversation.Response, error) {
 	if !storable(tenant) || !storable(id) {
-		return nil, history.ErrUnknown
+		return nil, conversation.ErrUnknown
 	}
 	r, err := scanResponse(s.read.QueryRowContext(ctx, s.dialect.query(`SELECT `+responseColumns+` FROM weir_responses r
 		WHERE r.tenant = $1 AND r.id = $2 AND r.expires > NOW`), tenant, id), tenant)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, history.ErrUnknown
+		return nil, conversation.ErrUnknown
 	case err != nil:
 		return nil, responsesFailed(err)
 	}
 	return r, nil
 }
 
-// Conversation implements history.Store.
-func (s *Store) Conversation(ctx context.Context, tenant, id string) ([]*history.Response, error) {
+// Conversation implements conversation.Store.
+func (s *Store) Conversation(ctx context.Context, tenant, id string) ([]*conversation.Response, error) {
 	if !storable(tenant) || !storable(id) {
-		return nil, history.ErrUnknown
+		return nil, conversation.ErrUnknown
 	}
 	rows, err := s.read.QueryContext(ctx, s.dialect.query(ancestors+`SELECT `+responseColumns+` FROM weir_responses r JOIN chain c ON r.id = c.id
-		WHERE r.tenant = $1 AND r.expires > NOW ORDER BY c.depth`), tenant, id, history.MaxResponses+1)
+		WHERE r.tenant = $1 AND r.expires > NOW ORDER BY c.depth`), tenant, id, conversation.MaxResponses+1)
 	if err != nil {
 		return nil, responsesFailed(err)
 	}
 	defer rows.Close()
-	var chain []*history.Response
+	var chain []*conversation.Response
 	bytes, next := int64(0), id
 	for rows.Next() {
 		r, err := scanResponse(rows, tenant)
@@ -129,31 +129,31 @@ func (s *Store) Conversation(ctx context.Context, tenant, id string) ([]*history
 			break // one between them is over
 		}
 		chain, next = append(chain, r), r.Previous
-		if bytes += r.Bytes(); len(chain) > history.MaxResponses || bytes > history.MaxBytes {
-			return nil, history.ErrTooLong
+		if bytes += r.Bytes(); len(chain) > conversation.MaxResponses || bytes > conversation.MaxBytes {
+			return nil, conversation.ErrTooLong
 		}
 	}
 	switch err := rows.Err(); {
 	case err != nil:
 		return nil, responsesFailed(err)
 	case chain == nil:
-		return nil, history.ErrUnknown
+		return nil, conversation.ErrUnknown
 	case next != "":
-		return nil, &history.BrokenError{Missing: next}
+		return nil, &conversation.BrokenError{Missing: next}
 	}
 	slices.Reverse(chain)
 	return chain, nil
 }
 
-// DeleteResponse implements history.Store.
+// DeleteResponse implements conversation.Store.
 func (s *Store) DeleteResponse(ctx context.Context, tenant, id string) error {
 	if !storable(tenant) || !storable(id) {
-		return history.ErrUnknown
+		return conversation.ErrUnknown
 	}
 	result, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_responses WHERE tenant = $1 AND id = $2 AND expires > NOW`), tenant, id)
-	err = oneRow(result, err, history.ErrUnknown)
+	err = oneRow(result, err, conversation.ErrUnknown)
 	switch {
-	case errors.Is(err, history.ErrUnknown):
+	case errors.Is(err, conversation.ErrUnknown):
 		return err
 	case err != nil:
 		return responsesFailed(err)
@@ -161,7 +161,7 @@ func (s *Store) DeleteResponse(ctx context.Context, tenant, id string) error {
 	return s.wipe(ctx)
 }
 
-// ForgetResponses implements history.Store.
+// ForgetResponses implements conversation.Store.
 func (s *Store) ForgetResponses(ctx context.Context, tenant string) (int64, error) {
 	return s.deleteRows(ctx, `DELETE FROM weir_responses WHERE tenant = $1 AND id IN
 		(SELECT id FROM weir_responses WHERE tenant = $1 LIMIT $2)`, tenant)

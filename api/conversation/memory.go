@@ -1,4 +1,4 @@
-package history
+package conversation
 
 import (
 	"container/list"

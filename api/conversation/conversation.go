@@ -1,7 +1,7 @@
-// Package history keeps responses that clients may read again and go on from. A
+// Package conversation keeps responses that clients may read again and go on from. A
 // conversation is a chain: each response holds the items that its request added and those
 // of its answer, and names the response that it goes on from.
-package history
+package conversation
 
 import (
 	"context"

@@ -1,0 +1,296 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir/api"
+	"weir/api/conversation"
+)
+
+// Responses are kept unless their request says store: false, so that clients can read them
+// again and go on from them.
+
+// Responses says how responses are kept.
+type Responses struct {
+	TTL         time.Duration      // of a response from its last use on; 0: none is kept
+	TenantBytes int64              // of one tenant; the longest unused go first
+	Store       conversation.Store // nil: in memory
+	Failed      func(error)        // hears of a store that does not answer; nil: nobody does
+}
+
+func (s *Server) keepsResponses() bool { return s.config.Responses.TTL > 0 }
+
+func (r *Responses) failed(err error) {
+	if r.Failed != nil {
+		r.Failed(err)
+	}
+}
+
+// historyTimeout bounds each call of the store of responses.
+const historyTimeout = 10 * time.Second
+
+func historyContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), historyTimeout)
+}
+
+// recallConversation finds the items that a request goes on from.
+func (c *call) recallConversation(o *object) *api.Error {
+	o.keepsResponses = c.server.keepsResponses()
+	var fault *api.Error
+	id, ok := o.text("previous_response_id", &fault)
+	if !ok || id == "" {
+		return fault
+	}
+	if !o.keepsResponses {
+		return unsupported("previous_response_id", "send the whole conversation as input: this server keeps no responses (--responses-ttl 0)")
+	}
+	ctx, cancel := historyContext()
+	defer cancel()
+	chain, err := c.server.config.Responses.Store.Conversation(ctx, c.caller.Tenant.Name, id)
+	if err != nil {
+		return c.lostConversation(id, err)
+	}
+	o.previous = id
+	for _, r := range chain {
+		if !r.Finished() {
+			return badRequest("previous_response_not_found", "previous_response_id", "the response %s is not finished; wait for its end", headerQuote(r.ID))
+		}
+		input, fault := parseArray("", r.Input, maxInt32)
+		if fault != nil {
+			return internalError("a stored response cannot be read; send the whole conversation as input")
+		}
+		output, fault := outputOf(r.Object)
+		if fault != nil {
+			return fault
+		}
+		o.earlier = append(append(o.earlier, input...), output...)
+	}
+	return nil
+}
+
+func (c *call) lostConversation(id string, err error) *api.Error {
+	const wayOut = "send the whole conversation as input"
+	broken, isBroken := errors.AsType[*conversation.BrokenError](err)
+	switch {
+	case isBroken:
+		return badRequest("previous_response_not_found", "previous_response_id",
+			"the conversation of %s cannot be gone on with, since its earlier response %s is gone; %s", headerQuote(id), broken.Missing, wayOut)
+	case errors.Is(err, conversation.ErrUnknown):
+		return badRequest("previous_response_not_found", "previous_response_id",
+			"no response %s is kept: it never was, was deleted, or was not used for too long; %s", headerQuote(id), wayOut)
+	case errors.Is(err, conversation.ErrTooLong):
+		return badRequest("previous_response_not_found", "previous_response_id",
+			"the conversation of %s has more than %d responses or %d bytes; %s", headerQuote(id), conversation.MaxResponses, conversation.MaxBytes, wayOut)
+	}
+	c.server.config.Responses.failed(err)
+	return responsesUnavailable()
+}
+
+func responsesUnavailable() *api.Error {
+	return api.Refuse("responses_unavailable", "the store of responses does not answer; retry, or send the whole conversation as input with store: false")
+}
+
+// outputOf gives the items of a response's output.
+func outputOf(object []byte) ([]json.RawMessage, *api.Error) {
+	o, fault := parseObject("", object, maxFields)
+	if fault != nil {
+		return nil, internalError("a stored response cannot be read; send the whole conversation as input")
+	}
+	raw, ok := o.take("output")
+	if !ok {
+		return nil, nil
+	}
+	return parseArray("", raw, maxInt32)
+}
+
+// keeper keeps a response as it changes. Its owner is the goroutine that answers.
+type keeper struct {
+	server *Server
+	record conversation.Response // without object and status
+}
+
+// keep stores an object; false where that failed.
+func (k *keeper) keep(status string, object []byte) bool {
+	r := k.record
+	r.Status, r.Object = status, append([]byte(nil), object...)
+	ctx, cancel := historyContext()
+	defer cancel()
+	c := &k.server.config.Responses
+	err := c.Store.KeepResponse(ctx, &r, c.TTL)
+	if err != nil && !errors.Is(err, conversation.ErrFinished) {
+		c.failed(err)
+		return false
+	}
+	return true
+}
+
+// keepResponse prepares a job's response for being kept.
+func (c *call) keepResponse(j *job) {
+	r := j.response
+	if r == nil || !r.store {
+		return
+	}
+	r.keeper = &keeper{server: c.server, record: conversation.Response{
+		Tenant: c.caller.Tenant.Name, ID: j.id, Previous: r.previous, Input: r.storedInput(j.id),
+	}}
+}
+
+// storedResponse answers for one response: GET and DELETE.
+func (c *call) storedResponse() *api.Error {
+	if string(c.ctx.Method()) == http.MethodDelete {
+		return c.deleteResponse()
+	}
+	if c.ctx.QueryArgs().GetBool("stream") {
+		return unsupported("stream", "read the response whole: events are not kept")
+	}
+	r, fault := c.findResponse()
+	if fault != nil {
+		return fault
+	}
+	c.ctx.SetContentType("application/json")
+	c.ctx.SetBody(objectOf(r))
+	return nil
+}
+
+// findResponse finds the response that the path names.
+func (c *call) findResponse() (*conversation.Response, *api.Error) {
+	if !c.server.keepsResponses() {
+		return nil, c.noResponse()
+	}
+	ctx, cancel := historyContext()
+	defer cancel()
+	r, err := c.server.config.Responses.Store.FindResponse(ctx, c.caller.Tenant.Name, c.rest)
+	switch {
+	case errors.Is(err, conversation.ErrUnknown):
+		return nil, c.noResponse()
+	case err != nil:
+		c.server.config.Responses.failed(err)
+		return nil, responsesUnavailable()
+	}
+	return r, nil
+}
+
+func (c *call) noResponse() *api.Error {
+	return badRequest("response_not_found", "response_id", "no response %s is kept: it never was, was deleted, or was not used for too long", headerQuote(c.rest))
+}
+
+func (c *call) deleteResponse() *api.Error {
+	if !c.server.keepsResponses() {
+		return c.noResponse()
+	}
+	ctx, cancel := historyContext()
+	defer cancel()
+	err := c.server.config.Responses.Store.DeleteResponse(ctx, c.caller.Tenant.Name, c.rest)
+	switch {
+	case errors.Is(err, conversation.ErrUnknown):
+		return c.noResponse()
+	case err != nil:
+		c.server.config.Responses.failed(err)
+		return responsesUnavailable()
+	}
+	api.WriteJSON(c.ctx, statusOK, struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{c.rest, "response", true})
+	return nil
+}
+
+// objectOf is a stored response as clients get it: one whose process is gone has failed.
+func objectOf(r *conversation.Response) []byte {
+	if !r.Lost {
+		return r.Object
+	}
+	fault := api.Refuse("request_cancelled", "the process that computed the response is gone; ask again")
+	return withStatus(r.Object, "failed", appendResponseFault(nil, fault))
+}
+
+// withStatus gives an object another status and error.
+func withStatus(object []byte, status string, fault []byte) []byte {
+	o, err := parseObject("", object, maxFields)
+	if err != nil {
+		return object
+	}
+	for i := range o.fields {
+		switch f := &o.fields[i]; f.name {
+		case "status":
+			f.raw = api.AppendString(nil, status)
+		case "error":
+			f.raw = fault
+		}
+	}
+	return o.appendJSON(nil)
+}
+
+const (
+	defaultItems = 20
+	mostItems    = 100
+)
+
+// inputItems lists the items that a request has added to its conversation, the last first
+// unless order says asc.
+func (c *call) inputItems() *api.Error {
+	r, fault := c.findResponse()
+	if fault != nil {
+		return fault
+	}
+	items, fault := parseArray("", r.Input, maxInt32)
+	if fault != nil {
+		return internalError("a stored response cannot be read")
+	}
+	args := c.ctx.QueryArgs()
+	limit := defaultItems
+	if raw := args.Peek("limit"); raw != nil {
+		n, ok := parseIndex(string(raw))
+		if !ok || n < 1 || n > mostItems {
+			return badRequest("invalid_value", "limit", "limit is %s; it must be between 1 and %d", headerQuote(string(raw)), mostItems)
+		}
+		limit = n
+	}
+	switch order := string(args.Peek("order")); order {
+	case "", "desc":
+		for i, k := 0, len(items)-1; i < k; i, k = i+1, k-1 {
+			items[i], items[k] = items[k], items[i]
+		}
+	case "asc":
+	default:
+		return badRequest("invalid_value", "order", "order is %s; it must be asc or desc", headerQuote(order))
+	}
+	if after := string(args.Peek("after")); after != "" {
+		for len(items) > 0 {
+			id := itemID(items[0])
+			if items = items[1:]; id == after {
+				break
+			}
+		}
+	}
+	more := len(items) > limit
+	items = items[:min(limit, len(items))]
+	page := struct {
+		Object string            `json:"object"`
+		Data   []json.RawMessage `json:"data"`
+		First  *string           `json:"first_id"`
+		Last   *string           `json:"last_id"`
+		More   bool              `json:"has_more"`
+	}{Object: "list", Data: items, More: more}
+	if n := len(items); n > 0 {
+		first, last := itemID(items[0]), itemID(items[n-1])
+		page.First, page.Last = &first, &last
+	} else {
+		page.Data = []json.RawMessage{}
+	}
+	api.WriteJSON(c.ctx, statusOK, page)
+	return nil
+}
+
+func itemID(item []byte) string {
+	var named struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(item, &named) // stored items are objects
+	return named.ID
+}

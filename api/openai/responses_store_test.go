@@ -1,0 +1,272 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/api/conversation"
+)
+
+type storedBody struct {
+	ID, Status string
+	Store      bool
+	Background bool
+	Previous   string `json:"previous_response_id"`
+	Output     []struct {
+		ID      string
+		Content []struct{ Text string }
+	}
+	Error *struct{ Code string }
+}
+
+func readStored(t *testing.T, body string) (r storedBody) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return r
+}
+
+func TestConversationsGoOn(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	_, body := r.post(routeResponses, `{"input":"hi","instructions":"Be kind."}`)
+	first := readStored(t, body)
+	if !first.Store || first.Status != "completed" {
+		t.Fatalf("the first response is %s", body)
+	}
+	res, stream := r.do("POST", routeResponses, "", `{"input":[{"role":"user","content":"more"}],"previous_response_id":"`+first.ID+`","stream":true}`)
+	if res.StatusCode != 200 {
+		t.Fatal(stream)
+	}
+	_, data, _ := strings.Cut(stream[strings.LastIndex(stream, "event: "):], `"response":`)
+	second := readStored(t, strings.TrimSuffix(data, "}\n\n"))
+	want := "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nHello world<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n"
+	if text := r.backend.tok.Decode(r.backend.run(t, 1).req.Prompt, true); text != want {
+		t.Errorf("the prompt is %q, want %q", text, want)
+	}
+	if second.Previous != first.ID {
+		t.Errorf("the second response goes on from %q", second.Previous)
+	}
+	res, body = r.do("GET", "/v1/responses/"+second.ID, "", "")
+	if got := readStored(t, body); res.StatusCode != 200 || got.Output[0].ID != second.Output[0].ID || got.Status != "completed" {
+		t.Errorf("the second response, read again: %d %s", res.StatusCode, body)
+	}
+	res, body = r.do("GET", "/v1/responses/"+first.ID+"/input_items", "", "")
+	if res.StatusCode != 200 || !strings.Contains(body, `"content":[{"type":"input_text","text":"hi"}]`) || !strings.Contains(body, `"has_more":false`) {
+		t.Errorf("the first one's items: %d %s", res.StatusCode, body)
+	}
+	if res, body = r.do("POST", "/v1/responses/"+first.ID+"/cancel", "", ""); res.StatusCode != 400 {
+		t.Errorf("cancelled: %d %s", res.StatusCode, body)
+	}
+	if res, body = r.do("DELETE", "/v1/responses/"+first.ID, "", ""); res.StatusCode != 200 || !strings.Contains(body, `"deleted":true`) {
+		t.Errorf("deleted: %d %s", res.StatusCode, body)
+	}
+	for _, tc := range []struct {
+		method, path, body, code string
+		status                   int
+	}{
+		{"GET", "/v1/responses/" + first.ID, "", "response_not_found", 404},
+		{"DELETE", "/v1/responses/" + first.ID, "", "response_not_found", 404},
+		{"GET", "/v1/responses/" + first.ID + "/input_items", "", "response_not_found", 404},
+		{"PUT", "/v1/responses/" + second.ID, "", "method_not_allowed", 405},
+		{"POST", routeResponses, `{"input":"x","previous_response_id":"` + first.ID + `"}`, "previous_response_not_found", 400},
+		{"POST", routeResponses, `{"input":"x","previous_response_id":"` + second.ID + `"}`, "previous_response_not_found", 400},
+		{"POST", routeResponses, `{"input":"x","previous_response_id":"resp_\u0000"}`, "previous_response_not_found", 400},
+		{"POST", routeResponses, `{"input":"x","store":false,"background":true}`, "invalid_value", 400},
+		{"GET", "/v1/responses/" + second.ID + "/input_items?limit=0", "", "invalid_value", 400},
+	} {
+		if res, body := r.do(tc.method, tc.path, "", tc.body); res.StatusCode != tc.status || !strings.Contains(body, tc.code) {
+			t.Errorf("%s %s %s: %d %s", tc.method, tc.path, tc.body, res.StatusCode, body)
+		}
+	}
+	_, body = r.post(routeResponses, `{"input":"hi","store":false}`)
+	if got := readStored(t, body); got.Store {
+		t.Errorf("a response that is not kept says %s", body)
+	} else if res, _ := r.do("GET", "/v1/responses/"+got.ID, "", ""); res.StatusCode != 404 {
+		t.Errorf("it is kept: %d", res.StatusCode)
+	}
+	if n := r.openai.Forget(""); n != 1 {
+		t.Errorf("%d answers were forgotten, want the second response", n)
+	}
+}
+
+func TestItemsOfAResponseArePaged(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	_, body := r.post(routeResponses, `{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"id":"own","role":"user","content":"c"}]}`)
+	path := "/v1/responses/" + readStored(t, body).ID + "/input_items"
+	var page struct {
+		Data  []struct{ ID string }
+		First string `json:"first_id"`
+		Last  string `json:"last_id"`
+		More  bool   `json:"has_more"`
+	}
+	_, text := r.do("GET", path+"?limit=2", "", "")
+	if err := json.Unmarshal([]byte(text), &page); err != nil || len(page.Data) != 2 || page.First != "own" || !page.More {
+		t.Errorf("the first page is %s", text)
+	}
+	_, text = r.do("GET", path+"?limit=2&after="+page.Last, "", "")
+	if err := json.Unmarshal([]byte(text), &page); err != nil || len(page.Data) != 1 || page.More || !strings.HasSuffix(page.Data[0].ID, "_i0") {
+		t.Errorf("the second page is %s", text)
+	}
+	_, text = r.do("GET", path+"?order=asc&after=own", "", "")
+	if !strings.Contains(text, `"data":[]`) {
+		t.Errorf("the page behind the last item is %s", text)
+	}
+}
+
+func TestResponsesAreTheirTenants(t *testing.T) {
+	c := DefaultConfig()
+	c.APIKeys = []string{"sk-0123456789", "sk-another-key"}
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	const mine, other = "Authorization: Bearer sk-0123456789\r\n", "Authorization: Bearer sk-another-key\r\n"
+	_, body := r.do("POST", routeResponses, mine, `{"input":"hi"}`)
+	id := readStored(t, body).ID
+	for _, method := range []string{"GET", "DELETE"} {
+		if res, _ := r.do(method, "/v1/responses/"+id, other, ""); res.StatusCode != 404 {
+			t.Errorf("another tenant's %s: %d", method, res.StatusCode)
+		}
+	}
+	if res, _ := r.do("POST", routeResponses, other, `{"input":"x","previous_response_id":"`+id+`"}`); res.StatusCode != 400 {
+		t.Errorf("another tenant goes on from it: %d", res.StatusCode)
+	}
+	if res, _ := r.do("GET", "/v1/responses/"+id, mine, ""); res.StatusCode != 200 {
+		t.Errorf("its own tenant: %d", res.StatusCode)
+	}
+}
+
+func TestNothingIsKeptWithoutTime(t *testing.T) {
+	c := DefaultConfig()
+	c.Responses.TTL = 0
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	res, body := r.do("POST", routeResponses, "", `{"input":"hi","store":true}`)
+	got := readStored(t, body)
+	if got.Store || !strings.Contains(res.Header.Get("X-Weir-Warnings"), "store") {
+		t.Errorf("%s, warnings %q", body, res.Header.Get("X-Weir-Warnings"))
+	}
+	if status, body := r.post(routeResponses, `{"input":"hi","previous_response_id":"`+got.ID+`"}`); status != 400 || !strings.Contains(body, "--responses-ttl") {
+		t.Errorf("%d %s", status, body)
+	}
+	if res, _ := r.do("GET", "/v1/responses/"+got.ID, "", ""); res.StatusCode != 404 {
+		t.Errorf("it is kept: %d", res.StatusCode)
+	}
+}
+
+var errDiskFull = errors.New("the disk is full")
+
+// brokenStore fails at everything.
+type brokenStore struct{ conversation.Store }
+
+func (brokenStore) KeepResponse(context.Context, *conversation.Response, time.Duration) error {
+	return errDiskFull
+}
+
+func (brokenStore) FindResponse(context.Context, string, string) (*conversation.Response, error) {
+	return nil, errDiskFull
+}
+
+func (brokenStore) Conversation(context.Context, string, string) ([]*conversation.Response, error) {
+	return nil, errDiskFull
+}
+
+// A response that could not be kept says so, and a conversation does not go on without its past.
+func TestAStoreThatFails(t *testing.T) {
+	c := DefaultConfig()
+	failed := make(chan error, 10)
+	c.Responses.Store, c.Responses.Failed = brokenStore{}, func(err error) { failed <- err }
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	if status, body := r.post(routeResponses, `{"input":"hi"}`); status != 200 || readStored(t, body).Store || !errors.Is(<-failed, errDiskFull) {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, body := range []string{`{"input":"hi","previous_response_id":"resp_1"}`, `{"input":"hi","background":true}`} {
+		if status, answer := r.post(routeResponses, body); status != 503 || !strings.Contains(answer, "responses_unavailable") {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+}
+
+// finished reads a response until it has ended.
+func finished(t *testing.T, r *rig, id string) storedBody {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if _, body := r.do(http.MethodGet, "/v1/responses/"+id, "", ""); !strings.Contains(body, `"status":"in_progress"`) {
+			return readStored(t, body)
+		}
+	}
+	t.Fatal("the response does not end")
+	return storedBody{}
+}
+
+func TestResponsesInTheBackground(t *testing.T) {
+	b := &fakeBackend{}
+	r := newRig(t, DefaultConfig(), b)
+	defer r.close()
+	_, body := r.post(routeResponses, `{"input":"hi","background":true}`)
+	first := readStored(t, body)
+	if first.Status != "queued" || !first.Background || !first.Store {
+		t.Fatalf("the answer is %s", body)
+	}
+	if end := finished(t, r, first.ID); end.Status != "completed" || end.Output[0].Content[0].Text != "Hello world" {
+		t.Errorf("the end is %+v", end)
+	}
+	if res, body := r.do("POST", "/v1/responses/"+first.ID+"/cancel", "", ""); res.StatusCode != 200 || readStored(t, body).Status != "completed" {
+		t.Errorf("a response that has ended is cancelled: %d %s", res.StatusCode, body)
+	}
+	b.script = func(run *fakeRun) { // never ends by itself
+		<-run.cancelled
+		run.stream.Close(nil)
+	}
+	_, body = r.post(routeResponses, `{"input":"hi","background":true}`)
+	second := readStored(t, body)
+	if _, body := r.do("GET", "/v1/responses/"+second.ID, "", ""); readStored(t, body).Status != "in_progress" {
+		t.Errorf("while it runs: %s", body)
+	}
+	if status, body := r.post(routeResponses, `{"input":"x","previous_response_id":"`+second.ID+`"}`); status != 400 {
+		t.Errorf("going on from it while it runs: %d %s", status, body)
+	}
+	res, body := r.do("POST", "/v1/responses/"+second.ID+"/cancel", "", "")
+	if res.StatusCode != 200 || readStored(t, body).Status != "cancelled" {
+		t.Errorf("cancelled: %d %s", res.StatusCode, body)
+	}
+	b.script = func(run *fakeRun) { run.stream.Close(errDiskFull) }
+	_, body = r.post(routeResponses, `{"input":"hi","background":true}`)
+	if end := finished(t, r, readStored(t, body).ID); end.Status != "failed" || end.Error == nil {
+		t.Errorf("the end is %+v", end)
+	}
+}
+
+// Another process that shares the store cancels a response.
+func TestResponsesAreCancelledFromElsewhere(t *testing.T) {
+	b := &fakeBackend{script: func(run *fakeRun) {
+		<-run.cancelled
+		run.stream.Close(nil)
+	}}
+	c := DefaultConfig()
+	c.Responses.Store = conversation.NewMemory(1 << 20)
+	r, other := newRig(t, c, b), newRig(t, c, &fakeBackend{})
+	defer r.close()
+	defer other.close()
+	r.openai.background.lookEvery = 5 * time.Millisecond
+	_, body := r.post(routeResponses, `{"input":"hi","background":true}`)
+	id := readStored(t, body).ID
+	if res, body := other.do("POST", "/v1/responses/"+id+"/cancel", "", ""); res.StatusCode != 200 || readStored(t, body).Status != "cancelled" {
+		t.Errorf("cancelled: %d %s", res.StatusCode, body)
+	}
+	select {
+	case <-b.run(t, 0).cancelled:
+	case <-time.After(20 * time.Second):
+		t.Error("the run goes on")
+	}
+	if got := finished(t, r, id); got.Status != "cancelled" {
+		t.Errorf("the end is %+v", got)
+	}
+}
