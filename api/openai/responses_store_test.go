@@ -207,7 +207,18 @@ func finished(t *testing.T, r *rig, id string) storedBody {
 }
 
 func TestResponsesInTheBackground(t *testing.T) {
-	b := &fakeBackend{}
+	const hangs, fails = 7, 9 // tokens of the requests that do
+	b := &fakeBackend{script: func(run *fakeRun) {
+		switch run.req.MaxTokens {
+		case hangs:
+			<-run.cancelled
+			run.stream.Close(nil)
+		case fails:
+			run.stream.Close(errDiskFull)
+		default:
+			run.say("Hello world", 0)
+		}
+	}}
 	r := newRig(t, DefaultConfig(), b)
 	defer r.close()
 	_, body := r.post(routeResponses, `{"input":"hi","background":true}`)
@@ -221,11 +232,7 @@ func TestResponsesInTheBackground(t *testing.T) {
 	if res, body := r.do("POST", "/v1/responses/"+first.ID+"/cancel", "", ""); res.StatusCode != 200 || readStored(t, body).Status != "completed" {
 		t.Errorf("a response that has ended is cancelled: %d %s", res.StatusCode, body)
 	}
-	b.script = func(run *fakeRun) { // never ends by itself
-		<-run.cancelled
-		run.stream.Close(nil)
-	}
-	_, body = r.post(routeResponses, `{"input":"hi","background":true}`)
+	_, body = r.post(routeResponses, `{"input":"hi","background":true,"max_output_tokens":7}`)
 	second := readStored(t, body)
 	if _, body := r.do("GET", "/v1/responses/"+second.ID, "", ""); readStored(t, body).Status != "in_progress" {
 		t.Errorf("while it runs: %s", body)
@@ -237,8 +244,7 @@ func TestResponsesInTheBackground(t *testing.T) {
 	if res.StatusCode != 200 || readStored(t, body).Status != "cancelled" {
 		t.Errorf("cancelled: %d %s", res.StatusCode, body)
 	}
-	b.script = func(run *fakeRun) { run.stream.Close(errDiskFull) }
-	_, body = r.post(routeResponses, `{"input":"hi","background":true}`)
+	_, body = r.post(routeResponses, `{"input":"hi","background":true,"max_output_tokens":9}`)
 	if end := finished(t, r, readStored(t, body).ID); end.Status != "failed" || end.Error == nil {
 		t.Errorf("the end is %+v", end)
 	}
