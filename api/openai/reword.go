@@ -44,6 +44,7 @@ func (w *rewording) read(s *Server, o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, w.explain(fault)
 	}
+	w.chat, w.turns.list = object{}, nil // what is left explains faults
 	j.reworded = w
 	if j.params.n != 1 {
 		return nil, badRequest("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", j.params.n, w.list)
