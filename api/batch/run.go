@@ -19,7 +19,7 @@ type run struct {
 	wake chan struct{} // somebody may have asked to cancel it
 
 	// ctx ends with the reason why the lines that run shall end, too.
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // of a life that no call bounds
 	end context.CancelCauseFunc
 
 	mu      sync.Mutex

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -91,7 +90,6 @@ type Server struct {
 	ids     edge.IDs
 	uploads uploads
 	worker  *worker // nil: unavailable
-	stopped atomic.Bool
 }
 
 // New returns a server in front of next, which gets what is not of this package. Start runs the batches.

@@ -18,7 +18,7 @@ type worker struct {
 	gate   *gate
 	counts counts
 
-	ctx    context.Context // of the whole worker: ends when no more lines shall begin
+	ctx    context.Context //nolint:containedctx // of the whole worker: ends when no more lines shall begin
 	end    context.CancelFunc
 	wake   chan struct{} // there may be a new batch
 	all    sync.WaitGroup

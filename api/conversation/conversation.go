@@ -39,14 +39,14 @@ const (
 func (r *Response) Finished() bool { return r.Status != Queued && r.Status != InProgress }
 
 var (
-	// ErrUnknown: the tenant has no response of that id: it never had one, it was deleted, its
+	// ErrUnknown says that the tenant has no response of that id: it never had one, it was deleted, its
 	// time is over, or it had to make room.
 	ErrUnknown = errors.New("the response is not known")
-	// ErrFinished: a response that is finished is not changed.
+	// ErrFinished says that the response is finished, and so is not changed.
 	ErrFinished = errors.New("the response is finished")
 )
 
-// BrokenError: a response is there, and one that it goes on from is not.
+// BrokenError says that a response is there, and one that it goes on from is not.
 type BrokenError struct{ Missing string }
 
 func (e *BrokenError) Error() string {
@@ -55,7 +55,7 @@ func (e *BrokenError) Error() string {
 
 func (e *BrokenError) Unwrap() error { return ErrUnknown }
 
-// ErrTooLong: a conversation has more than MaxResponses or MaxBytes.
+// ErrTooLong says that a conversation has more than MaxResponses or MaxBytes.
 var ErrTooLong = errors.New("the conversation is too long to be stored")
 
 // What a conversation may have.

@@ -14,7 +14,7 @@ func TestMessageEvents(t *testing.T) {
 	text := streamed(e, thoughtsAndCalls)
 	golden(t, "message_events.txt", text)
 	blocks := map[string]int{}
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if name, ok := strings.CutPrefix(line, "event: "); ok {
 			blocks[name]++
 		}
@@ -26,7 +26,7 @@ func TestMessageEvents(t *testing.T) {
 		t.Errorf("the stream ends with %q", text[len(text)-80:])
 	}
 	// A thought is in no block of text.
-	for _, data := range strings.Split(text, "data: ") {
+	for data := range strings.SplitSeq(text, "data: ") {
 		if strings.Contains(data, "text_delta") && strings.Contains(data, "warm") {
 			t.Errorf("a thought is told as text: %s", data)
 		}

@@ -103,7 +103,7 @@ type eventOf struct {
 // parseEvents reads server-sent events and checks that names and numbers are in order.
 func parseEvents(t *testing.T, text string) (events []eventOf) {
 	t.Helper()
-	for _, block := range strings.Split(strings.TrimSuffix(text, "\n\n"), "\n\n") {
+	for block := range strings.SplitSeq(strings.TrimSuffix(text, "\n\n"), "\n\n") {
 		name, data, ok := strings.Cut(strings.TrimPrefix(block, "event: "), "\ndata: ")
 		var e eventOf
 		if err := json.Unmarshal([]byte(data), &e); !ok || err != nil || e.Type != name || e.Sequence != len(events) {

@@ -220,7 +220,7 @@ func (p *predictors) Index() []router.ModelState {
 			list[i].Reason = m.Why
 		}
 	}
-	list = append(list, p.remotes.index()...)
+	list = slices.Concat(list, p.remotes.index())
 	slices.SortStableFunc(list, func(a, b router.ModelState) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }

@@ -139,13 +139,6 @@ func (r *remotePredictors) index() []router.ModelState {
 	return list
 }
 
-// names are those of the models.
-func (r *remotePredictors) names() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Sorted(maps.Keys(r.models))
-}
-
 // close stops watching.
 func (r *remotePredictors) close() {
 	r.end()

@@ -114,7 +114,7 @@ func ownTemplate(f *gguf.File, t *tokenizer.Tokenizer) template {
 
 // chooseTemplate prefers the operator's choice.
 func chooseTemplate(choice string, f *gguf.File, t *tokenizer.Tokenizer) (template, error) {
-	out := template{}
+	var out template
 	if choice == "" {
 		out = ownTemplate(f, t)
 	} else {

@@ -232,6 +232,7 @@ func appendElement(t *tensor.Tensor, token json.Token) error {
 			}
 			t.Data = appendInteger(t.Data, u, bits)
 			return nil
+		default: // JSON numbers are none of the others
 		}
 	}
 	return wrong

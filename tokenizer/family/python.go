@@ -194,6 +194,7 @@ func (p *Parser) pythonNext(final bool) bool {
 	case bad:
 		p.endOfCall()
 		return true
+	case done:
 	}
 	p.at += 1 + n
 	p.begun(h)

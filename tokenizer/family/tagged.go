@@ -170,6 +170,7 @@ func (p *Parser) tagKey(final bool) bool {
 	case bad:
 		p.at += len(g.key)
 		return true
+	case done:
 	}
 	p.at += len(g.key) + n
 	p.tag.ends = [2]string{g.valueEnd, "\n" + g.valueEnd}
