@@ -198,23 +198,26 @@ func markRegex(mark string) *regex.Regex {
 }
 
 // control finds the first control token in markup, the longest one there; n is 0 where there is none, at then the end. Only texts between
-// brackets of some kind are asked for, as families write their tokens.
+// brackets or wide bars are asked for, as families write their tokens.
 func (g *builder) control(markup string) (at, n int) {
 	if g.r.Control == nil {
 		return len(markup), 0
 	}
 	for at = range len(markup) {
-		if !bracket(markup[at]) {
+		if !bracket(markup[at]) && !strings.HasPrefix(markup[at:], wideBar) {
 			continue
 		}
 		for n = min(maxControl, len(markup)-at); n > 1; n-- {
-			if bracket(markup[at+n-1]) && g.r.Control(markup[at:at+n]) {
+			if text := markup[at : at+n]; (bracket(text[n-1]) || strings.HasSuffix(text, wideBar)) && g.r.Control(text) {
 				return at, n
 			}
 		}
 	}
 	return len(markup), 0
 }
+
+// wideBar stands at both ends of DeepSeek's token ｜DSML｜, with brackets around or without.
+const wideBar = "｜"
 
 func bracket(c byte) bool { return c == '<' || c == '>' || c == '[' || c == ']' }
 
