@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"weir/tokenizer/grammar/regex"
 )
 
 // assertions are the keywords that say something of a value by themselves; a schema with none of them is left out of a closure.
@@ -46,10 +48,11 @@ func (c *compiler) refuse(s *value, keyword, format string, args ...any) error {
 	return c.orIgnore(c.wrong(s, keyword, format, args...))
 }
 
-// orIgnore notes an error of a keyword as ignored where the options are lenient, and else returns it.
+// orIgnore notes an error of a keyword as ignored where the options are lenient, and else returns it. A pattern that is
+// none in any dialect is a mistake of its author, which nobody wants ignored.
 func (c *compiler) orIgnore(err error) error {
 	var e *Error
-	if c.options.Strict || !errors.As(err, &e) || e.Keyword == "" {
+	if c.options.Strict || !errors.As(err, &e) || e.Keyword == "" || errors.Is(err, regex.ErrPattern) {
 		return err
 	}
 	note := Ignored{Pointer: e.Pointer, Keyword: e.Keyword, Reason: e.Reason}

@@ -71,7 +71,12 @@ type Error struct {
 	Pointer string // of the keyword, or of the schema where no keyword is to blame
 	Keyword string
 	Reason  string
+
+	cause error // that Reason tells of, nil for most
 }
+
+// Unwrap is what made the schema an error, such as regex.ErrPattern.
+func (e *Error) Unwrap() error { return e.cause }
 
 func (e *Error) Error() string {
 	switch {

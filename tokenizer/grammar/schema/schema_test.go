@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/regex"
 	"weir/tokenizer/grammar/schema"
 )
 
@@ -144,6 +145,12 @@ func TestLenient(t *testing.T) {
 	}
 	if !accepts(t, g, `{"a":[1,1],"b":"red"}`) || accepts(t, g, `{"a":["x"]}`) {
 		t.Error("the rest of the schema is not enforced")
+	}
+	if _, _, err := compile(`{"properties":{"a":{"pattern":"["}}}`, schema.Options{}); !errors.Is(err, regex.ErrPattern) {
+		t.Errorf("a pattern that is none gives %v", err)
+	}
+	if _, report, err := compile(`{"properties":{"a":{"pattern":"(?=a)"}}}`, schema.Options{}); err != nil || len(report.Ignored) != 1 {
+		t.Errorf("a pattern that is not served: %v, ignored %v", err, report.Ignored)
 	}
 }
 

@@ -47,7 +47,7 @@ func (c *compiler) pattern(s *value, keyword, expression string) (*pattern, erro
 	}
 	r, err := regex.Parse(expression, regex.JavaScript)
 	if err != nil {
-		return nil, c.wrong(s, keyword, "%v", err)
+		return nil, &Error{Pointer: s.pointer() + "/" + keyword, Keyword: keyword, Reason: err.Error(), cause: err}
 	}
 	p := newPattern(r)
 	c.patterns[expression] = p
