@@ -35,9 +35,10 @@ type Shadowed struct {
 	ITL    time.Duration // mean gap between tokens
 }
 
-// copied keeps what a copy of the call's request needs; nil: nobody wants one.
+// copied keeps what a copy of the call's request needs; nil: nobody wants one, or the body does not
+// have all that the model reads.
 func (c *call) copied() func(*generation) {
-	if c.held == nil || c.held.Copy == nil {
+	if c.held == nil || c.held.Copy == nil || bytes.Contains(c.ctx.PostBody(), []byte(`"previous_response_id"`)) {
 		return nil
 	}
 	kept := &Copy{Ask: *c.held.ask, Body: bytes.Clone(c.ctx.PostBody())}
@@ -51,9 +52,9 @@ func (c *call) copied() func(*generation) {
 // Shadow computes a copy with another model. It returns when the answer is whole or ctx
 // ends; the error is that of a request.
 func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error) {
-	e := &completionEndpoint
-	if c.Ask.Endpoint == chatEndpoint.route {
-		e = &chatEndpoint
+	e := endpointOf(c.Ask.Endpoint)
+	if e == nil {
+		return Shadowed{}, internalError("a copy of a request to " + c.Ask.Endpoint + " cannot be read")
 	}
 	o, fault := parseBody(c.Body, false)
 	if fault != nil {
@@ -78,6 +79,16 @@ func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error
 	}
 	defer s.running.Leave()
 	return s.computeShadow(ctx, j)
+}
+
+// endpointOf is the endpoint of a route that generates; nil: the route does not.
+func endpointOf(route string) *endpoint {
+	for _, e := range []*endpoint{&chatEndpoint, &completionEndpoint, &responseEndpoint, &messageEndpoint} {
+		if e.route == route {
+			return e
+		}
+	}
+	return nil
 }
 
 func (s *Server) computeShadow(ctx context.Context, j *job) (Shadowed, error) {

@@ -200,13 +200,20 @@ func TestCopiesAndShadows(t *testing.T) {
 			r.close()
 			time.Sleep(time.Minute) // virtual: fasthttp's worker pool looks for its end every 10 s
 		}()
-		for _, stream := range []string{"", `,"stream":true`} {
-			if status, text := r.post(routeChat, fmt.Sprintf(helloChat, "test-model", stream)); status != http.StatusOK {
-				t.Fatalf("%d %s", status, text)
+		const rest = `"model":"test-model","max_tokens":50}`
+		requests := [][2]string{
+			{routeChat, fmt.Sprintf(helloChat, "test-model", "")}, {routeChat, fmt.Sprintf(helloChat, "test-model", `,"stream":true`)},
+			{routeCompletions, `{"prompt":"Hello",` + rest}, {routeResponses, `{"input":"Hello",` + rest},
+			{routeMessages, `{"messages":[{"role":"user","content":"Hello"}],` + rest},
+		}
+		n := len(requests)
+		for _, q := range requests {
+			if status, text := r.post(q[0], q[1]); status != http.StatusOK {
+				t.Fatalf("%s: %d %s", q[0], status, text)
 			}
 		}
 		synctest.Wait()
-		if len(v.copies) != 2 || len(finished) != 2 || finished[0].Arm != "copied" || finished[0].Empty || finished[0].Texts != nil {
+		if len(v.copies) != n || len(finished) != n || finished[0].Arm != "copied" || finished[0].Empty || finished[0].Texts != nil {
 			t.Fatalf("%d copies, finished %+v", len(v.copies), finished)
 		}
 		for i, copied := range v.copies {
@@ -217,12 +224,12 @@ func TestCopiesAndShadows(t *testing.T) {
 			if err != nil || len(got.Texts) != 1 || got.Texts[0] != "Hello world" || got.Output == 0 {
 				t.Errorf("shadow %d: %+v %v", i, got, err)
 			}
-			if class := b.run(t, 2+i).req.Class; class != inference.Batch {
+			if class := b.run(t, n+i).req.Class; class != inference.Batch {
 				t.Errorf("shadow %d runs in class %v", i, class)
 			}
 		}
-		if len(finished) != 2 {
-			t.Errorf("hooks heard of shadows: %+v", finished[2:])
+		if len(finished) != n {
+			t.Errorf("hooks heard of shadows: %+v", finished[n:])
 		}
 	})
 }
