@@ -33,9 +33,6 @@ var outcomeNames = [outcomes]string{
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Outcomes are all names, for metrics.
-func Outcomes() []string { return outcomeNames[:] }
-
 // resolved reports whether the value is from a source.
 func (o Outcome) resolved() bool { return o < NoEntity }
 

@@ -63,8 +63,7 @@ func Detect(t *chat.Template) *Family {
 			return f
 		}
 	}
-	f := newFamily("generic", hermes, hermesLayout, thought)
-	return f
+	return generic(thought)
 }
 
 // thoughtOf finds how a template's models mark thoughts.

@@ -147,7 +147,7 @@ func TestGenericForm(t *testing.T) {
 		{"Python's words", "<tool_call>{'name': 'sum', 'arguments': {'a': True, 'b': None}}</tool_call>", `C(sum {"a": true, "b": null})`, auto()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := show(checkSplits(t, Generic(), c.o, c.in)); got != c.want {
+			if got := show(checkSplits(t, generic(think), c.o, c.in)); got != c.want {
 				t.Errorf("%q\n got %s\nwant %s", c.in, got, c.want)
 			}
 		})
@@ -159,18 +159,18 @@ func TestIDsOfCalls(t *testing.T) {
 	n := 0
 	o.IDs = func(digits int) string { n++; return strings.Repeat(string(rune('a'+n)), digits) }
 	const call = `<tool_call>{"name": "noop"}</tool_call>`
-	got := parse(Generic(), o, call+call)
+	got := parse(generic(think), o, call+call)
 	if got[0].ID != "call_"+strings.Repeat("b", 24) || got[3].ID != "call_"+strings.Repeat("c", 24) {
 		t.Errorf("ids %q and %q", got[0].ID, got[3].ID)
 	}
 	o.IDs = nil
-	if got = parse(Generic(), o, call+call); got[3].ID != "call_000000000000000000000001" {
+	if got = parse(generic(think), o, call+call); got[3].ID != "call_000000000000000000000001" {
 		t.Errorf("second id %q", got[3].ID)
 	}
 }
 
 func TestControlTokensThatMarkNothingAreDropped(t *testing.T) {
-	p := Generic().NewParser(auto())
+	p := generic(think).NewParser(auto())
 	got := join(nil, p.Append(nil, []byte("<|im_end|>"), true))
 	got = join(got, p.Append(nil, []byte("<think>"), true))
 	got = join(got, p.Append(nil, []byte("a"), false))
@@ -186,7 +186,7 @@ func TestControlTokensThatMarkNothingAreDropped(t *testing.T) {
 }
 
 func TestArgumentsStreamAsTheyCome(t *testing.T) {
-	p := Generic().NewParser(auto())
+	p := generic(think).NewParser(auto())
 	p.Append(nil, []byte(`<tool_call>{"name": "get_weather", "arguments": {"city": "Zü`), false)
 	parts := p.Append(nil, []byte("ri"), false)
 	if len(parts) != 1 || parts[0].Kind != CallArguments || !bytes.Equal(parts[0].Bytes, []byte("ri")) {
@@ -195,13 +195,13 @@ func TestArgumentsStreamAsTheyCome(t *testing.T) {
 }
 
 func TestSystemTextListsTools(t *testing.T) {
-	text := Generic().System(weatherTools)
+	text := generic(think).System(weatherTools)
 	for _, want := range []string{`{"name":"get_weather","parameters":{"type":"object"`, "<tool_call>", `{"name":"noop"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %s", text, want)
 		}
 	}
-	got := parse(Generic(), auto(), Generic().CallText("Now.", []Call{{"sum", []byte(`{"a":1}`)}, {"noop", []byte(`{}`)}}))
+	got := parse(generic(think), auto(), generic(think).CallText("Now.", []Call{{"sum", []byte(`{"a":1}`)}, {"noop", []byte(`{}`)}}))
 	if show(got) != `T(Now.)C(sum {"a":1})C(noop {})` {
 		t.Error(show(got))
 	}

@@ -12,7 +12,7 @@ func every() []*Family {
 		"mistral-v11": 0, "gemma4": 1, "command-r7b": 2, "command-tags": 2, "apertus": 3, "kimi-k3": 4, "minimax-m3": 5, "seed-oss": 6,
 		"apriel": 7, "granite": 8,
 	}
-	list := []*Family{Generic()}
+	list := []*Family{generic(think)}
 	for i := range candidates {
 		c := &candidates[i]
 		t := think
