@@ -127,7 +127,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 // Refused is told of a request that package api refused.
 func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
 	rt, ours := s.find(&ctx.Request.Header)
-	if !ours {
+	if !ours || rt.endpoint == alive { // bytes that are no request have the path "/", too; most clients are OpenAI's
 		s.next.Refused(ctx, fault)
 		return
 	}

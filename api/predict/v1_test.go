@@ -1,6 +1,10 @@
 package predict
 
 import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -128,5 +132,27 @@ func TestStatusV1(t *testing.T) {
 	}
 	if res, got := r.do("POST", "/v1/models/sums:predict", `{"instances":[[1,2,3,4]]}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", res.StatusCode, got)
+	}
+}
+
+// Bytes that are no request have no path of which the form of an error could be told.
+func TestBytesThatAreNoRequestGetAnErrorObject(t *testing.T) {
+	r := standard(t)
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("POST /v1/models/sums:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	if res.StatusCode != 400 || !strings.Contains(string(body), `"code":"malformed_request"`) {
+		t.Errorf("%d %s", res.StatusCode, body)
 	}
 }
