@@ -46,7 +46,7 @@ func (s *turns) init(l *Lane) {
 	s.member = l.opts.Pool.Join(l.opts.PoolWeight)
 	s.timer = time.AfterFunc(time.Hour, s.member.Ready)
 	s.timer.Stop()
-	s.member.Drive(s.step)
+	s.member.DriveBriefly(s.step)
 }
 
 func (s *turns) close() {

@@ -53,6 +53,10 @@ func (c *CPU) Threads() int { return c.member.Workers() }
 // step the pool is this CPU's alone.
 func (c *CPU) Drive(step func() (more bool)) { c.member.Drive(step) }
 
+// DriveBriefly is Drive for steps that may run inside of other engines' steps, see
+// [pool.Member.DriveBriefly].
+func (c *CPU) DriveBriefly(step func() (more bool)) { c.member.DriveBriefly(step) }
+
 // Ready says that the engine has a step to do. It may be called from any goroutine.
 func (c *CPU) Ready() { c.member.Ready() }
 

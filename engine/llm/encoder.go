@@ -63,7 +63,7 @@ func OpenEncoder(f *gguf.File, opts Options, progress func(done, total int64)) (
 		e.release()
 		return nil, err
 	}
-	e.cpu.Drive(e.loop.iterate)
+	e.cpu.DriveBriefly(e.loop.iterate)
 	return e, nil
 }
 

@@ -15,6 +15,7 @@ type Member struct {
 
 	weight int64              // shares of compute time, at least 1
 	step   func() (more bool) // nil: the member has no steps of its own
+	brief  bool               // its steps may run inside of other members' steps
 
 	// Guarded by turns.mu.
 	used    int64 // nanoseconds of compute time over weight
@@ -40,6 +41,14 @@ func (l *Member) Drive(step func() (more bool)) {
 	l.pool.leading.Do(func() { go l.pool.lead() })
 }
 
+// DriveBriefly is Drive for steps of a few milliseconds: they need not wait for the
+// end of another member's long step, but run between two rounds of it too. Of such
+// members none interrupts another.
+func (l *Member) DriveBriefly(step func() (more bool)) {
+	l.brief = true
+	l.Drive(step)
+}
+
 // Ready says that the member has something to do: a step follows, also where one is
 // under way. Ready may be called from any goroutine; before Drive it does nothing.
 func (l *Member) Ready() {
@@ -59,6 +68,7 @@ func (l *Member) Run(job Job, items, grain int) {
 	case items <= grain || l.pool.workers == 1:
 		alone(job, items)
 	case l.inside:
+		l.pool.breathe(l)
 		l.pool.run(job, items, grain)
 	default:
 		l.enter()
@@ -108,9 +118,26 @@ func (p *Pool) lead() {
 			l = p.turns.next(now())
 			continue
 		}
-		l.inside = true
-		more := l.step()
-		l.inside = false
+		more := l.compute()
 		l = p.turns.stepped(more, now())
+	}
+}
+
+// compute calls the member's step.
+func (l *Member) compute() (more bool) {
+	l.inside = true
+	more = l.step()
+	l.inside = false
+	return more
+}
+
+// breathe is called between two rounds of a member's step: brief members that have
+// used less than this one have their steps now. It costs a load where none waits.
+func (p *Pool) breathe(long *Member) {
+	if long.brief || long.step == nil || p.turns.brief.Load() == 0 {
+		return
+	}
+	for l := p.turns.interrupt(now()); l != nil; {
+		l = p.turns.interrupted(long, l.compute(), now())
 	}
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,13 +17,15 @@ import (
 // one step.
 //
 // The turn of a member with steps is one step on the lead goroutine. The turn of
-// another member lasts from take to give.
+// another member lasts from take to give. A long step is interrupted for members of
+// brief ones by the same rule, and its turn goes on after them.
 type turns struct {
 	mu      sync.Mutex
 	holder  *Member // whose turn it is; nil: nobody's
 	since   int64   // when the turn began, in nanoseconds of [now]
 	clock   int64   // the holder's counter when its turn began; of the last holder where there is none
 	waiting []*Member
+	brief   atomic.Int32  // of waiting: members of brief steps; written under mu
 	led     chan struct{} // capacity 1: a turn on the lead goroutine has begun, or the pool is closed
 }
 
@@ -89,6 +92,43 @@ func (t *turns) stepped(more bool, now int64) *Member {
 	return t.leading(now)
 }
 
+// interrupt gives the turn of the holder to a member of brief steps that waits, if
+// that one has used no more. nil: the holder goes on.
+func (t *turns) interrupt(now int64) *Member {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	long := t.holder
+	t.end(now)
+	return t.briefly(long, now)
+}
+
+// interrupted ends a step that interrupted that of long, and returns the next as
+// interrupt does.
+func (t *turns) interrupted(long *Member, more bool, now int64) *Member {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.holder
+	t.end(now)
+	if more || l.asked {
+		t.wait(l)
+	}
+	return t.briefly(long, now)
+}
+
+// briefly begins the turn of the member that may interrupt long, or continues that
+// of long and returns nil. The turn is nobody's before.
+func (t *turns) briefly(long *Member, now int64) *Member {
+	i := t.least(true)
+	if i < 0 || t.waiting[i].used > long.used {
+		t.hold(long, now)
+		return nil
+	}
+	l := t.called(i)
+	t.hold(l, now)
+	l.asked = false
+	return l
+}
+
 // leading passes the turn on, if nobody has it, and returns the member whose turn on
 // the lead goroutine begins. The lead goroutine calls it, so that no message to it
 // is needed.
@@ -111,6 +151,32 @@ func (t *turns) leading(now int64) *Member {
 func (t *turns) wait(l *Member) {
 	l.waiting = true
 	t.waiting = append(t.waiting, l)
+	if l.brief {
+		t.brief.Add(1)
+	}
+}
+
+// called takes the i-th of the waiting members out.
+func (t *turns) called(i int) *Member {
+	l := t.waiting[i]
+	t.waiting = append(t.waiting[:i], t.waiting[i+1:]...)
+	l.waiting = false
+	if l.brief {
+		t.brief.Add(-1)
+	}
+	return l
+}
+
+// least is the waiting member that has used least, of several the one that has
+// waited longest; -1 where none waits. brief: of members of brief steps alone.
+func (t *turns) least(brief bool) int {
+	best := -1
+	for i, l := range t.waiting {
+		if (l.brief || !brief) && (best < 0 || l.used < t.waiting[best].used) {
+			best = i
+		}
+	}
+	return best
 }
 
 // end charges the holder for its turn, which is nobody's then.
@@ -119,21 +185,13 @@ func (t *turns) end(now int64) {
 	t.holder = nil
 }
 
-// pass gives the turn to the waiting member that has used least, of several the one
-// that has waited longest, and tells whoever computes for that member.
+// pass gives the turn to the member that is next, and tells whoever computes for it.
 func (t *turns) pass(now int64) {
-	best := -1
-	for i, l := range t.waiting {
-		if best < 0 || l.used < t.waiting[best].used {
-			best = i
-		}
-	}
-	if best < 0 {
+	i := t.least(false)
+	if i < 0 {
 		return
 	}
-	l := t.waiting[best]
-	t.waiting = append(t.waiting[:best], t.waiting[best+1:]...)
-	l.waiting = false
+	l := t.called(i)
 	t.hold(l, now)
 	if l.step == nil {
 		l.turn <- struct{}{}
