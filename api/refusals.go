@@ -18,7 +18,7 @@ type Refusal struct {
 	Wait time.Duration
 }
 
-// Refusals lists the codes of all errors that clients get. The README documents
+// Refusals lists the codes of all errors that clients get. docs/errors.md documents
 // them, and a test compares it, and the code of this tree, with this list.
 var Refusals = map[string]Refusal{
 	// the request itself

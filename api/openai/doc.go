@@ -16,7 +16,7 @@
 //
 // A limit of output tokens beyond what the context leaves is cut, with a
 // warning; a prompt that leaves no room is a 400 in the words of the OpenAI
-// API. README lists the parameters that are read, and a test compares.
+// API. docs/api.md lists the parameters that are read, and a test compares.
 //
 // # Text encoders
 //

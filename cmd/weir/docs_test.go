@@ -75,3 +75,27 @@ func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
 		}
 	}
 }
+
+// Every link of a page to another one leads to a file.
+func TestLinksLeadSomewhere(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	rfcs, err := filepath.Glob("../../docs/rfcs/*.md")
+	if err != nil || len(rfcs) == 0 {
+		t.Fatal(rfcs, err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+	for _, file := range slices.Concat(pages, rfcs, []string{"../../README.md", "../../bench/README.md"}) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", filepath.Base(file), m[1])
+			}
+		}
+	}
+}

@@ -48,10 +48,10 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// The README's table may leave settings out, but what it names must exist with
+// The page's table may leave settings out, but what it names must exist with
 // the default it claims.
-func TestReadmeNamesRealFlags(t *testing.T) {
-	data, err := os.ReadFile("../../README.md")
+func TestPageOfSettingsNamesRealFlags(t *testing.T) {
+	data, err := os.ReadFile("../../docs/settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,18 +72,18 @@ func TestReadmeNamesRealFlags(t *testing.T) {
 			}
 			value, known := defaults[name]
 			if !known {
-				t.Errorf("README names --%s, which does not exist", name)
+				t.Errorf("docs/settings.md names --%s, which does not exist", name)
 				continue
 			}
 			rows++
 			claimed := strings.TrimSpace(strings.Split(cells[2], ",")[min(i, strings.Count(cells[2], ","))])
 			if value != "" && value != "0" && claimed != value {
-				t.Errorf("README claims %q as the default of --%s, which is %q", claimed, name, value)
+				t.Errorf("docs/settings.md claims %q as the default of --%s, which is %q", claimed, name, value)
 			}
 		}
 	}
 	if rows < 10 {
-		t.Errorf("found %d flags in the README's table; the test no longer reads it", rows)
+		t.Errorf("found %d flags in docs/settings.md; the test no longer reads it", rows)
 	}
 }
 

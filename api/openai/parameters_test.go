@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// README lists the fields of requests that the code reads, and no others.
-func TestReadmeListsTheParameters(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// docs/api.md lists the fields of requests that the code reads, and no others.
+func TestPageListsTheParameters(t *testing.T) {
+	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(readme), "\n## Parameters\n")
+	_, section, found := strings.Cut(string(page), "\n## Parameters\n")
 	if !found {
-		t.Fatal("README has no section Parameters")
+		t.Fatal("docs/api.md has no section Parameters")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	elsewhere := []string{"echo", "prompt", "messages", "reasoning_effort", "documents", "truncation_side", "audio", // read by some endpoints
@@ -37,15 +37,15 @@ func TestReadmeListsTheParameters(t *testing.T) {
 	}
 	for _, name := range read {
 		if !slices.Contains(listed, name) {
-			t.Errorf("%s is read and not in README", name)
+			t.Errorf("%s is read and not in docs/api.md", name)
 		}
 	}
 	for _, name := range listed {
 		if !slices.Contains(read, name) {
-			t.Errorf("README lists %s, which nothing reads", name)
+			t.Errorf("docs/api.md lists %s, which nothing reads", name)
 		}
 		if _, refused := unsupportedFields[name]; refused && !slices.Contains(elsewhere, name) {
-			t.Errorf("README lists %s, which is refused", name)
+			t.Errorf("docs/api.md lists %s, which is refused", name)
 		}
 	}
 }
