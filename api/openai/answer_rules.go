@@ -20,11 +20,17 @@ type answerRules struct {
 	reading *reading // nil: there is neither thought nor call
 }
 
-// rulesOf are the rules of a job's answers; ok is false where nothing binds them.
+// rulesOf are the rules of a job's answers; ok is false where nothing binds them. Where
+// the model chooses between text and calls, the rules let all text pass that begins no
+// call.
 func rulesOf(j *job) (r answerRules, ok bool) {
 	r = answerRules{j.model, j.params.format, j.reading}
-	return r, r.format != nil || r.reading != nil && r.reading.tools.forced()
+	return r, r.format != nil || r.reading != nil && r.reading.tools.choice.Mode != family.None
 }
+
+// lazy reports whether the request demands nothing: rules that cannot be kept are left
+// out then, with a warning.
+func (r *answerRules) lazy() bool { return r.format == nil && !r.reading.tools.forced() }
 
 // field is the request's field that binds the answers.
 func (r *answerRules) field() string {
@@ -73,10 +79,38 @@ func (r *answerRules) size() (n int) {
 	return n
 }
 
-// compile makes a grammar of the rules, and the words for what it does not enforce.
+// compile makes a grammar of the rules, and the words for what it does not enforce. The
+// grammar is nil where nothing demands one and none can be made.
 func (r *answerRules) compile() (*compiledRules, *api.Error) {
+	c, fault := r.compileWith(r.schema)
+	if fault == nil || !r.lazy() {
+		return c, fault
+	}
+	// Together, the schemas are more than a grammar may have: the calls keep their form.
+	warning := "tools are not enforced: " + headerQuote(fault.Message)
+	c, fault = r.compileWith(func(_ *compiledRules, b *grammar.Builder, _ []byte, _ bool) (grammar.Symbol, error) {
+		return schema.AddObject(b, schema.Options{})
+	})
+	if fault != nil {
+		c = &compiledRules{}
+	}
+	c.warnings = []string{warning}
+	return c, nil
+}
+
+// schemaCompiler adds the rules of the arguments of a call.
+type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error)
+
+// schema adds those that follow their schema.
+func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
+	s, report, err := schema.Add(b, text, schema.Options{Strict: strict, Closed: true})
+	c.warn(r.reading.tools.pathOf(text), report.Ignored)
+	return s, err
+}
+
+func (r *answerRules) compileWith(add schemaCompiler) (*compiledRules, *api.Error) {
 	b, c := grammar.NewBuilder(grammar.Limits{}), &compiledRules{}
-	start, fault := r.add(b, c)
+	start, fault := r.add(b, c, add)
 	if fault != nil {
 		return nil, fault
 	}
@@ -88,7 +122,7 @@ func (r *answerRules) compile() (*compiledRules, *api.Error) {
 }
 
 // add adds the rules to a grammar: a format's alone, or within those of the family.
-func (r *answerRules) add(b *grammar.Builder, c *compiledRules) (start grammar.Symbol, fault *api.Error) {
+func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schemaCompiler) (start grammar.Symbol, fault *api.Error) {
 	var body *grammar.Symbol
 	if r.format != nil {
 		text, ignored, err := r.format.add(b)
@@ -101,21 +135,27 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules) (start grammar.S
 		}
 	}
 	q := r.reading
-	start, err := q.family.Grammar(b, family.Rules{
+	rules := family.Rules{
 		Tools: q.options.Tools, Choice: q.options.Choice, Opening: q.options.Opening, Thought: q.thinks, Body: body,
 		Schema: func(b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
-			s, report, err := schema.Add(b, text, schema.Options{Strict: strict, Closed: true})
+			s, err := arguments(c, b, text, strict)
 			if err != nil {
 				fault = schemaFault(q.tools.pathOf(text), err)
 			}
-			c.warn(q.tools.pathOf(text), report.Ignored)
 			return s, err
 		},
 		Control: func(text string) bool {
 			id, known := r.model.Tokenizer.ID(text)
 			return known && r.model.Tokenizer.IsControl(id)
 		},
-	})
+	}
+	if q.options.Choice.Mode == family.Auto {
+		rules.Loose = func(t *family.Tool, err error) {
+			fault = nil
+			c.warnings = append(c.warnings, fmt.Sprintf("arguments of %s are not enforced: %s", headerQuote(t.Name), headerQuote(err.Error())))
+		}
+	}
+	start, err := q.family.Grammar(b, rules)
 	switch {
 	case fault != nil:
 		return 0, fault
@@ -161,7 +201,7 @@ func (t *toolset) pathOf(schema []byte) string {
 
 // compiledRules is an answer's grammar.
 type compiledRules struct {
-	grammar  *grammar.Grammar
+	grammar  *grammar.Grammar // nil: the answer is free
 	warnings []string
 }
 

@@ -131,8 +131,8 @@ func (c *choice) takeIn(cut bool) (complete bool) {
 	r := c.reader
 	for i := range r.parts {
 		switch p := &r.parts[i]; {
-		case p.Kind == family.Content && cut && r.options.Choice.Mode == family.Required:
-			// The beginning of a call, as an answer that has to call has no text.
+		case p.Kind == family.Content && cut && (p.Begun || r.options.Choice.Mode == family.Required):
+			// The beginning of a call: an answer that has to call has no text.
 		case p.Kind == family.Content:
 			if c.readContent(p.Bytes) {
 				return true
@@ -143,7 +143,7 @@ func (c *choice) takeIn(cut bool) (complete bool) {
 				r.thought = append(r.thought, p.Bytes...)
 				r.add(pieceThought, len(p.Bytes))
 			}
-		case p.Repaired && cut:
+		case p.Repaired && cut: // what was held back of a call, and what completes it
 		default:
 			c.settleText(nil)
 			if r.readCall(p); p.Kind == family.CallEnd && !r.options.Choice.Parallel && !cut {

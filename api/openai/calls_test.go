@@ -306,9 +306,9 @@ func TestCallsOfAnAnswer(t *testing.T) {
 	}
 }
 
-// 22, 28: an answer that its length cuts says so, and has no half of a call that looks
-// whole.
-func TestACutCallIsNotMadeWhole(t *testing.T) {
+// An answer that its length cuts says so, and has neither half of a call that looks whole
+// nor its markup as text: at most the beginning of a marker, which may be text.
+func TestJ22ACutCallIsNotMadeWhole(t *testing.T) {
 	r := newRig(t, DefaultConfig(), &fakeBackend{script: sayBytes(parisCall)})
 	defer r.close()
 	longModel(r)
@@ -316,6 +316,9 @@ func TestACutCallIsNotMadeWhole(t *testing.T) {
 		body := chatWith(fmt.Sprintf(`%s,"max_completion_tokens":%d`, bothTool, cut))
 		whole, stream := r.ask(body), r.stream(body)
 		for _, a := range []*answered{whole, stream} {
+			if said := a.text(); len(said) >= len("<tool_call>") || !strings.HasPrefix("<tool_call>", said) {
+				t.Fatalf("cut at %d: text %q", cut, said)
+			}
 			if a.Reason != "length" || a.Calls != nil && len(a.Calls) == 0 {
 				t.Fatalf("cut at %d: %+v", cut, a)
 			}

@@ -52,6 +52,9 @@ func (c *call) constrain(j *job) *api.Error {
 		return nil
 	}
 	if j.model.Vocabulary == nil {
+		if rules.lazy() {
+			return nil
+		}
 		return unsupported(rules.field(), "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
 	}
 	key := rules.hash()
@@ -62,8 +65,15 @@ func (c *call) constrain(j *job) *api.Error {
 	for _, w := range compiled.warnings {
 		j.params.notes.add("%s", w)
 	}
+	if compiled.grammar == nil {
+		return nil
+	}
 	m, err := compiled.grammar.Matcher(j.model.Vocabulary.build())
-	if err != nil {
+	switch {
+	case err != nil && rules.lazy(): // a token that the model's template speaks of and its vocabulary lacks
+		j.params.notes.add("tools are not enforced: %s", headerQuote(err.Error()))
+		return nil
+	case err != nil:
 		return rules.refuse(err)
 	}
 	j.constraint, j.constraintKey = matcher{m}, string(key[:])

@@ -26,6 +26,12 @@ func (g *builder) arguments(t *Tool) ([]grammar.Symbol, error) {
 		return []grammar.Symbol{s}, err
 	}
 	list := properties(schema)
+	if len(t.Parameters) > 0 && isOpen(schema) {
+		if t.Strict {
+			return nil, errors.New("the schema allows arguments that it does not name; list them under \"properties\", or leave out strict")
+		}
+		return g.anyArguments()
+	}
 	members := make([][]grammar.Symbol, len(list))
 	for i := range list {
 		var err error
@@ -38,6 +44,76 @@ func (g *builder) arguments(t *Tool) ([]grammar.Symbol, error) {
 		return []grammar.Symbol{g.b.Literal("{"), all, g.b.Literal("}")}, nil
 	}
 	return []grammar.Symbol{all}, nil
+}
+
+// isOpen reports whether a schema allows arguments that it does not name, which only JSON can follow.
+func isOpen(schema []byte) bool {
+	var s map[string]json.RawMessage
+	if json.Unmarshal(schema, &s) != nil {
+		return true
+	}
+	if rest, ok := s["additionalProperties"]; ok {
+		return string(rest) != "false"
+	}
+	for _, k := range []string{"patternProperties", "$ref", "anyOf", "oneOf", "allOf"} {
+		if s[k] != nil {
+			return true
+		}
+	}
+	return s["properties"] == nil
+}
+
+// anyArguments are arguments without a schema: whatever names and values the parser reads.
+func (g *builder) anyArguments() ([]grammar.Symbol, error) {
+	if g.layout.style == styleJSON {
+		s, err := g.r.Schema(g.b, anyObject, false)
+		return []grammar.Symbol{s}, err
+	}
+	value, err := g.r.Schema(g.b, []byte("{}"), false)
+	if err != nil {
+		return nil, err
+	}
+	word := regex.Or(regex.ByteRange('a', 'z'), regex.ByteRange('A', 'Z'), regex.ByteRange('0', '9'), regex.Literal("_"))
+	name := g.b.Regex(regex.Repeat(word, 1, 64))
+	if g.layout.style == styleTags {
+		return []grammar.Symbol{g.b.Repeat(g.anyTag(name, value), 0, -1)}, nil
+	}
+	is, front, end := "=", []grammar.Symbol(nil), []grammar.Symbol(nil)
+	if g.layout.style == styleGemma {
+		is, front, end = ":", []grammar.Symbol{g.b.Literal("{")}, []grammar.Symbol{g.b.Literal("}")}
+	}
+	one := g.b.Define("argument", []grammar.Symbol{name, g.b.Literal(is), value})
+	further := g.b.Repeat(g.b.Define("further argument", []grammar.Symbol{g.b.Literal(g.comma()), one}), 0, -1)
+	list := g.b.Define("arguments", nil, []grammar.Symbol{one, further})
+	return slices.Concat(front, []grammar.Symbol{list}, end), nil
+}
+
+// anyTag is one tagged argument: raw text, or JSON where the tag says that it is no string.
+func (g *builder) anyTag(name, value grammar.Symbol) grammar.Symbol {
+	tag := g.b.Rule("argument")
+	raw := g.without(g.f.calls.tags.valueEnd)
+	add := func(kind string, value grammar.Symbol) {
+		mid := strings.ReplaceAll(g.layout.param[1], typeMark, kind)
+		end, rest, keyed := strings.Cut(g.layout.paramEnd, keyMark)
+		list := slices.Concat(g.text(g.layout.param[0]), []grammar.Symbol{name}, g.text(mid), []grammar.Symbol{value}, g.text(end))
+		if keyed {
+			list = slices.Concat(list, []grammar.Symbol{name}, g.text(rest))
+		}
+		g.b.Add(tag, list)
+	}
+	switch mid := g.layout.param[1]; {
+	case strings.Contains(mid, `string="`+typeMark):
+		add("true", raw)
+		add("false", value)
+	case strings.Contains(mid, typeMark):
+		add("string", raw)
+		for _, kind := range []string{"object", "array", "boolean", "number", "null"} {
+			add(kind, value)
+		}
+	default:
+		add("", raw)
+	}
+	return tag
 }
 
 // progress is how far a list of arguments has come.

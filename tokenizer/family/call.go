@@ -79,6 +79,10 @@ func (p *Parser) callHead(final bool) bool {
 	if s == more && (final || len(rest) >= headLimit) {
 		s = bad
 	}
+	if s == bad && final && len(rest) < headLimit {
+		_, _, open := p.headFrom(opener, rest, false)
+		p.unread = p.unread || open == more
+	}
 	switch s {
 	case more:
 		p.wait(len(rest))
@@ -158,6 +162,9 @@ func (p *Parser) bareHead(final bool) bool {
 	if s == more && (final || len(rest) >= headLimit) {
 		s = bad
 	}
+	if s == bad && final {
+		p.unread = p.unread || len(rest) > 0 && rest[0] == '{' && p.namesTool(rest, false) == done
+	}
 	switch s {
 	case more:
 		return false
@@ -179,7 +186,7 @@ func (p *Parser) begun(h head) {
 	if h.args != nil {
 		from := len(p.out)
 		p.out = append(p.out, h.args...)
-		p.arguments(from, false)
+		p.arguments(from)
 		p.value.reset(jsonSyntax)
 		p.value.at = afterValue
 		p.endCall(false)
@@ -205,13 +212,13 @@ func (p *Parser) argumentValue(final bool) bool {
 	out, n, s := p.value.read(p.out, p.rest(), final)
 	p.out = out
 	p.at += n
-	p.arguments(from, false)
+	p.arguments(from)
 	switch s {
 	case more:
 		return false
 	case bad:
 		p.endCall(true)
-		p.breakOff()
+		p.breakOff(final)
 		return true
 	default:
 	}
@@ -221,7 +228,8 @@ func (p *Parser) argumentValue(final bool) bool {
 }
 
 // breakOff goes on after a call whose end cannot be read: with the next closing marker, where the family has any.
-func (p *Parser) breakOff() {
+func (p *Parser) breakOff(final bool) {
+	p.unread = p.unread || final
 	p.endOfCall()
 	if len(p.calls.closers) > 0 && p.options.Choice.Parallel {
 		p.state = (*Parser).broken

@@ -52,9 +52,13 @@ type Part struct {
 	ID    string // of a CallStart
 	Name  string // of a CallStart
 	Bytes []byte // whole runes; valid until the parser's next Append or Close
-	// Repaired marks arguments that the model did not write: the end of an object that the answer left open. An answer that
-	// was cut by its length limit is better passed on without them, so that no client takes half a call for a whole one.
+	// Repaired marks what Close gives of calls: a head or arguments that more of the answer could have changed, and the end of an
+	// object that the answer left open. An answer that was cut by its length limit is better passed on without them, so that no
+	// client takes half a call for a whole one.
 	Repaired bool
+	// Begun marks text that has begun a call and ended before its arguments. It is markup where the answer was cut by its
+	// length limit, and text where the model ended the answer there.
+	Begun bool
 }
 
 // Family describes how one line of models marks tool calls and thoughts. A Family is immutable and safe for concurrent use.

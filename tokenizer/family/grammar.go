@@ -25,6 +25,9 @@ type Rules struct {
 	Schema func(b *grammar.Builder, schema []byte, strict bool) (grammar.Symbol, error)
 	// Control reports whether a text is a control token of the vocabulary; nil: the markup is plain text.
 	Control func(text string) bool
+	// Loose is told of a tool whose schema cannot bind the arguments, which may then be any. nil, and tools that are strict: the
+	// schema's error is Grammar's.
+	Loose func(t *Tool, err error)
 }
 
 // Grammar adds the rules of an answer: a thought where one may stand or is open, then text or calls as the choice asks. In mode Auto
@@ -75,7 +78,8 @@ func (g *builder) thought(answer grammar.Symbol) grammar.Symbol {
 	case g.r.Opening.Thinking:
 		return g.b.Define("thought", rest)
 	case g.r.Thought && !t.implicit:
-		return g.b.Define("thought", []grammar.Symbol{answer}, append(g.text(t.open), rest...))
+		front := append([]grammar.Symbol{blanks}, g.text(t.open)...)
+		return g.b.Define("thought", []grammar.Symbol{answer}, append(front, rest...))
 	}
 	return answer
 }
@@ -107,27 +111,62 @@ func (g *builder) body(triggers []string) grammar.Symbol {
 	return g.without(triggers...)
 }
 
-// lazy is text up to the first trigger, and calls from there on.
+// lazy is text up to the first trigger, and calls from there on, with the white space that models put behind them.
 func (g *builder) lazy(calls grammar.Symbol, contentOpen string) grammar.Symbol {
-	if len(g.f.calls.lines) == 0 {
-		triggers := slices.Concat(g.f.calls.sections, g.f.calls.openers)
-		text := append(g.text(contentOpen), g.without(triggers...))
-		if contentOpen != "" { // text and calls are messages of their own
-			again, err := g.again()
-			if err != nil {
-				g.b.Fail(err)
-			}
-			return g.b.Define("answer", text, slices.Concat(text, []grammar.Symbol{again}), []grammar.Symbol{calls})
-		}
-		return g.b.Define("answer", text, append(slices.Clone(text), calls))
+	tail := g.b.Regex(regex.Repeat(regex.Words("\n", " "), 0, 2))
+	if len(g.f.calls.lines) > 0 {
+		return g.lazyLines(calls, tail)
 	}
-	// Calls stand at the beginning of a line.
-	starts := g.lineStarts()
+	text := append(g.text(contentOpen), g.free(slices.Concat(g.f.calls.sections, g.f.calls.openers)))
+	if contentOpen != "" { // text and calls are messages of their own
+		again, err := g.again()
+		if err != nil {
+			g.b.Fail(err)
+		}
+		return g.b.Define("answer", text, slices.Concat(text, []grammar.Symbol{again, tail}), []grammar.Symbol{calls, tail})
+	}
+	return g.b.Define("answer", text, append(slices.Clone(text), calls, tail))
+}
+
+// lazyLines is lazy for families whose calls need no opener: such a call stands at the beginning of a line. One with an opener may
+// stand anywhere.
+func (g *builder) lazyLines(calls, tail grammar.Symbol) grammar.Symbol {
+	openers := g.f.calls.openers
 	anything := regex.Not(regex.Nothing())
 	line := regex.Or(regex.Empty(), regex.Concat(anything, regex.Literal("\n")))
-	text := regex.And(regex.AnyText(), regex.Not(regex.Concat(line, regex.Words(starts...), anything)), regex.Without(g.f.calls.openers...))
-	above := regex.And(text, line)
-	return g.b.Define("answer", []grammar.Symbol{g.b.Regex(text)}, []grammar.Symbol{g.b.Regex(above), calls})
+	bare := regex.Not(regex.Concat(line, regex.Words(g.lineStarts()...), anything))
+	text := regex.And(regex.AnyText(), bare, regex.Without(openers...))
+	free := g.b.Regex(text)
+	if slices.ContainsFunc(openers, func(o string) bool { return strings.HasPrefix(g.layout.begin, o) }) {
+		return g.b.Define("answer", []grammar.Symbol{free}, []grammar.Symbol{free, calls, tail})
+	}
+	answer := g.b.Define("answer", []grammar.Symbol{free}, []grammar.Symbol{g.b.Regex(regex.And(text, line)), calls, tail})
+	for _, o := range openers {
+		g.b.Add(answer, slices.Concat([]grammar.Symbol{free}, g.text(o), []grammar.Symbol{calls, tail}))
+	}
+	return answer
+}
+
+// free is text without the triggers. Between its pieces stand the control tokens that models of the family put around text, and
+// thoughts where they may open behind text; other control tokens are none.
+func (g *builder) free(triggers []string) grammar.Symbol {
+	text := g.without(triggers...)
+	var between [][]grammar.Symbol
+	for _, d := range g.f.calls.dropped {
+		if _, n := g.control(d); n > 0 {
+			between = append(between, g.text(d))
+		}
+	}
+	if t := g.f.thought; t != nil && t.anywhere && g.r.Thought {
+		if _, n := g.control(t.open); n > 0 {
+			between = append(between, slices.Concat(g.text(t.open), []grammar.Symbol{g.without(t.close)}, g.text(t.close)))
+		}
+	}
+	if len(between) == 0 {
+		return text
+	}
+	further := g.b.Define("further text", []grammar.Symbol{g.b.Define("between", between...), text})
+	return g.b.Define("free text", []grammar.Symbol{text, g.b.Repeat(further, 0, -1)})
 }
 
 // again is the calls behind text where the prompt has opened the first message only.
@@ -137,18 +176,16 @@ func (g *builder) again() (grammar.Symbol, error) {
 	return h.calls()
 }
 
-// lineStarts are the texts that begin a call at the beginning of a line.
+// lineStarts are the texts that begin a call without an opener at the beginning of a line.
 func (g *builder) lineStarts() []string {
-	if g.layout.begin != "" && g.layout.style != stylePython {
-		return []string{g.layout.begin}
-	}
 	var list []string
 	for _, t := range g.tools {
-		front := g.layout.open + t.Name
 		if g.layout.style == stylePython {
-			front = "[" + t.Name + "("
+			list = append(list, "["+t.Name+"(")
+			continue
 		}
-		list = append(list, front)
+		front := g.layout.open + t.Name
+		list = append(list, strings.Replace(front, kindMark, "", 1), strings.Replace(front, kindMark, typeOfCall, 1))
 	}
 	return list
 }
@@ -163,7 +200,7 @@ func (g *builder) text(markup string) []grammar.Symbol {
 	var list []grammar.Symbol
 	add := func(text string) {
 		for text != "" {
-			at := strings.IndexAny(text, indexMark+lineMark+idMark)
+			at := strings.IndexAny(text, indexMark+lineMark+idMark+kindMark)
 			if at < 0 {
 				list = append(list, g.b.Literal(text))
 				return
@@ -191,6 +228,8 @@ func markRegex(mark string) *regex.Regex {
 	switch mark {
 	case indexMark:
 		return regex.Repeat(digit, 1, 3)
+	case kindMark:
+		return regex.Optional(regex.Literal(typeOfCall))
 	case idMark:
 		return regex.Repeat(regex.Or(digit, regex.ByteRange('a', 'z'), regex.ByteRange('A', 'Z')), 9, 9)
 	}
@@ -227,6 +266,10 @@ func (g *builder) calls() (grammar.Symbol, error) {
 	for i := range g.tools {
 		t := &g.tools[i]
 		arguments, err := g.arguments(t)
+		if err != nil && g.r.Loose != nil && !t.Strict {
+			g.r.Loose(t, err)
+			arguments, err = g.anyArguments()
+		}
 		if err != nil {
 			return 0, fmt.Errorf("tool %q: %w", t.Name, err)
 		}

@@ -129,6 +129,7 @@ type sampler struct {
 	v       *grammar.Vocabulary
 	pieces  [][]byte
 	control []bool
+	names   map[string]int32 // control tokens
 	rand    *rand.Rand
 	marks   map[int]bool // tokens of the family's markup
 	ends    map[int]bool // tokens that help an answer to its end
@@ -139,6 +140,7 @@ type sampler struct {
 func newSampler(f *Family, special bool, seed uint64, keys ...string) *sampler {
 	s := &sampler{rand: rand.New(rand.NewPCG(seed, 3)), marks: map[int]bool{}, ends: map[int]bool{}}
 	names := map[string]int32{}
+	s.names = names
 	for b := range 256 {
 		s.pieces = append(s.pieces, []byte{byte(b)})
 		s.ends[b] = strings.ContainsRune("]})\"", rune(b))
@@ -284,19 +286,9 @@ func TestWhatTheGrammarAllowsIsRead(t *testing.T) {
 func checkDraws(t *testing.T, f *Family, choice Choice, opening Opening, special bool, draws int) {
 	t.Helper()
 	s := newSampler(f, special, 1)
-	b := grammar.NewBuilder(grammar.Limits{})
-	rules := Rules{Tools: flatTools, Choice: choice, Opening: opening, Thought: true, Schema: flatSchema}
-	if special {
-		rules.Control = isControl
-	}
-	start, err := f.Grammar(b, rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := b.Compile(start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := compiled(t, f, Rules{
+		Tools: flatTools, Choice: choice, Opening: opening, Thought: true, Schema: flatSchema, Control: controlIf(special),
+	})
 	for range draws {
 		text, parts := s.draw(t, g, f.NewParser(Options{Tools: flatTools, Choice: Choice{Mode: choice.Mode, Parallel: true}, Opening: opening}))
 		calls, name := 0, ""

@@ -68,6 +68,7 @@ func (p *Parser) harmonyHeader(final bool) bool {
 		if !final && len(short) < harmonyCutoff {
 			return false
 		}
+		p.unread = final && len(short) < harmonyCutoff
 		p.state = (*Parser).harmonyText
 		if skip, s := beginsWith(rest, harmonyLeads[:4], true); s == done {
 			p.at += len(skip) // so that the marker does not end the text at once

@@ -20,7 +20,7 @@ const (
 
 // layout is how a family's models are trained to write calls, byte by byte: what the grammar allows, and what an earlier answer is
 // written as. The parser takes more than that. In the texts, indexMark stands for the call's number, lineMark for a newline that
-// may be missing, idMark for an id of the model.
+// may be missing, idMark for an id of the model, kindMark for typeOfCall, which may be missing, too.
 type layout struct {
 	begin, end  string // around all calls
 	open        string // before a name
@@ -41,7 +41,11 @@ const (
 	idMark    = "\x02"
 	keyMark   = "\x03"
 	typeMark  = "\x04"
+	kindMark  = "\x05"
 )
+
+// typeOfCall is what models put in front of a call's name where an object of the OpenAI API has it.
+const typeOfCall = `"type": "function", `
 
 // Call is a call of an earlier answer.
 type Call struct {
@@ -83,7 +87,7 @@ func (f *Family) CallText(content string, calls []Call) string {
 // plain puts a call's number into a text of a layout. Ids have nine digits.
 func plain(text string, index int) string {
 	number := strconv.Itoa(index)
-	return strings.NewReplacer(indexMark, number, lineMark, "", idMark, strings.Repeat("0", 9-len(number))+number).Replace(text)
+	return strings.NewReplacer(indexMark, number, lineMark, "", kindMark, "", idMark, strings.Repeat("0", 9-len(number))+number).Replace(text)
 }
 
 // member is one argument.

@@ -13,9 +13,9 @@ func objects(begin, end string) layout {
 // The layouts of the families.
 var (
 	hermesLayout = layout{open: "<tool_call>\n{\"name\": \"", mid: nameArguments, close: "}\n</tool_call>", sep: "\n"}
-	llamaLayout  = layout{open: `{"name": "`, mid: nameParameters, close: "}", single: true}
+	llamaLayout  = layout{open: "{" + kindMark + `"name": "`, mid: nameParameters, close: "}", single: true}
 	pythonLayout = layout{begin: "[", mid: "(", close: ")", sep: ", ", end: "]", style: stylePython}
-	llama4Layout = layout{begin: "<|python_start|>", open: `{"name": "`, mid: nameParameters, close: "}", end: "<|python_end|>", single: true}
+	llama4Layout = layout{begin: "<|python_start|>", open: "{" + kindMark + `"name": "`, mid: nameParameters, close: "}", end: "<|python_end|>", single: true}
 	lfmLayout    = layout{
 		begin: "<|tool_call_start|>[", mid: "(", close: ")", sep: ", ", end: "]<|tool_call_end|>", style: stylePython,
 	}

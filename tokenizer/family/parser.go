@@ -34,6 +34,7 @@ type Parser struct {
 	skip      int                              // white space in front of the opener that a head is read from
 	inThought bool
 	after     bool // a thought or a call has just ended: white space is dropped
+	unread    bool // the answer has ended inside the head of a call: what is left are pieces of it
 
 	head  head
 	form  form
@@ -75,13 +76,18 @@ func (p *Parser) Append(dst []Part, text []byte, control bool) []Part {
 	return p.given()
 }
 
-// Close ends the answer: held text is given, an open call is completed.
+// Close ends the answer: held text is given, an open call is completed. What it gives of calls is there only because the answer
+// has ended, so it is marked as repaired.
 func (p *Parser) Close(dst []Part) []Part {
 	p.begin(dst)
 	for p.state(p, true) {
 	}
 	p.endCall(true)
 	p.state = (*Parser).ended
+	for i := range p.parts[len(dst):] {
+		part := &p.parts[len(dst)+i]
+		part.Repaired = part.Kind >= CallStart
+	}
 	return p.given()
 }
 
@@ -107,7 +113,7 @@ func (p *Parser) rest() []byte { return p.buf[p.at:] }
 // take gives the next n bytes as text.
 func (p *Parser) take(k Kind, n int) {
 	if n > 0 {
-		p.parts = append(p.parts, Part{Kind: k, Bytes: p.buf[p.at : p.at+n : p.at+n]})
+		p.parts = append(p.parts, Part{Kind: k, Bytes: p.buf[p.at : p.at+n : p.at+n], Begun: p.unread})
 		p.at += n
 	}
 }
@@ -357,9 +363,9 @@ func (p *Parser) newID() string {
 }
 
 // arguments gives what was written to p.out since a length.
-func (p *Parser) arguments(from int, repaired bool) {
+func (p *Parser) arguments(from int) {
 	if from < len(p.out) {
-		p.parts = append(p.parts, Part{Kind: CallArguments, Call: p.index - 1, Bytes: p.out[from:len(p.out):len(p.out)], Repaired: repaired})
+		p.parts = append(p.parts, Part{Kind: CallArguments, Call: p.index - 1, Bytes: p.out[from:len(p.out):len(p.out)]})
 	}
 }
 
@@ -371,7 +377,7 @@ func (p *Parser) endCall(cut bool) {
 	if cut {
 		from := len(p.out)
 		p.out = p.complete(p.out)
-		p.arguments(from, true)
+		p.arguments(from)
 	}
 	p.parts = append(p.parts, Part{Kind: CallEnd, Call: p.index - 1})
 	p.inCall = false

@@ -85,7 +85,7 @@ func (p *Parser) pythonArgument(final bool) bool {
 	if s == bad {
 		if name = p.position(); name == "" {
 			p.endCall(true)
-			p.breakOff()
+			p.breakOff(final)
 			return true
 		}
 	}
@@ -96,7 +96,7 @@ func (p *Parser) pythonArgument(final bool) bool {
 	}
 	p.list.given++
 	p.out = append(appendQuoted(p.out, []byte(name)), ':', ' ')
-	p.arguments(from, false)
+	p.arguments(from)
 	p.list.inValue = true
 	p.value.reset(pythonSyntax)
 	p.state = (*Parser).pythonValue
@@ -133,13 +133,13 @@ func (p *Parser) pythonValue(final bool) bool {
 	out, n, s := p.value.read(p.out, p.rest(), final)
 	p.out = out
 	p.at += n
-	p.arguments(from, false)
+	p.arguments(from)
 	switch s {
 	case more:
 		return false
 	case bad:
 		p.endCall(true)
-		p.breakOff()
+		p.breakOff(final)
 		return true
 	default:
 	}
@@ -149,7 +149,7 @@ func (p *Parser) pythonValue(final bool) bool {
 }
 
 // pythonAfter reads what follows an argument: a comma or the call's end.
-func (p *Parser) pythonAfter(bool) bool {
+func (p *Parser) pythonAfter(final bool) bool {
 	p.at += skipBlank(p.rest())
 	rest := p.rest()
 	if len(rest) == 0 {
@@ -157,7 +157,7 @@ func (p *Parser) pythonAfter(bool) bool {
 	}
 	if bytes.IndexByte([]byte(",)"), rest[0]) < 0 {
 		p.endCall(true)
-		p.breakOff()
+		p.breakOff(final)
 		return true
 	}
 	p.state = (*Parser).pythonArgument
@@ -192,6 +192,7 @@ func (p *Parser) pythonNext(final bool) bool {
 	case more:
 		return false
 	case bad:
+		p.unread = final
 		p.endOfCall()
 		return true
 	case done:

@@ -130,7 +130,7 @@ func tagBody(p *Parser) {
 func (p *Parser) raw(json string) {
 	from := len(p.out)
 	p.out = append(p.out, json...)
-	p.arguments(from, false)
+	p.arguments(from)
 }
 
 // tagNext looks for the next argument or the call's end, and drops what is neither.
@@ -251,7 +251,7 @@ func (p *Parser) tagValue(final bool) bool {
 func (p *Parser) tagOpen() {
 	from := len(p.out)
 	p.out = append(p.tagName(p.out), '"')
-	p.arguments(from, false)
+	p.arguments(from)
 	p.tag.open = true
 }
 
@@ -288,7 +288,7 @@ func (p *Parser) tagString(final bool) bool {
 		p.tag.open = false
 		p.state = (*Parser).tagNext
 	}
-	p.arguments(from, false)
+	p.arguments(from)
 	return found
 }
 
@@ -319,7 +319,7 @@ func (p *Parser) tagWhole(final bool) bool {
 	}
 	from := len(p.out)
 	p.out = appendTyped(p.tagName(p.out), raw, p.tag.types)
-	p.arguments(from, false)
+	p.arguments(from)
 	p.at += at + len(ends[m])
 	p.state = (*Parser).tagNext
 	return true

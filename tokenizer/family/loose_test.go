@@ -1,0 +1,141 @@
+package family
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"weir/tokenizer/grammar"
+)
+
+// openTools have schemas that name no arguments, or not all.
+var openTools = []Tool{
+	{Name: "store", Parameters: []byte(`{"type":"object","additionalProperties":true}`)},
+	{Name: "find", Parameters: []byte(`{"$ref":"#/$defs/q"}`)},
+}
+
+// TestCallsOfOpenSchemasAreRead samples calls of tools that do not name their arguments, of every family.
+func TestCallsOfOpenSchemasAreRead(t *testing.T) {
+	for i, f := range every() {
+		t.Run(f.Name, func(t *testing.T) {
+			if testing.Short() && i%4 != 0 {
+				t.Skip("a quarter of the families")
+			}
+			for _, special := range []bool{false, true} {
+				s := newSampler(f, special, 7)
+				g := compiled(t, f, Rules{
+					Tools: openTools, Choice: Choice{Mode: Required}, Opening: openingsOf(f)[0], Control: controlIf(special),
+					Schema: func(b *grammar.Builder, schema []byte, strict bool) (grammar.Symbol, error) {
+						if strings.Contains(string(schema), "$ref") {
+							return 0, errors.New("no such definition")
+						}
+						return flatSchema(b, schema, strict)
+					},
+					Loose: func(tool *Tool, _ error) {
+						if tool.Name != "find" {
+							t.Errorf("the schema of %s does not bind", tool.Name)
+						}
+					},
+				})
+				for range 4 {
+					text, parts := s.draw(t, g, f.NewParser(Options{Tools: openTools, Choice: Choice{Mode: Auto, Parallel: true}, Opening: openingsOf(f)[0]}))
+					content, arguments, names := told(parts)
+					if content != "" || len(names) != 1 || !json.Valid([]byte(arguments[0])) || arguments[0][0] != '{' {
+						t.Errorf("%q: content %q, calls %q %q", text, content, names, arguments)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A strict tool's schema binds, or is refused.
+func TestStrictToolsAreNeverLoose(t *testing.T) {
+	for _, f := range every() {
+		tools := []Tool{{Name: "store", Strict: true, Parameters: openTools[0].Parameters}}
+		_, err := f.Grammar(grammar.NewBuilder(grammar.Limits{}), Rules{
+			Tools: tools, Choice: Choice{Mode: Auto}, Loose: func(*Tool, error) { t.Errorf("%s: a strict tool is loose", f.Name) },
+			Schema: func(*grammar.Builder, []byte, bool) (grammar.Symbol, error) { return 0, errors.New("not enforced") },
+		})
+		if err == nil {
+			t.Errorf("%s: no error", f.Name)
+		}
+	}
+}
+
+func compiled(t *testing.T, f *Family, r Rules) *grammar.Grammar {
+	t.Helper()
+	b := grammar.NewBuilder(grammar.Limits{})
+	start, err := f.Grammar(b, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.Compile(start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func controlIf(special bool) func(string) bool {
+	if special {
+		return isControl
+	}
+	return nil
+}
+
+// TestAutoLeavesTextAndThoughtsFree feeds the grammar of tool_choice auto what models write, by the tokens that their vocabularies have.
+func TestAutoLeavesTextAndThoughtsFree(t *testing.T) {
+	for _, c := range []struct {
+		family, text string
+		want         bool
+	}{
+		{"hermes", "Hi <tool or <tool_, and `{\"name\": \"noop\"}`.", true},
+		{"hermes", "\n<think>hm {} hm</think>\n\nHi", true},
+		{"hermes", "<tool_call>\n{\"name\": \"noop\", \"arguments\": {}}\n</tool_call>\n", true},
+		{"hermes", "<tool_call>\n{\"name\": \"nope\"", false},
+		{"hermes", "<tool_call>\n{\"name\": \"noop\", \"arguments\": []", false},
+		{"hermes", "Hm <tool_call>please", false},
+		{"mistral-v11", "[THINK]a[/THINK]Hi [THINK]b[/THINK] there[TOOL_CALLS]noop[CALL_ID]a23456789[ARGS]{}", true},
+		{"command-r7b", "<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>", true},
+		{"kimi-k3", "<|open|>think<|sep|>a<|close|>think<|sep|><|open|>response<|sep|>b<|close|>response<|sep|>", true},
+		{"llama3", "So:\n{\"name\": \"Ulm\", \"people\": 1}", true},
+		{"llama3", "So:\n{\"name\": \"noop\", \"parameters\": {}}", true},
+		{"llama3", "{\"type\": \"function\", \"name\": \"noop\", \"parameters\": {}}", true},
+		{"llama3", "So: <|python_tag|>{\"name\": \"noop\", \"parameters\": {}}", true},
+		{"llama3", "<|python_tag|>print(1)", false},
+		{"llama3", "{\"name\": \"noop\", \"people\"", false},
+		{"lfm2", "Let me see.<|tool_call_start|>[noop()]<|tool_call_end|>", true},
+		{"lfm2", "[noop(1", false},
+		{"llama-pythonic", "Well.\n[noop(), get_weather(city=\"Ulm\", unit=\"celsius\")]", true},
+	} {
+		f := named(t, c.family)
+		s := newSampler(f, true, 1)
+		g := compiled(t, f, Rules{
+			Tools: flatTools, Choice: Choice{Mode: Auto, Parallel: true}, Thought: true, Schema: flatSchema, Control: isControl,
+		})
+		m, err := g.Matcher(s.v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took := 0
+		for rest := c.text; rest != "" && took >= 0; {
+			n := 1
+			id := int32(rest[0])
+			if at := controlTokens.FindStringIndex(rest); at != nil && at[0] == 0 {
+				if known, ok := s.names[rest[:at[1]]]; ok {
+					id, n = known, at[1]
+				}
+			}
+			if !m.Allows(id) || m.Accept(id) != nil {
+				took = -1
+				break
+			}
+			rest, took = rest[n:], took+n
+		}
+		if whole := took == len(c.text); whole != c.want {
+			t.Errorf("%s: %q: taken is %v, want %v", c.family, c.text, whole, c.want)
+		}
+	}
+}
