@@ -129,6 +129,10 @@ func (p *Parser) lead(final bool) bool {
 			p.at += used
 			return s == done
 		}
+		if final {
+			_, s := p.leftover(rest, false)
+			p.unread = p.unread || s == more
+		}
 	}
 	if n > blankLimit {
 		p.state = (*Parser).content
@@ -276,6 +280,12 @@ func (p *Parser) scan(k Kind, markers []string, drop, final bool) (marker, blank
 		return m, blanks
 	}
 	n := held
+	if final && k == Content && p.index > 0 { // behind a call, a marker that has begun is no text
+		n = heldFrom(rest, markers)
+		p.take(k, n)
+		p.unread = true
+		n = len(rest) - n
+	}
 	if !final {
 		if n == len(rest) {
 			n = wholeRunes(rest)
