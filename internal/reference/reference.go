@@ -1,6 +1,6 @@
 // Package reference finds what tests need beside the code: reference data in
-// ../shared, next to the checkout, and the servers and tools that .ci/services
-// starts. Where something is missing a test skips, and says so. In CI (CI=true)
+// ../shared, next to the checkout, the servers and tools that .ci/services
+// starts, and real models that .ci/real-models fetches. Where something is missing a test skips, and says so. In CI (CI=true)
 // it fails instead, so that a green run means that everything was compared,
 // unless WEIR_CI_WITHOUT excuses it by name.
 package reference
@@ -15,7 +15,7 @@ import (
 )
 
 // excuses is the variable that lists, separated by commas, what a CI machine
-// may lack: Data, a Service, the names of CPU levels, or prlimit.
+// may lack: Data, Models, a Service, the names of CPU levels, or prlimit.
 const excuses = "WEIR_CI_WITHOUT"
 
 // Data is the name of the reference data in WEIR_CI_WITHOUT.
@@ -32,6 +32,28 @@ func Path(t testing.TB, part string) string {
 	path := filepath.Join(root, "..", "shared", filepath.FromSlash(part))
 	if _, err := os.Stat(path); err != nil {
 		Missing(t, Data, "the reference data ../shared/"+part+" is not beside the checkout")
+	}
+	return path
+}
+
+// Models is the name of the real models in WEIR_CI_WITHOUT.
+const Models = "real-models"
+
+// Model gives the path of a real model's GGUF file, such as "smollm2". The test
+// ends where 'make real-models' has not fetched it.
+func Model(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("WEIR_TEST_MODELS")
+	if dir == "" { // the script's own rule, on every system
+		cache := os.Getenv("XDG_CACHE_HOME")
+		if cache == "" {
+			cache = filepath.Join(os.Getenv("HOME"), ".cache")
+		}
+		dir = filepath.Join(cache, "weir", "test-models")
+	}
+	path := filepath.Join(dir, name+".gguf")
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, Models, path+" is not there; 'make real-models' fetches it")
 	}
 	return path
 }

@@ -46,3 +46,23 @@ func TestServiceIsWhereTheVariableSays(t *testing.T) {
 		}
 	}
 }
+
+func TestModelIsWhereTheVariablesSay(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir", "test-models", "tiny.gguf")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("WEIR_TEST_MODELS", filepath.Dir(file))
+	if got := Model(t, "tiny"); got != file {
+		t.Errorf("%s, want %s", got, file)
+	}
+	t.Setenv("WEIR_TEST_MODELS", "")
+	t.Setenv("XDG_CACHE_HOME", dir)
+	if got := Model(t, "tiny"); got != file {
+		t.Errorf("%s, want %s", got, file)
+	}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	stdflag "flag"
+	"io"
+	"os"
+	"sync"
+	"testing"
+
+	"weir/bench"
+	"weir/configs"
+	"weir/engine/kernel/attend"
+	"weir/engine/llm"
+	"weir/internal/defaultmodel"
+	"weir/internal/reference"
+)
+
+var rewriteExact = stdflag.Bool("rewrite", false, "write the exact weights' answers anew; takes minutes")
+
+// What SmolLM2-135M-Instruct in Q4_1 is held to. The figures follow how activations are rounded.
+const (
+	realModelKL   = 0.0045 // nats of mean divergence from the exact weights
+	realModelSame = 12     // of the questions whose answer must be the exact weights'
+)
+
+// realModel configures a server of SmolLM2. Its tests are among the slow ones.
+func realModel(t *testing.T) func(*configs.Config) {
+	if testing.Short() {
+		t.Skip("computes a real model for seconds")
+	}
+	path := reference.Model(t, "smollm2")
+	return func(c *configs.Config) {
+		c.Model.Path, c.Engine.KVMemoryBytes = path, 256<<20
+	}
+}
+
+// realQuestion is a question and what the exact weights say to it, greedily, in up to realModelTokens tokens.
+type realQuestion struct{ Question, Answer string }
+
+const (
+	realModelQuestions = "testdata/smollm2/answers.json"
+	realModelTokens    = 16
+)
+
+func realQuestions(t *testing.T) []realQuestion {
+	t.Helper()
+	raw, err := os.ReadFile(realModelQuestions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []realQuestion
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// A real model gives most of the answers that its exact weights give, and the same answers, to the last bit of
+// their probabilities, to one client as to all clients at once.
+func TestRealModelAnswers(t *testing.T) {
+	configure, list := realModel(t), realQuestions(t)
+	s := start(t, configure)
+	ask := func(question string) string {
+		r := s.post("/v1/chat/completions", jsonText(map[string]any{
+			"messages": []map[string]string{{"role": "user", "content": question}}, "temperature": 0, "max_tokens": realModelTokens, "logprobs": true,
+		}))
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		var answer struct{ Choices json.RawMessage }
+		if err := json.Unmarshal(body, &answer); err != nil || len(answer.Choices) == 0 {
+			t.Errorf("%s: %v %s", question, err, body)
+		}
+		return string(answer.Choices)
+	}
+	alone := make([]string, len(list))
+	same := 0
+	for i, q := range list {
+		alone[i] = ask(q.Question)
+		var choices []struct{ Message struct{ Content string } }
+		if err := json.Unmarshal([]byte(alone[i]), &choices); err != nil || len(choices) != 1 {
+			t.Fatalf("%v %s", err, alone[i])
+		}
+		if got := choices[0].Message.Content; got == q.Answer {
+			same++
+		} else {
+			t.Logf("%s\n%q, the exact weights say\n%q", q.Question, got, q.Answer)
+		}
+	}
+	t.Logf("%d of %d answers are the exact weights'", same, len(list))
+	if same < realModelSame {
+		t.Errorf("%d of %d answers are the exact weights', want at least %d", same, len(list), realModelSame)
+	}
+	together := make([]string, len(list))
+	var wg sync.WaitGroup
+	for i, q := range list {
+		wg.Go(func() { together[i] = ask(q.Question) })
+	}
+	wg.Wait()
+	for i, q := range list {
+		if together[i] != alone[i] {
+			t.Errorf("%s: alone\n%s\nbeside others\n%s", q.Question, alone[i], together[i])
+		}
+	}
+}
+
+// realQuality opens the real model as its exact weights or as it is served.
+func realQuality(t *testing.T, c configs.Config, q *qualityFlags, exact bool) *llm.Scorer {
+	t.Helper()
+	o, err := engineOptions(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var which func(string) bool
+	if exact {
+		o.KVType, which = attend.KVF32, everyTensor
+	}
+	s, _, err := q.open(c.Model.Path, o, which)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// A real model's probabilities stay near those of its exact weights.
+func TestRealModelIsNearItsExactWeights(t *testing.T) {
+	c := configs.Default()
+	realModel(t)(&c)
+	q := &qualityFlags{context: 256, from: 64, windows: 1}
+	tokens, bos, err := q.tokens(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := bench.CompareQuality(realQuality(t, c, q, true), realQuality(t, c, q, false),
+		bench.QualityOptions{Tokens: tokens, BOS: bos, Context: q.context, From: q.from, Windows: q.windows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("KL %.5f, same first choice %.3f, perplexity %.2f beside %.2f", got.KL.Value, got.SameTop.Value, got.Perplexity.Value, got.ReferencePerplexity.Value)
+	if got.KL.Value > realModelKL {
+		t.Errorf("the mean divergence is %.5f nats, want at most %.4f", got.KL.Value, realModelKL)
+	}
+}
+
+// With -rewrite, the answers that the exact weights give are written anew, a token per pass over the text so far.
+func TestRealModelExactAnswers(t *testing.T) {
+	if !*rewriteExact {
+		t.Skip("writes testdata/smollm2 with -rewrite only")
+	}
+	c := configs.Default()
+	realModel(t)(&c)
+	f, err := openModel(c.Model.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := loadModel(c, f, modelHooks{progress: func(int64, int64) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.engine.Close(t.Context())
+	exact := realQuality(t, c, &qualityFlags{context: 256}, true)
+	list := realQuestions(t)
+	for i, q := range list {
+		prompt := chatPrompt(t, m, []defaultmodel.Message{{Role: "user", Content: q.Question}})
+		var text []byte
+		d := m.tokenizer.NewDecoder(false)
+		for range realModelTokens {
+			best := int32(-1)
+			err := exact.Score(prompt, len(prompt)-1, func(_ int, logits []float32) {
+				best = 0
+				for id, v := range logits {
+					if v > logits[best] {
+						best = int32(id)
+					}
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.tokenizer.IsEOG(best) {
+				break
+			}
+			prompt = append(prompt, best)
+			text = d.Append(text, best)
+		}
+		list[i].Answer = string(text)
+		t.Logf("%s: %s", q.Question, text)
+	}
+	raw, err := json.MarshalIndent(list, "", " ")
+	if err == nil {
+		err = os.WriteFile(realModelQuestions, append(raw, '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
