@@ -89,6 +89,8 @@ type Model struct {
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
 	Prompts      []string // of a text encoder, each NAME=TEXT; see TaskPrompts
 	MemoryBytes  int64    // of all language models and encoders; 0: what is free at the start
+
+	Defaults []ModelSetting // as ServedModel's
 }
 
 // TaskPrompts are the texts that go before those of requests to a text encoder, by the

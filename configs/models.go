@@ -30,6 +30,7 @@ type ServedModel struct {
 
 	ComputeWeight int // share of the compute threads' time among models that want them
 	Check         ModelCheck
+	Defaults      []ModelSetting // of requests that do not say, as JSON by field: what the version's record in the models folder has
 	Settings      []ModelSetting // of the sections model, engine and scheduler, where they differ from those
 
 	Policy    string   // of Policies: how a replica is picked
@@ -122,6 +123,7 @@ func (c Config) ServedModels() []ServedModel {
 		if len(c.Model.ServedNames) > 1 {
 			m.Aliases = c.Model.ServedNames[1:]
 		}
+		m.Defaults = c.Model.Defaults
 		if c.Model.ChatTemplate != "" {
 			m.Settings = append(m.Settings, ModelSetting{ChatTemplateKey, c.Model.ChatTemplate})
 		}

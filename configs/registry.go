@@ -10,6 +10,8 @@ type Registry struct {
 	Username   string   // at registries; empty: what Docker's configuration has for each
 	Password   string
 	Pull       bool // a model that is not here is pulled before the start
+
+	RequireApproval bool // models that nobody has approved are not served
 }
 
 func registrySettings(c *Config) []Setting {
@@ -31,5 +33,8 @@ func registrySettings(c *Config) []Setting {
 		{Key: "registry.pull", Flag: "pull",
 			Usage:   "pull a model that is named and not here, before the start; without it weir asks on a terminal, and elsewhere refuses",
 			binding: bindBool(&c.Registry.Pull)},
+		{Key: "registry.require_approval", Flag: "require-approval",
+			Usage:   "serve only versions of the models folder whose record says who approved them (weir models import --approved-by), and the built-in model",
+			binding: bindBool(&c.Registry.RequireApproval)},
 	}
 }

@@ -73,6 +73,7 @@ func replicaFields(s *fleet.Source, keyFile *string) []field {
 		{key: "api_key_file", binding: bindText(keyFile, "a path", anyText)},
 		{key: "admin_url", binding: bindText(&s.AdminURL, "a URL like http://10.0.0.7:9090", anyText)},
 		{key: "zone", binding: bindText(&s.Zone, "a word", anyText)},
+		{key: "apis", binding: bindWords(&s.APIs, fleet.APIs())},
 	}
 }
 

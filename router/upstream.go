@@ -20,9 +20,21 @@ type Upstream interface {
 	// answer. Until then it may have tried several servers. Ending ctx ends the request
 	// there, too. Errors wrap ErrNoReplica where no server was there to be asked.
 	Send(ctx context.Context, c *Call) (*Answer, error)
+	// Offers reports whether all servers have a feature. Chat completions all of them have.
+	Offers(what Feature) bool
 	// Load is the state of the servers together, by what is known here.
 	Load() Load
 }
+
+// Feature is something that not every server behind a model has.
+type Feature string
+
+// The features.
+const (
+	Responses  Feature = "responses" // POST /v1/responses
+	Messages   Feature = "messages"  // POST /v1/messages, and count_tokens below it
+	Continuing Feature = "continue"  // continue_final_message: an answer goes on with the assistant's last message
+)
 
 // Call is a request to an upstream.
 type Call struct {

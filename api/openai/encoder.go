@@ -21,16 +21,18 @@ type endpoint struct {
 	service
 	read   func(*Server, *object, *Model) (*job, *api.Error)
 	encode func(*job) encoder
+
+	reword func(*object) (*rewording, *responseRequest, *api.Error) // writes a request as a chat; nil: there is no need
 }
 
 var (
-	chatEndpoint = endpoint{service{routeChat, "/chat/completions", "chatcmpl-", true}, (*Server).readChat, newChatEncoder}
+	chatEndpoint = endpoint{service{routeChat, "/chat/completions", "chatcmpl-", true}, (*Server).readChat, newChatEncoder, nil}
 
-	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, (*Server).readCompletion, newCompletionEncoder}
+	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, (*Server).readCompletion, newCompletionEncoder, nil}
 
-	responseEndpoint = endpoint{service{routeResponses, "/responses", "resp_", true}, (*Server).readResponse, newResponseEncoder}
+	responseEndpoint = endpoint{service{routeResponses, "/responses", "resp_", true}, (*Server).readResponse, newResponseEncoder, rewordResponse}
 
-	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, (*Server).readMessage, newMessageEncoder}
+	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, (*Server).readMessage, newMessageEncoder, rewordMessage}
 )
 
 // encoder writes the deltas of one generation in the shape of an endpoint,

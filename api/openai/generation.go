@@ -361,7 +361,7 @@ func (g *generation) end() {
 		h(g.result)
 	}
 	if g.job.copied != nil && g.open == 0 && g.result.Status == statusOK {
-		g.job.copied(g)
+		g.job.copied(g.answers(), &g.result)
 	}
 }
 

@@ -32,9 +32,9 @@ type job struct {
 	arrived        time.Time
 	parsed         time.Time // before the prompt was tokenised
 	trace          edge.Trace
-	keepsTexts     bool              // its tenant agreed, or a rollout compares them
-	arm            string            // of the rollout that chose the version; "" is none
-	copied         func(*generation) // gets the whole answer; nil: nobody wants it
+	keepsTexts     bool                                        // its tenant agreed, or a rollout compares them
+	arm            string                                      // of the rollout that chose the version; "" is none
+	copied         func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: nobody wants it
 }
 
 // noTools are those of a request without tools; never changed.

@@ -24,8 +24,14 @@ func (o *object) parseMessages(raw []byte, m *Model, limit int, tools *toolset) 
 		h.systemless = h.preamble != "" && !m.takesSystem()
 	}
 	clean := append(make([]byte, 0, len(raw)), '[')
+	own := m.system(list)
+	if own != nil {
+		if clean, err = h.appendMessage(clean, "the model's own system message", own); err != nil {
+			return chat.Value{}, err
+		}
+	}
 	for i, item := range list {
-		if clean, err = h.appendMessage(comma(clean, i), at("messages", i), item); err != nil {
+		if clean, err = h.appendMessage(comma(clean, len(clean)-1), at("messages", i), item); err != nil {
 			return chat.Value{}, err
 		}
 	}

@@ -19,9 +19,16 @@ func (c *call) countTokens() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	m, fault := c.model(o)
-	if fault != nil {
+	m, fault := c.resolve(o)
+	switch {
+	case fault != nil:
 		return fault
+	case m.Upstream != nil && m.Template == nil:
+		return c.countElsewhere(m, o)
+	case m.Upstream == nil:
+		if m, fault = c.serving(m, o, nil, ""); fault != nil {
+			return fault
+		}
 	}
 	w := newRewording(o, "messages", messageNames...)
 	readMessagePrompt(o, w, &fault)

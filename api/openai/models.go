@@ -43,6 +43,7 @@ type Model struct {
 	Template    *chat.Template // nil: chat is refused
 	Family      *family.Family // how the model marks calls and thoughts; nil: everything it writes is text, and tools are refused
 	Vocabulary  *Vocabulary    // for constrained answers; nil: they are refused
+	Defaults    []Default      // of requests that do not say
 	MaxLogprobs int            // most alternatives per token; 0 means DefaultMaxLogprobs
 	Backend     router.Backend
 }

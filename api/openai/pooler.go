@@ -106,11 +106,11 @@ const (
 
 func (m *Model) kind() kind {
 	switch {
+	case m.Upstream != nil:
+		return kindUnknown
 	case m.Versions != nil:
 		o := m.outline()
 		return o.kind()
-	case m.Upstream != nil:
-		return kindUnknown
 	case m.Pooler == nil:
 		return kindGenerate
 	case m.Pooler.ranks():

@@ -76,7 +76,11 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 	case m.Upstream != nil && e.upstream == "":
 		return m.tokenizesHere()
 	case m.Upstream != nil:
-		return c.relay(&e.service, m, o, false)
+		if m, fault = c.serving(m, o, nil, e.route); fault != nil {
+			return fault
+		}
+		defer c.letGo()
+		return c.relay(&relayed{service: &e.service, model: m, asked: o, sent: o, path: e.upstream})
 	case !e.takes(m.kind()):
 		return m.wrongKind()
 	}

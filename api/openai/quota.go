@@ -174,30 +174,30 @@ const (
 
 // reserveRelay is reserve for a request whose tokens are counted elsewhere. Its
 // answer is never cut off: nothing here counts its tokens while they come.
-func (c *call) reserveRelay(e *service, m *Model, o *object, n int, tokens []int32) (*bill, *api.Error) {
-	who := c.holder(m)
+func (c *call) reserveRelay(r *relayed, n int, tokens []int32) (*bill, *api.Error) {
+	who := c.holder(r.model)
 	if who.Unlimited() {
 		return nil, nil
 	}
-	ask := quota.Ask{Input: c.relayedInput(m, o, tokens), Price: m.Price}
-	if !e.writes {
+	ask := quota.Ask{Input: c.relayedInput(r, tokens), Price: r.model.Price}
+	if !r.service.writes {
 		return c.reserve(who, ask, 0)
 	}
-	ask.Output = int64(n) * int64(c.expectedOutput(e, m, o))
+	ask.Output = int64(n) * int64(c.expectedOutput(r))
 	return c.reserve(who, ask, ask.Output)
 }
 
 // expectedOutput is how long an answer from elsewhere is expected to get, in tokens.
-func (c *call) expectedOutput(e *service, m *Model, o *object) int {
-	if !e.writes {
+func (c *call) expectedOutput(r *relayed) int {
+	if !r.service.writes {
 		return 0
 	}
 	var p params
 	var ignored *api.Error
-	if p.readMaxTokens(o, &ignored); p.maxTokens < 0 {
+	if p.readMaxTokens(r.sent, &ignored); p.maxTokens < 0 {
 		p.maxTokens = relayMaxTokens
 	}
-	return int(c.server.estimates.Expect(m.ID, c.caller.Tenant.Name, p.maxTokens))
+	return int(c.server.estimates.Expect(r.model.ID, c.caller.Tenant.Name, p.maxTokens))
 }
 
 // settle ends the passage's bill. Where the upstream tells no usage, what was

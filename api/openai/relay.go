@@ -1,14 +1,10 @@
 package openai
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -21,22 +17,29 @@ import (
 )
 
 // A relayed request is authenticated, counted and watched here and computed
-// elsewhere. Its bytes pass as they are but for the model's name; of the
+// elsewhere. Its bytes pass as they are but for the model's name, in both directions; of the
 // answer this server reads what limits and metrics need.
 
 // passage is a relayed request: the counterpart of a generation.
 type passage struct {
-	server *Server
-	result edge.RequestFinish
-	price  quota.Price
-	bill   *bill
-	cancel context.CancelCauseFunc // of the request to the upstream
-	cause  func() error            // why it was cancelled: errHungUp, errStopped, a deadline; nil if it was not
-	timers []*time.Timer           // to the deadlines: of the first token, where it is dated, and of the end
-	dated  bool
-	answer *router.Answer // nil until it has begun
-	ended  bool
-	texts  *relayedTexts // of a tenant with LogPrompts
+	server   *Server
+	result   edge.RequestFinish
+	price    quota.Price
+	bill     *bill
+	cancel   context.CancelCauseFunc // of the request to the upstream
+	cause    func() error            // why it was cancelled: errHungUp, errStopped, a deadline; nil if it was not
+	timers   []*time.Timer           // to the deadlines: of the first token, where it is dated, and of the end
+	dated    bool
+	answer   *router.Answer // nil until it has begun
+	closed   bool
+	texts    *relayedTexts                               // of a tenant with LogPrompts, or of a rollout, which compares them
+	keeps    bool                                        // the tenant agreed that texts are kept
+	copied   func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: nobody wants it
+	run      *backgroundRun                              // of a response that nobody waits for; nil: of no such
+	route    *route                                      // that the client asked on
+	form     form                                        // of the answer
+	reasoned int                                         // output tokens that were thoughts
+	name     []byte                                      // of the model, as JSON: what stands in answers, whatever the upstream calls it
 }
 
 // Codes of faults after which another model may answer.
@@ -47,91 +50,158 @@ const (
 
 var errStopped = errors.New("the server stops")
 
+// relayed is a request that servers behind a model answer.
+type relayed struct {
+	service *service // that the client asked for
+	model   *Model
+	asked   *object // the client's request
+	sent    *object // what the servers get of it
+	path    string  // below their base URL
+	more    bool    // another model may answer in place of this one
+	job     *job    // writes the answer of a chat in the form that the client asked for; nil: bytes pass as they are
+}
+
+// inBackground reports whether nobody waits for the answer.
+func (r *relayed) inBackground() bool {
+	return r.job != nil && r.job.response != nil && r.job.response.background
+}
+
 // relay is the life of a relayed request up to its answer, or up to the stream
 // that gives it.
-func (c *call) relay(e *service, m *Model, o *object, more bool) *api.Error {
-	tokens := c.relayedTokens(e, m, o)
+func (c *call) relay(r *relayed) *api.Error {
+	tokens := c.relayedTokens(r)
 	c.endTurn() // nothing more is tokenised here
-	warn(c.ctx, o.notes)
+	warn(c.ctx, r.asked.notes)
 	s := c.server
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
 	}
-	start := c.relayStart(e, m, o)
-	t, fault := c.relayTerms(o)
+	p, t, fault := c.beginPassage(r, tokens)
 	if fault != nil {
 		s.running.Leave()
 		return fault
 	}
-	paid, fault := c.reserveRelay(e, m, o, start.N, tokens)
-	if fault != nil {
-		s.running.Leave()
-		return fault
-	}
-	if fault, answered := c.takeKey(); answered {
-		paid.settle(quota.Use{})
-		s.running.Leave()
-		return fault
-	}
-	c.started = true
-	p := &passage{server: s, price: m.Price, bill: paid, result: edge.RequestFinish{RequestStart: start, Status: statusOK}}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }
 	p.watchDeadlines(t)
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(p.result.RequestStart)
 	}
-	go s.watch(cancel, c.watch(), ctx.Done())
+	gone := c.watch()
+	if r.inBackground() {
+		p.run = s.background.add(r.job.backgroundKey())
+		gone = p.run.cancel
+	}
+	go s.watch(cancel, gone, ctx.Done())
 	handedOver := false
 	defer func() {
 		if !handedOver {
 			p.end()
 		}
 	}()
-	sent := &router.Call{
-		Path: e.upstream, Stream: start.Stream, Output: c.expectedOutput(e, m, o),
-		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
-			Traceparent: c.trace.Header, Tracestate: c.trace.State,
-			Caller: s.callers.Speaker(c.caller.Tenant), Class: c.header(classHeader)},
-		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(o), Resume: c.header("X-Weir-Resume") == "1",
-	}
-	sent.Body, sent.Prompt = o.withoutModel()
+	sent := c.relayCall(r, t)
 	sent.Tokens = tokens
-	if c.caller.Tenant.LogPrompts {
+	p.copied = c.copied()
+	if p.keeps = c.caller.Tenant.LogPrompts; p.keeps || p.copied != nil || p.result.Arm != "" {
 		p.texts = &relayedTexts{sent: sent.Body}
 	}
-	if !more {
+	if !r.more {
 		api.ReleaseBody(c.ctx)
 	}
-	var err error
-	if p.answer, err = m.Upstream.Send(ctx, sent); err != nil {
-		return p.broken(err)
+	if p.run != nil {
+		handedOver = true
+		return c.relayInBackground(ctx, p, r, sent)
 	}
-	if status := p.answer.Status; more && (status == http.StatusTooManyRequests || status >= statusInternal && status != http.StatusNotImplemented) {
-		return p.broken(fmt.Errorf("status %d: %.200q", status, p.answer.Whole))
+	if fault = p.ask(ctx, r, sent); fault != nil {
+		return fault
 	}
-	if more {
+	if r.more {
 		api.ReleaseBody(c.ctx)
 	}
 	c.tellRoute(p.answer)
-	p.result.Replica, p.result.RouteReason, p.result.Attempts = p.answer.Replica, p.answer.Reason, p.answer.Attempts
 	switch {
 	case p.answer.Status != statusOK:
-		return p.refused(c)
+		return p.refused(c, r.job)
+	case p.answer.Events != nil && r.job != nil:
+		handedOver = true
+		c.stream(newRewordedStream(p, r.job, len(tokens)))
+		return nil
 	case p.answer.Events != nil:
 		handedOver = true
 		c.stream(&relayStream{p: p})
 		return nil
 	}
-	p.inTime()
-	p.read(p.answer.Whole)
-	p.texts.read(p.answer.Whole)
-	if !e.writes {
-		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
+	whole, fault := p.whole(r)
+	if fault != nil {
+		return fault
 	}
 	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
-	c.ctx.SetBody(p.answer.Whole)
+	c.ctx.SetBody(whole)
 	return nil
+}
+
+// beginPassage reserves what a request is expected to use.
+func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, terms, *api.Error) {
+	start := c.relayStart(r)
+	t, fault := c.relayTerms(r.asked)
+	if fault != nil {
+		return nil, t, fault
+	}
+	paid, fault := c.reserveRelay(r, start.N, tokens)
+	if fault != nil {
+		return nil, t, fault
+	}
+	if fault, answered := c.takeKey(); answered {
+		paid.settle(quota.Use{})
+		return nil, t, fault
+	}
+	c.started = true
+	return &passage{
+		server: c.server, price: r.model.Price, bill: paid, route: c.route, form: formOf(r.path), name: api.AppendString(nil, r.model.ID),
+		result: edge.RequestFinish{RequestStart: start, Status: statusOK},
+	}, t, nil
+}
+
+// relayCall is what an upstream is asked.
+func (c *call) relayCall(r *relayed, t terms) *router.Call {
+	var ignored *api.Error
+	sent := &router.Call{
+		Path: r.path, Stream: r.sent.flag("stream", false, &ignored), Output: c.expectedOutput(r),
+		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
+			Traceparent: c.trace.Header, Tracestate: c.trace.State,
+			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.header(classHeader)},
+		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
+	}
+	sent.Body, sent.Prompt = r.sent.withoutModel()
+	return sent
+}
+
+// ask sends the request and waits until its answer has begun.
+func (p *passage) ask(ctx context.Context, r *relayed, sent *router.Call) (fault *api.Error) {
+	var err error
+	if p.answer, err = r.model.Upstream.Send(ctx, sent); err != nil {
+		return p.broken(err)
+	}
+	p.result.Replica, p.result.RouteReason, p.result.Attempts = p.answer.Replica, p.answer.Reason, p.answer.Attempts
+	status := p.answer.Status
+	if r.more && (status == http.StatusTooManyRequests || status >= statusInternal && status != http.StatusNotImplemented) {
+		return p.broken(fmt.Errorf("status %d: %.200q", status, p.answer.Whole))
+	}
+	return nil
+}
+
+// whole reads an answer that is no stream, and gives what the client gets of it.
+func (p *passage) whole(r *relayed) ([]byte, *api.Error) {
+	p.inTime()
+	p.read(p.answer.Whole)
+	p.texts.read(p.form, p.answer.Whole)
+	if !r.service.writes {
+		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
+	}
+	if r.job != nil {
+		return p.rewordWhole(r.job)
+	}
+	return underName(p.answer.Whole, p.name), nil
 }
 
 // tellRoute says in the answer's header which server it is from, and why.
@@ -171,25 +241,25 @@ func (c *call) session(o *object) string {
 
 // relayStart reads what hooks are told of a request whose fields are the
 // upstream's to check.
-func (c *call) relayStart(e *service, m *Model, o *object) edge.RequestStart {
+func (c *call) relayStart(r *relayed) edge.RequestStart {
 	var ignored *api.Error
 	now := time.Now()
 	return edge.RequestStart{
-		ID: e.prefix + c.id, Endpoint: e.route, Model: m.ID, Version: m.Version, Tenant: c.caller.Tenant.Name,
-		Stream: o.flag("stream", false, &ignored), Prompts: 1, N: o.count("n", 1, maxInt32, 1, &ignored),
+		ID: r.service.prefix + c.id, Endpoint: r.service.route, Model: r.model.ID, Version: r.model.Version, Tenant: c.caller.Tenant.Name, Arm: c.arm(),
+		Stream: r.sent.flag("stream", false, &ignored), Prompts: 1, N: r.sent.count("n", 1, maxInt32, 1, &ignored),
 		Retries: c.retries(), Arrived: c.arrived,
 		Parsed: now, Submitted: now, Relayed: true, Trace: c.trace,
 	}
 }
 
-// promptFields are what a model reads, in its order.
-var promptFields = []string{"tools", "messages", "prompt"}
+// promptFields are what a model reads, in its order, in the words of each API.
+var promptFields = []string{"tools", "system", "instructions", "messages", "input", "prompt"}
 
 // withoutModel is the object without its model, and without this server's own fields, and
 // where in it what the model reads stands. The other values are byte for byte what they were.
 func (o *object) withoutModel() (dst []byte, prompt []router.Part) {
 	type span struct{ from, to int }
-	var spans [3]span
+	spans := make([]span, len(promptFields))
 	dst = []byte{'{'}
 	for _, f := range o.fields {
 		if f.name == "model" || slices.Contains(ownFields, f.name) {
@@ -259,52 +329,13 @@ func (p *passage) broken(err error) *api.Error {
 	return fault
 }
 
-// relayedAnswer is what is read of an answer or of a chunk.
-type relayedAnswer struct {
-	Usage *struct {
-		Prompt  int `json:"prompt_tokens"`
-		Output  int `json:"completion_tokens"`
-		Total   int `json:"total_tokens"`
-		Details struct {
-			Cached int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	}
-	Choices []struct {
-		Reason *string `json:"finish_reason"`
-	}
-}
-
-// read takes usage and finish reasons out of an answer or a chunk. What is not
-// JSON passes unread.
-func (p *passage) read(text []byte) {
-	var a relayedAnswer
-	if json.Unmarshal(text, &a) != nil {
-		return
-	}
-	if u := a.Usage; u != nil {
-		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Prompt, u.Output, u.Details.Cached
-		if u.Prompt+u.Output == 0 { // rerankers count one number
-			p.result.PromptTokens = u.Total
-		}
-	}
-	for _, c := range a.Choices {
-		switch {
-		case c.Reason == nil:
-		case *c.Reason == inference.FinishLength.String():
-			p.result.Reasons = append(p.result.Reasons, inference.FinishLength)
-		default:
-			p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
-		}
-	}
-}
-
 // end is called exactly once by whoever wrote the last byte or gave up;
 // further calls do nothing.
 func (p *passage) end() {
-	if p.ended {
+	if p.closed {
 		return
 	}
-	p.ended = true
+	p.closed = true
 	p.cancel(nil)
 	for _, t := range p.timers {
 		t.Stop()
@@ -322,124 +353,15 @@ func (p *passage) end() {
 		}
 		p.result.Reasons = append(p.result.Reasons, reason)
 	}
+	p.judge()
 	if h := p.server.config.Hooks.OnRequestFinish; h != nil {
-		p.result.Texts = p.texts.texts()
+		if p.keeps {
+			p.result.Texts = p.texts.texts()
+		}
 		h(p.result)
 	}
+	if p.copied != nil && p.ended() {
+		p.copied(p.texts.said(), &p.result)
+	}
 	p.server.running.Leave()
-}
-
-// relayStream is the body of a relayed stream: it reads as the upstream sends.
-type relayStream struct {
-	p    *passage
-	line []byte // of the answer, not complete yet
-	rest []byte // the error event that ends a broken stream
-	done bool   // the client has the end of the answer
-	last bool   // and the empty line behind it
-	over bool   // nothing but rest is to come
-
-	failed *api.Error // what rest says
-}
-
-// maxLineBytes bounds what is kept of a line; a longer one passes unread.
-const maxLineBytes = 1 << 20
-
-// Read passes on what has come. A stream that breaks ends with an error
-// event: a client must never take a broken answer for a short one.
-func (r *relayStream) Read(buf []byte) (n int, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			if h := r.p.server.config.Hooks.OnPanic; h != nil {
-				h("stream", v, debug.Stack())
-			}
-			r.over, n, err = true, 0, io.ErrUnexpectedEOF
-		}
-	}()
-	if !r.over {
-		n, err = r.p.answer.Events.Read(buf)
-		r.look(buf[:n])
-		if err != nil {
-			err = r.stop(err)
-		}
-		if n > 0 || err != nil {
-			return n, err
-		}
-	}
-	n = copy(buf, r.rest)
-	if r.rest = r.rest[n:]; n == 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// stop notes how the upstream's stream ended, and with what the client's does.
-func (r *relayStream) stop(err error) error {
-	r.over = true
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	fault := r.p.broken(err)
-	if fault.Status == edge.StatusHungUp {
-		return errHungUp
-	}
-	r.failed = fault
-	r.rest = append(fault.AppendJSON([]byte("\n\ndata: ")), "\n\n"...)
-	return nil
-}
-
-// look reads the lines of a piece of the stream.
-func (r *relayStream) look(piece []byte) {
-	for len(piece) > 0 {
-		line, rest, complete := bytes.Cut(piece, []byte{'\n'})
-		piece = rest
-		if len(r.line) > 0 || !complete {
-			if len(r.line)+len(line) <= maxLineBytes {
-				r.line = append(r.line, line...)
-			}
-			line = r.line
-		}
-		if complete {
-			r.event(line)
-			r.line = r.line[:0]
-		}
-	}
-}
-
-// event reads one line. Most chunks need no parsing.
-func (r *relayStream) event(line []byte) {
-	data, ok := bytes.CutPrefix(line, []byte("data:"))
-	if !ok {
-		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
-		return
-	}
-	res := &r.p.result
-	res.LastToken = time.Now()
-	if res.FirstToken.IsZero() {
-		res.FirstToken = res.LastToken
-		r.p.inTime()
-		if h := r.p.server.config.Hooks.OnFirstToken; h != nil {
-			h(&res.RequestStart, res.FirstToken.Sub(res.Arrived))
-		}
-	}
-	r.done = r.done || bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]"))
-	r.p.texts.read(data)
-	if bytes.Contains(data, []byte(`"usage":{`)) || bytes.Contains(data, []byte(`"finish_reason":"`)) {
-		r.p.read(data)
-	}
-}
-
-func (r *relayStream) failure() *api.Error { return r.failed }
-
-// isComplete implements answerStream.
-func (r *relayStream) isComplete() bool { return r.last }
-
-// Close is called by the HTTP server after the last byte, or when the
-// connection broke.
-func (r *relayStream) Close() error {
-	if !r.over && !r.done {
-		r.p.cancel(errHungUp)     // nobody took the answer to its end
-		_ = r.p.broken(errHungUp) // nobody is left to be told
-	}
-	r.p.end()
-	return nil
 }

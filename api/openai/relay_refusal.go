@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,22 +11,52 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/router"
 )
 
-// refused passes an upstream's refusal on. What says that this server is not
-// welcome there, or asks wrongly, is no fault of the client's.
-func (p *passage) refused(c *call) *api.Error {
+// refused passes an upstream's refusal on, in the client's words where the upstream was asked in
+// others. What says that this server is not welcome there, or asks wrongly, is no fault of
+// the client's.
+func (p *passage) refused(c *call, j *job) *api.Error {
 	status, whole := p.answer.Status, p.answer.Whole
 	switch {
 	case status < 400, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
 		return p.broken(fmt.Errorf("status %d: %.200q", status, whole))
 	}
 	p.result.Status, p.result.Code = status, upstreamCode(whole)
+	if j != nil {
+		return j.explain(refusalOf(p.answer))
+	}
 	advise(c.ctx.Response.Header.Set, status, p.result.Code, p.answer.Header)
 	c.ctx.SetStatusCode(status)
 	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
 	c.ctx.SetBody(whole)
 	return nil
+}
+
+// refusalOf is an upstream's refusal of a chat as an error of this server's.
+func refusalOf(a *router.Answer) *api.Error {
+	var said struct {
+		Error struct{ Message, Param string }
+	}
+	_ = json.Unmarshal(a.Whole, &said) // a body of another kind says nothing
+	fault := &api.Error{
+		Status: a.Status, Type: api.TypeInvalidRequest, Code: upstreamCode(a.Whole), Param: said.Error.Param,
+		Message:    cmp.Or(said.Error.Message, fmt.Sprintf("the server behind this model refuses the request with the status %d", a.Status)),
+		RetryAfter: upstreamWait(a.Header, time.Now()),
+	}
+	switch {
+	case a.Status == http.StatusTooManyRequests:
+		fault.Type = api.TypeRateLimit
+	case a.Status >= statusInternal:
+		fault.Type = api.TypeServer
+	}
+	transient := a.Status == http.StatusTooManyRequests || a.Status >= statusInternal && a.Status != http.StatusNotImplemented
+	if transient {
+		fault.RetryAfter = cmp.Or(fault.RetryAfter, time.Second)
+	}
+	fault.NoRetry = fault.RetryAfter == 0
+	return fault
 }
 
 // upstreamCode is the code of an upstream's error object.

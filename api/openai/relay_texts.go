@@ -28,12 +28,15 @@ type relayedTexts struct {
 // sentFields are the fields in which a request has texts, in the order in which they are kept.
 type sentFields struct {
 	Messages []relayedMessage
+	System   any
 	Prompt   any
-	Input    any
-	Query    any
-	Queries  any
-	Text1    any `json:"text_1"`
-	Text2    any `json:"text_2"`
+
+	Instructions any
+	Input        any
+	Query        any
+	Queries      any
+	Text1        any `json:"text_1"`
+	Text2        any `json:"text_2"`
 
 	Documents any
 	Texts     any
@@ -65,7 +68,7 @@ func (r *relayedTexts) prompts() (list []string) {
 		}
 		list = append(list, chat.String())
 	}
-	for _, field := range []any{sent.Prompt, sent.Input, sent.Query, sent.Queries, sent.Text1, sent.Text2, sent.Documents, sent.Texts} {
+	for _, field := range []any{sent.System, sent.Instructions, sent.Prompt, sent.Input, sent.Query, sent.Queries, sent.Text1, sent.Text2, sent.Documents, sent.Texts} {
 		list = append(list, textsIn(field)...)
 	}
 	return list
@@ -84,6 +87,9 @@ func textsIn(value any) (list []string) {
 	case map[string]any:
 		if text, ok := v["text"].(string); ok {
 			return []string{text}
+		}
+		if content, ok := v["content"]; ok { // an item of Responses
+			return textsIn(content)
 		}
 		if kind, ok := v["type"].(string); ok { // a picture or a sound
 			return []string{"[" + kind + "]"}
@@ -109,8 +115,12 @@ func (m *relayedMessage) appendText(dst []byte) []byte {
 }
 
 // read takes the texts of an answer or of a chunk. On nil it does nothing.
-func (r *relayedTexts) read(data []byte) {
-	if r == nil {
+func (r *relayedTexts) read(f form, data []byte) {
+	switch {
+	case r == nil:
+		return
+	case f != chatForm:
+		r.readTyped(data)
 		return
 	}
 	var said struct {
@@ -136,14 +146,88 @@ func (r *relayedTexts) read(data []byte) {
 	}
 }
 
+// typedText is what an answer of Responses or Messages, an item or a block of one, or an event says. The last
+// event of Responses repeats what the others have said, and is not read.
+type typedText struct {
+	Type, Text, Thinking, Name, Arguments string
+
+	Delta, Input, Summary json.RawMessage
+	Output, Content       []typedText
+	Item                  *typedText
+	Block                 *typedText `json:"content_block"`
+}
+
+// readTyped takes the texts of one choice.
+func (r *relayedTexts) readTyped(data []byte) {
+	var said typedText
+	_ = json.Unmarshal(data, &said) // what is not understood is left out
+	if len(r.answers) == 0 {
+		r.answers = [][]byte{nil}
+	}
+	answer := said.appendText(r.answers[0])
+	r.answers[0] = answer[:min(len(answer), maxKeptBytes)]
+}
+
+func (t *typedText) appendText(dst []byte) []byte {
+	switch {
+	case t.Type == "response.output_item.added" && t.Item != nil:
+		return appendCallName(dst, t.Item.Name)
+	case t.Type == "content_block_start" && t.Block != nil:
+		return appendCallName(dst, t.Block.Name)
+	case t.Type == "content_block_delta" || strings.HasPrefix(t.Type, "response.") && strings.HasSuffix(t.Type, ".delta"):
+		return appendDeltaText(dst, t.Delta)
+	case strings.HasPrefix(t.Type, "response.") || strings.HasPrefix(t.Type, "content_block"):
+		return dst
+	}
+	dst = appendCallName(append(append(dst, t.Thinking...), t.Text...), t.Name)
+	dst = append(dst, t.Arguments...)
+	if t.Name != "" {
+		dst = append(dst, t.Input...)
+	}
+	for _, list := range [][]typedText{t.Output, t.Content} {
+		for i := range list {
+			dst = list[i].appendText(dst)
+		}
+	}
+	return dst
+}
+
+func appendCallName(dst []byte, name string) []byte {
+	if name == "" {
+		return dst
+	}
+	return append(append(dst, name...), ' ')
+}
+
+// appendDeltaText appends a piece: Responses has it as a text, Messages in an object that names its kind.
+func appendDeltaText(dst []byte, raw []byte) []byte {
+	var text string
+	var piece struct {
+		Text, Thinking string
+		JSON           string `json:"partial_json"`
+	}
+	if json.Unmarshal(raw, &text) != nil {
+		_ = json.Unmarshal(raw, &piece) // what is not understood is left out
+	}
+	return append(append(append(append(dst, text...), piece.Thinking...), piece.Text...), piece.JSON...)
+}
+
+// said are the answers' texts, by choice. Of nil they are nil.
+func (r *relayedTexts) said() []string {
+	if r == nil {
+		return nil
+	}
+	list := make([]string, len(r.answers))
+	for i, a := range r.answers {
+		list[i] = string(a)
+	}
+	return list
+}
+
 // texts are what is kept. Of nil they are nil.
 func (r *relayedTexts) texts() *edge.Texts {
 	if r == nil {
 		return nil
 	}
-	t := &edge.Texts{Prompts: r.prompts, PromptBytes: len(r.sent)}
-	for _, a := range r.answers {
-		t.Answers = append(t.Answers, string(a))
-	}
-	return t
+	return &edge.Texts{Prompts: r.prompts, PromptBytes: len(r.sent), Answers: r.said()}
 }

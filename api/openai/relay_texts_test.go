@@ -120,7 +120,7 @@ func TestKeptTextsAreBounded(t *testing.T) {
 	r := &relayedTexts{}
 	chunk := `{"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 10_000) + `"}},{"index":-1,"text":"a"},{"index":1000000,"text":"b"}]}`
 	for range 1000 {
-		r.read([]byte(chunk))
+		r.read(chatForm, []byte(chunk))
 	}
 	if texts := r.texts(); len(texts.Answers) != 1 || len(texts.Answers[0]) != maxKeptBytes {
 		t.Errorf("%d answers, the first with %d bytes", len(texts.Answers), len(texts.Answers[0]))
@@ -140,8 +140,8 @@ func FuzzRelayedTexts(f *testing.F) {
 		if total > 4*len(sent)+64 { // names of roles, and invalid bytes that become U+FFFD
 			t.Errorf("%d bytes of prompts from %d", total, len(sent))
 		}
-		r.read(data)
-		r.read(data)
+		r.read(chatForm, data)
+		r.read(chatForm, data)
 		if texts := r.texts(); len(texts.Answers) > maxKeptAnswers || texts.Bytes() > len(sent)+8*len(data) {
 			t.Errorf("%d answers of %d bytes from %d", len(texts.Answers), texts.Bytes(), len(data))
 		}

@@ -11,14 +11,15 @@ const mostCountedBytes = 64 << 10
 
 // relayedTokens are the ids of a relayed prompt, as the servers behind the model make them of it, where it has its tokenizer
 // here. A prompt that cannot be read has none: what is wrong with it is the upstream's to say.
-func (c *call) relayedTokens(e *service, m *Model, o *object) []int32 {
+func (c *call) relayedTokens(r *relayed) []int32 {
+	m, o := r.model, r.sent
 	if m.Tokenizer == nil {
 		return nil
 	}
 	own := o.anew()
 	var fault *api.Error
-	switch e.route {
-	case routeChat:
+	switch r.path {
+	case chatEndpoint.upstream:
 		if m.Template == nil {
 			return nil
 		}
@@ -31,10 +32,10 @@ func (c *call) relayedTokens(e *service, m *Model, o *object) []int32 {
 		if fault != nil {
 			return nil
 		}
-		ids, _ := o.turn.encode(m, "messages", spans, options)
+		ids, _ := r.asked.turn.encode(m, "messages", spans, options)
 		return ids
-	case routeCompletions:
-		r := promptReader{field: "prompt", most: 1, m: m, turn: o.turn, notes: own.notes}
+	case completionEndpoint.upstream:
+		r := promptReader{field: "prompt", most: 1, m: m, turn: r.asked.turn, notes: own.notes}
 		r.options.AddSpecial = own.flag("add_special_tokens", true, &fault)
 		r.options.ParseSpecial = own.flag("parse_special", c.server.config.ParseSpecial, &fault)
 		raw, ok := own.take("prompt")
@@ -59,14 +60,14 @@ func (o *object) anew() *object {
 
 // relayedInput is how many tokens a relayed prompt is expected to have: counted where its tokenizer is here or the
 // model's name says that it is one of OpenAI's, and otherwise guessed from its bytes.
-func (c *call) relayedInput(m *Model, o *object, tokens []int32) int64 {
+func (c *call) relayedInput(r *relayed, tokens []int32) int64 {
 	if tokens != nil {
 		return int64(len(tokens))
 	}
 	size := len(c.ctx.PostBody())
 	if c.server.config.Counter != nil && size <= mostCountedBytes {
-		if encoding, ok := c.server.config.Counter.CountFor(m.ID); ok {
-			_, parts := o.withoutModel()
+		if encoding, ok := c.server.config.Counter.CountFor(r.model.ID); ok {
+			_, parts := r.sent.withoutModel()
 			sum := 0
 			for _, p := range parts {
 				n, err := encoding.Count(string(p.Text))

@@ -17,6 +17,8 @@ func (u *toldUpstream) Send(_ context.Context, c *router.Call) (*router.Answer, 
 	return &router.Answer{Status: http.StatusOK, Header: http.Header{}, Whole: []byte(`{"choices":[]}`)}, nil
 }
 
+func (u *toldUpstream) Offers(router.Feature) bool { return true }
+
 func (u *toldUpstream) Load() router.Load { return router.Load{Ready: true} }
 
 // Where the tokenizer of a relayed model is here, its servers' tokens are known, whatever else is in

@@ -122,6 +122,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
+	m.fill(o)
 	var fault *api.Error
 	p := readParams(o, m, &s.config, &fault)
 	if p.maxTokens == lengthNotSet {

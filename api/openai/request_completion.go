@@ -11,6 +11,7 @@ const defaultMaxTokens = 16
 
 // readCompletion reads a completion request into a job.
 func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
+	m.fill(o)
 	var fault *api.Error
 	p := readParams(o, m, &s.config, &fault)
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}

@@ -18,6 +18,20 @@ func (s *Server) readMessage(o *object, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
+	w, _, fault := rewordMessage(o)
+	if fault != nil {
+		return nil, fault
+	}
+	j, fault := w.read(s, o, m)
+	if fault != nil {
+		return nil, fault
+	}
+	j.params.continuousUsage = true // the first event says what the prompt has
+	return j, nil
+}
+
+// rewordMessage writes a request of POST /v1/messages as a chat.
+func rewordMessage(o *object) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
 	w := newRewording(o, "messages", messageNames...)
 	readMessagePrompt(o, w, &fault)
@@ -28,16 +42,8 @@ func (s *Server) readMessage(o *object, m *Model) (*job, *api.Error) {
 	if raw, ok := o.take("stop_sequences"); ok {
 		w.set("stop", raw)
 	}
-	if fault != nil {
-		return nil, fault
-	}
 	w.set("max_tokens", json.RawMessage(formatInt(most)))
-	j, fault := w.read(s, o, m)
-	if fault != nil {
-		return nil, fault
-	}
-	j.params.continuousUsage = true // the first event says what the prompt has
-	return j, nil
+	return w, nil, fault
 }
 
 // readMessagePrompt reads what decides on the prompt: system, messages, tools and

@@ -43,6 +43,20 @@ func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
+	w, r, fault := rewordResponse(o)
+	if fault != nil {
+		return nil, fault
+	}
+	j, fault := w.read(s, o, m)
+	if fault != nil {
+		return nil, fault
+	}
+	j.response = r
+	return j, nil
+}
+
+// rewordResponse writes a request of POST /v1/responses as a chat.
+func rewordResponse(o *object) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
 	w := newRewording(o, "input", responseNames...)
 	r := &responseRequest{}
@@ -54,15 +68,7 @@ func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
 	r.readReasoning(o, w, &fault)
 	r.readInclude(o, w, &fault)
 	r.readEchoed(o, w, &fault)
-	if fault != nil {
-		return nil, fault
-	}
-	j, fault := w.read(s, o, m)
-	if fault != nil {
-		return nil, fault
-	}
-	j.response = r
-	return j, nil
+	return w, r, fault
 }
 
 // refuseOthers refuses fields whose meaning in a chat is another one, and those that ask

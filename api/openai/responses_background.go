@@ -96,12 +96,17 @@ func (s *Server) compute(g *generation, run *backgroundRun) {
 		g.answer() // its encoder keeps it
 		return
 	}
-	e := &responseEncoder{job: g.job}
+	g.job.keepFault(fault)
+}
+
+// keepFault stores the end of a response that is no answer.
+func (j *job) keepFault(fault *api.Error) {
 	state := responseState{status: "failed", fault: fault}
 	if fault.Status == edge.StatusHungUp {
 		state = responseState{status: conversation.Cancelled}
 	}
-	g.job.response.keeper.keep(state.status, e.appendObject(nil, state))
+	e := &responseEncoder{job: j}
+	j.response.keeper.keep(state.status, e.appendObject(nil, state))
 }
 
 // lookForCancel ends a run that the store says is cancelled or deleted.

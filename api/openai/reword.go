@@ -33,23 +33,33 @@ func (w *rewording) set(name string, raw []byte) { w.chat.add(name, raw) }
 // setText gives the chat a field that is a string.
 func (w *rewording) setText(name, text string) { w.set(name, api.AppendString(nil, text)) }
 
-// read reads the chat. Fields of the client's request that nobody has taken are the
+// finish completes the chat. Fields of the client's request that nobody has taken are the
 // same in a chat, or unknown to both.
-func (w *rewording) read(s *Server, o *object, m *Model) (*job, *api.Error) {
+func (w *rewording) finish(o *object) {
 	w.set("messages", w.turns.end())
 	for f, left := o.rest(); left; f, left = o.rest() {
 		w.set(f.name, f.raw)
 	}
+}
+
+// read reads the chat.
+func (w *rewording) read(s *Server, o *object, m *Model) (*job, *api.Error) {
+	w.finish(o)
 	j, fault := s.readChat(&w.chat, m)
 	if fault != nil {
 		return nil, w.explain(fault)
 	}
 	w.chat, w.turns.list = object{}, nil // what is left explains faults
 	j.reworded = w
-	if j.params.n != 1 {
-		return nil, badRequest("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", j.params.n, w.list)
+	return j, w.checkCount(j.params.n)
+}
+
+// checkCount refuses several answers, which only chats have.
+func (w *rewording) checkCount(n int) *api.Error {
+	if n == 1 {
+		return nil
 	}
-	return j, nil
+	return badRequest("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", n, w.list)
 }
 
 // explain puts the client's own names into a fault of readChat.

@@ -273,7 +273,7 @@ func (m *Model) tokenizesHere() *api.Error {
 		return nil
 	}
 	return badRequest("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
-		"here it takes %s, %s, %s, %s and %s", m.ID, routeChat, routeCompletions, routeEmbeddings, routeRerank, routeScore)
+		"here it takes %s, %s, %s, %s, %s, %s and %s", m.ID, routeChat, routeCompletions, routeResponses, routeMessages, routeEmbeddings, routeRerank, routeScore)
 }
 
 // resolve looks the model field up in the model table.
@@ -385,11 +385,8 @@ func (c *call) fallback(name string, instead *Model) (*Model, bool) {
 // answerBy has one model answer. more: another one may answer in its place, so that what a
 // server behind it refuses for want of room is a fault, and the request is kept until then.
 func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
-	if m.Upstream != nil && (e == &responseEndpoint || e == &messageEndpoint) {
-		return m.tokenizesHere()
-	}
 	if m.Upstream != nil {
-		return c.relay(&e.service, m, o, more)
+		return c.relayAnswer(e, m, o, more)
 	}
 	defer c.tellLoad(m)
 	if m.kind() != kindGenerate {

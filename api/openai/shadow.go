@@ -37,14 +37,14 @@ type Shadowed struct {
 
 // copied keeps what a copy of the call's request needs; nil: nobody wants one, or the body does not
 // have all that the model reads.
-func (c *call) copied() func(*generation) {
+func (c *call) copied() func(texts []string, f *edge.RequestFinish) {
 	if c.held == nil || c.held.Copy == nil || bytes.Contains(c.ctx.PostBody(), []byte(`"previous_response_id"`)) {
 		return nil
 	}
 	kept := &Copy{Ask: *c.held.ask, Body: bytes.Clone(c.ctx.PostBody())}
 	want := c.held.Copy
-	return func(g *generation) {
-		kept.Texts, kept.Finish = g.answers(), g.result
+	return func(texts []string, f *edge.RequestFinish) {
+		kept.Texts, kept.Finish = texts, *f
 		want(kept)
 	}
 }
@@ -66,6 +66,10 @@ func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error
 			return Shadowed{}, fault
 		}
 		o.turn = turn
+	}
+	if m.Upstream != nil {
+		o.turn.end()
+		return s.shadowElsewhere(ctx, e, m, o)
 	}
 	j, fault := e.read(s, o, m)
 	o.turn.end()

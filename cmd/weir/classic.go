@@ -356,7 +356,7 @@ func (s *server) openClassic() error {
 func (s *server) classicReady(w io.Writer) error {
 	var b strings.Builder
 	names := s.predictors.names()
-	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(strings.Join(append(s.fleets.names(), names...), ", ")), s.apiURL())
+	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", printable(strings.Join(append(s.fleets.served(), names...), ", ")), s.apiURL())
 	for _, m := range s.predictors.repository.Index() {
 		if served, err := s.predictors.repository.Find(m.Name, m.Version); err == nil && served.Version() != nil {
 			v := served.Version()

@@ -204,15 +204,15 @@ func (w *enriched) say(o *enrichedModel) {
 			drifting = append(drifting, c.Name)
 		}
 	}
+	if len(drifting) > 0 { // also where it has drifted before: a rollout may have begun since
+		w.config.rollouts.drift(o.key.name, o.key.version, drifting)
+	}
 	if slices.Equal(drifting, o.drifting) {
 		return
 	}
 	o.drifting = drifting
 	w.logger.Warn("drift of features or scores changed", zap.String("model", o.key.name), zap.String("version", o.key.version),
 		zap.Int("columns", len(r.Columns)), zap.Strings("drifting", drifting[:min(len(drifting), 20)]))
-	if len(drifting) > 0 {
-		w.config.rollouts.drift(o.key.name, o.key.version, drifting)
-	}
 }
 
 // all are the models that were asked for, in the order of their names.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,11 +29,15 @@ type fleets struct {
 	list   []*routed       // in the file's order
 	locals []*openai.Model // those that are computed here, as they were published last
 	open   bool            // there were some
+	moved  map[string]move // names that a rollout or an operator has given to another version
+
+	table atomic.Pointer[map[string]*routedName] // as published last
 }
 
-// routed is a model and its fleet.
+// routed is a version of a model, and its fleet.
 type routed struct {
 	record  configs.ServedModel
+	label   string // of the version
 	fleet   *fleet.Fleet
 	stop    context.CancelFunc
 	created int64
@@ -40,7 +45,8 @@ type routed struct {
 }
 
 func newFleets(s *server) *fleets {
-	f := &fleets{s: s}
+	f := &fleets{s: s, moved: make(map[string]move)}
+	f.table.Store(&map[string]*routedName{})
 	f.begin, f.end = background()
 	return f
 }
@@ -55,13 +61,13 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 	var changes []func() error
 	for _, m := range c.RoutedModels() {
 		i := slices.IndexFunc(f.list, func(r *routed) bool {
-			return r.record.Name == m.Name && r.record.Policy == m.Policy && r.record.Routing == m.Routing && r.record.Tokenizer == m.Tokenizer
+			return r.record.Name == m.Name && r.record.Version == m.Version && r.record.Policy == m.Policy && r.record.Routing == m.Routing && r.record.Tokenizer == m.Tokenizer
 		})
 		if i >= 0 {
 			old := f.list[i]
 			reads, err := newPromptReader(c, m)
 			errs = append(errs, err)
-			next = append(next, &routed{m, old.fleet, old.stop, old.created, reads})
+			next = append(next, &routed{record: m, fleet: old.fleet, stop: old.stop, created: old.created, reads: reads})
 			changes = append(changes, func() error { return old.fleet.Reconfigure(m.Replicas) })
 			continue
 		}
@@ -69,6 +75,7 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 		errs = append(errs, err)
 		next = append(next, made)
 	}
+	label(next)
 	if err := errors.Join(errs...); err != nil {
 		return nil, configError(err)
 	}
@@ -91,7 +98,7 @@ func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) 
 	made, err := fleet.New(fleet.Config{
 		Model: m.Name, Sources: m.Replicas, Routing: m.Routing, Secret: secret,
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
-		Changed: func(c fleet.Change) { f.changed(m.Name, c) },
+		Changed: func(c fleet.Change) { f.changed(m, c) },
 	})
 	return &routed{record: m, fleet: made, created: time.Now().Unix(), reads: reads}, err
 }
@@ -161,32 +168,27 @@ func (f *fleets) publish(locals []*openai.Model) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.locals, f.open = locals, true
-	all := make([]*openai.Model, 0, len(locals)+len(f.list))
+	table := f.names()
+	all := make([]*openai.Model, 0, len(locals)+len(table))
 	for _, m := range locals {
 		priced := *m // a reload may have brought other prices
 		priced.Price = f.s.price(m.ID)
 		all = append(all, &priced)
 	}
-	for _, r := range f.list {
-		m := &openai.Model{
-			ID: r.record.Name, Aliases: r.record.Aliases, Created: r.created, Price: f.s.price(r.record.Name), Upstream: r.fleet,
-			Fallback: r.record.Fallback,
-		}
-		if r.reads != nil {
-			m.Tokenizer, m.Template, m.Family = r.reads.tokenizer, r.reads.template.Template, r.reads.template.family
-		}
-		all = append(all, m)
+	for _, name := range f.order() {
+		all = append(all, table[name].model(f))
 	}
+	f.table.Store(&table)
 	return f.s.edge.SetModels(all...)
 }
 
 // changed logs what became of a replica.
-func (f *fleets) changed(model string, c fleet.Change) {
+func (f *fleets) changed(m configs.ServedModel, c fleet.Change) {
 	level := zap.InfoLevel
 	if c.Why != "" && c.What != string(fleet.Draining) {
 		level = zap.WarnLevel
 	}
-	f.s.log.Log(level, "replica", zap.String("model", model), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))
+	f.s.log.Log(level, "replica", zap.String("model", m.Name), zap.String("version", m.Version), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))
 }
 
 // close stops watching. Requests have ended by then.
@@ -202,24 +204,13 @@ func (f *fleets) close() {
 // newFleets is the live part of routed models.
 func (s *server) newFleets(c configs.Config) (commit func(), err error) { return s.fleets.prepare(c) }
 
-// names are those of the models.
-func (f *fleets) names() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	names := make([]string, len(f.list))
-	for i, r := range f.list {
-		names[i] = r.record.Name
-	}
-	return names
-}
-
 // lines say for people where each model is computed.
 func (f *fleets) lines() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lines := make([]string, len(f.list))
 	for i, r := range f.list {
-		lines[i] = fmt.Sprintf("%s: %s by %s", printable(r.record.Name), countOf(len(r.fleet.Status()), "replica"), r.record.Policy)
+		lines[i] = fmt.Sprintf("%s: %s by %s", printable(f.shown(r)), countOf(len(r.fleet.Status()), "replica"), r.record.Policy)
 	}
 	return lines
 }
@@ -238,7 +229,7 @@ func (f *fleets) series() []telemetry.Route {
 	list := make([]telemetry.Route, len(f.list))
 	for i, r := range f.list {
 		c := r.fleet.Counts()
-		list[i] = telemetry.Route{Model: r.record.Name, Picks: c.Picks, Retries: c.Retries, Spills: c.Spills, Resumed: c.Resumed, None: c.None}
+		list[i] = telemetry.Route{Model: f.shown(r), Picks: c.Picks, Retries: c.Retries, Spills: c.Spills, Resumed: c.Resumed, None: c.None}
 		for _, s := range r.fleet.Status() {
 			list[i].Replicas = append(list[i].Replicas, telemetry.RouteReplica{
 				Replica: s.ID, Ready: s.State == fleet.Ready, Breaker: breakerStates[s.Breaker], InFlight: s.Running,
@@ -256,6 +247,8 @@ var breakerStates = map[string]float64{
 // replicasView is a model and its replicas, as the second listener shows them.
 type replicasView struct {
 	Model    string        `json:"model"`
+	Version  string        `json:"version,omitempty"`
+	Answers  bool          `json:"answers"` // requests that name no version
 	Policy   string        `json:"policy"`
 	Replicas []replicaView `json:"replicas"`
 }
@@ -286,7 +279,7 @@ func (f *fleets) views() any {
 	defer f.mu.Unlock()
 	list := make([]replicasView, len(f.list))
 	for i, r := range f.list {
-		v := replicasView{Model: r.record.Name, Policy: r.record.Policy, Replicas: []replicaView{}}
+		v := replicasView{Model: r.record.Name, Version: r.label, Answers: (*f.table.Load())[r.record.Name].answersBy(r), Policy: r.record.Policy, Replicas: []replicaView{}}
 		for _, s := range r.fleet.Status() {
 			one := replicaView{
 				Replica: s.ID, Kind: s.Kind, Zone: s.Zone, Model: s.Model, State: string(s.State), Why: s.Why, Since: s.Since, Breaker: s.Breaker,

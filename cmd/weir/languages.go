@@ -405,6 +405,9 @@ func (r *resident) newEntry(p *planned) *openai.Model {
 		ID: r.name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
 		Tokenizer: r.tokenizer, Template: r.template.Template, Family: r.template.family, MaxModelLen: info.MaxModelLen,
 	}
+	for _, d := range p.record.Defaults {
+		e.Defaults = append(e.Defaults, openai.Default{Field: d.Key, Value: []byte(d.Value)})
+	}
 	if r.encoder != nil {
 		e.Pooler = poolerOf(r.model)
 		e.Pooler.Prompts = p.config.Model.TaskPrompts()

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
+	"weir/api/openai"
 	"weir/router/shelf"
 )
 
@@ -36,7 +37,7 @@ var modelActions = map[string]string{
 func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
 	st, _, ok := l.shelf.Answer(c.Name)
 	if !ok {
-		return admin.ModelChanged{}, fmt.Errorf("%w: %q", admin.ErrNoModel, c.Name)
+		return l.s.fleets.do(ctx, by, c)
 	}
 	if err := l.s.audit(ctx, by, modelActions[c.Action], c.Name, details{"version": c.Version, "before": st.Label}); err != nil {
 		return admin.ModelChanged{}, err
@@ -76,4 +77,43 @@ func (l *languages) moved(name, before, by string) (admin.ModelChanged, error) {
 	defer l.changing.Unlock()
 	l.s.log.Info("another version answers", zap.String("model", name), zap.String("version", st.Label), zap.String("before", before), zap.String("by", by))
 	return done, l.publish()
+}
+
+// answers implements rolled.
+func (l *languages) answers(name string) (string, bool) {
+	st, _, ok := l.shelf.Answer(name)
+	return st.Label, ok
+}
+
+// keep implements rolled.
+func (l *languages) keep(ctx context.Context, name, label string) (func(), error) {
+	release, err := l.shelf.Keep(ctx, name, label)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	}
+	return release, nil
+}
+
+// entryOf implements rolled.
+func (l *languages) entryOf(name, label string) (*openai.Model, func(), bool) {
+	lease, err := l.shelf.Acquire(name, label)
+	if err != nil {
+		return nil, nil, false
+	}
+	r, ok := lease.Content.(*resident)
+	if !ok {
+		lease.Release()
+		return nil, nil, false
+	}
+	return r.entry, lease.Release, true
+}
+
+// give implements rolled.
+func (l *languages) give(name, label, by string) error {
+	before, _ := l.answers(name)
+	_, err := l.shelf.Move(context.Background(), name, label)
+	if err == nil {
+		_, err = l.moved(name, before, by)
+	}
+	return err
 }

@@ -56,7 +56,7 @@ func (l *locator) locate(ctx context.Context, c *configs.Config) error {
 func (l *locator) language(ctx context.Context, c *configs.Config) error {
 	ref, named := asReference(c.Model.Path)
 	if !named {
-		return nil
+		return unapproved(*c, c.Model.Path)
 	}
 	v, err := l.find(ctx, *c, c.Model.Path, ref)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *locator) language(ctx context.Context, c *configs.Config) error {
 		return &usageError{fmt.Errorf("%s is a classical model (%s)", ref, v.Facts.Format),
 			fmt.Sprintf("serve it beside language models, or alone, with --classic %s=%s", baseName(ref), ref)}
 	}
-	c.Model.Path = v.Path()
+	c.Model.Path, c.Model.Defaults = v.Path(), defaultsOf(v)
 	if len(c.Model.ServedNames) == 0 {
 		c.Model.ServedNames = slices.Compact([]string{baseName(ref), ref.String()})
 	}
@@ -83,6 +83,9 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 		m := &c.Models[i]
 		ref, named := asReference(m.Path)
 		if !named || m.Path == configs.BuiltinPath {
+			if err := unapproved(*c, m.Path); err != nil {
+				return err
+			}
 			continue
 		}
 		v, err := l.find(ctx, *c, m.Path, ref)
@@ -95,7 +98,7 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 		if m.Name == configs.NewServedModel("", m.Path).Name { // it came from the reference
 			m.Name = baseName(ref)
 		}
-		m.Path = v.Path()
+		m.Path, m.Defaults = v.Path(), defaultsOf(v)
 		templates := v.Paths(registry.Template)
 		if own := func(s configs.ModelSetting) bool { return s.Key == configs.ChatTemplateKey }; len(templates) > 0 && !slices.ContainsFunc(m.Settings, own) {
 			m.Settings = append(slices.Clip(m.Settings), configs.ModelSetting{Key: configs.ChatTemplateKey, Value: templates[0]})
@@ -107,6 +110,13 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 // classic puts records with the files of versions in the place of settings and records that name them.
 func (l *locator) classic(ctx context.Context, c *configs.Config) error {
 	list := c.ClassicModels()
+	for _, m := range list {
+		if _, named := asReference(m.Path); !named {
+			if err := unapproved(*c, m.Path); err != nil {
+				return err
+			}
+		}
+	}
 	if !slices.ContainsFunc(list, func(m configs.Classic) bool { _, named := asReference(m.Path); return named }) {
 		return nil
 	}
@@ -176,6 +186,9 @@ func (l *locator) find(ctx context.Context, c configs.Config, text string, ref r
 		v, err = r.Resolve(ref.String())
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := servable(c, &v, ref); err != nil {
 		return nil, err
 	}
 	if held, ok := l.held[string(v.Digest)]; ok {

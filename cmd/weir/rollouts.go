@@ -155,7 +155,7 @@ func (r *rollouts) finish(t *rollout.Transition) {
 	if !ok {
 		return
 	}
-	if !r.isLanguage(t.Model) {
+	if r.versionsOf(t.Model) == nil {
 		r.mu.Lock()
 		r.classic[t.Model] = plan.Stable
 		if t.To == rollout.Promoted {
@@ -188,14 +188,35 @@ func (r *rollouts) release(id string) {
 	}
 }
 
+// rolled has the versions of models: languages and fleets are such.
+type rolled interface {
+	// answers is the version that requests get; false: there is no such model.
+	answers(model string) (label string, ok bool)
+	// keep holds a version ready until release is called. Errors wrap admin.ErrNoModel.
+	keep(ctx context.Context, model, label string) (release func(), err error)
+	// entryOf is a version that is ready, until release is called.
+	entryOf(model, label string) (entry *openai.Model, release func(), ok bool)
+	// give lets a version answer for its name.
+	give(model, label, by string) error
+}
+
+// versionsOf is what has the versions of a model; nil: it is a classical one, or none.
+func (r *rollouts) versionsOf(model string) rolled {
+	for _, v := range []rolled{r.s.languages, r.s.fleets} {
+		if _, ok := v.answers(model); ok {
+			return v
+		}
+	}
+	return nil
+}
+
 // promote lets a candidate answer for its name.
 func (r *rollouts) promote(p rollout.Plan) {
-	l := r.s.languages
-	_, err := l.shelf.Move(context.Background(), p.Model, p.Candidate)
-	if err == nil {
-		_, err = l.moved(p.Model, p.Stable, "rollout "+p.ID)
+	v := r.versionsOf(p.Model)
+	if v == nil {
+		return
 	}
-	if err != nil {
+	if err := v.give(p.Model, p.Candidate, "rollout "+p.ID); err != nil {
 		r.s.log.Error("a promoted version does not answer", zap.String("model", p.Model), zap.String("version", p.Candidate), zap.Error(err))
 	}
 }
@@ -207,11 +228,6 @@ func (r *rollouts) plan(id string) (rollout.Plan, bool) {
 		}
 	}
 	return rollout.Plan{}, false
-}
-
-func (r *rollouts) isLanguage(model string) bool {
-	_, _, ok := r.s.languages.shelf.Answer(model)
-	return ok
 }
 
 // Start implements admin.Deployments.
@@ -244,10 +260,11 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 
 // complete fills in the version that answers now, and refuses versions that are not there.
 func (r *rollouts) complete(p *rollout.Plan) error {
-	if st, _, ok := r.s.languages.shelf.Answer(p.Model); ok {
-		p.Stable = cmp.Or(p.Stable, st.Label)
-		if p.Stable != st.Label {
-			return fmt.Errorf("%w: the stable version is %q, and %q answers; move the name first", rollout.ErrPlan, p.Stable, st.Label)
+	if v := r.versionsOf(p.Model); v != nil {
+		answers, _ := v.answers(p.Model)
+		p.Stable = cmp.Or(p.Stable, answers)
+		if p.Stable != answers {
+			return fmt.Errorf("%w: the stable version is %q, and %q answers; move the name first", rollout.ErrPlan, p.Stable, answers)
 		}
 		return nil
 	}
@@ -264,9 +281,10 @@ func (r *rollouts) complete(p *rollout.Plan) error {
 	return nil
 }
 
-// hold keeps both versions of a language model in memory.
+// hold keeps both versions of a model ready: those of this process in memory.
 func (r *rollouts) hold(ctx context.Context, p rollout.Plan) (release func(), err error) {
-	if !r.isLanguage(p.Model) {
+	v := r.versionsOf(p.Model)
+	if v == nil {
 		return func() {}, nil
 	}
 	var held []func()
@@ -276,10 +294,10 @@ func (r *rollouts) hold(ctx context.Context, p rollout.Plan) (release func(), er
 		}
 	}
 	for _, label := range []string{p.Stable, p.Candidate} {
-		f, err := r.s.languages.shelf.Keep(ctx, p.Model, label)
+		f, err := v.keep(ctx, p.Model, label)
 		if err != nil {
 			release()
-			return nil, fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+			return nil, err
 		}
 		held = append(held, f)
 	}
@@ -349,13 +367,13 @@ func (r *rollouts) restore() {
 func (r *rollouts) resume(run *rollout.Rollout) {
 	p := run.Plan()
 	log := r.s.log.With(zap.String("id", p.ID), zap.String("model", p.Model), zap.String("candidate", p.Candidate))
-	language := r.isLanguage(p.Model)
+	v := r.versionsOf(p.Model)
 	switch {
-	case run.State() == rollout.Promoted && language:
-		if st, _, _ := r.s.languages.shelf.Answer(p.Model); st.Label == p.Stable {
+	case run.State() == rollout.Promoted && v != nil:
+		if answers, _ := v.answers(p.Model); answers == p.Stable {
 			r.promote(p)
 		}
-	case run.State().Over() && !language:
+	case run.State().Over() && v == nil:
 		r.mu.Lock()
 		r.classic[p.Model] = p.Stable
 		if run.State() == rollout.Promoted {
@@ -415,15 +433,20 @@ func (r *rollouts) copy(c *openai.Copy) {
 
 // shadow has a copy answered by the candidate, one at a time, and compares.
 func (r *rollouts) shadow(c *copied) {
-	lease, err := r.s.languages.shelf.Acquire(c.model, c.candidate)
-	if err != nil || lease.Content == nil {
+	v := r.versionsOf(c.model)
+	if v == nil {
+		r.series.CountShadow("dropped") // a reload has taken the model away
+		return
+	}
+	entry, release, ok := v.entryOf(c.model, c.candidate)
+	if !ok {
 		r.series.CountShadow("dropped") // the rollout is over
 		return
 	}
-	defer lease.Release()
+	defer release()
 	ctx, cancel := context.WithTimeout(r.ctx, shadowTime)
 	defer cancel()
-	got, err := r.s.edge.Shadow(ctx, lease.Content.(*resident).entry, c.Copy)
+	got, err := r.s.edge.Shadow(ctx, entry, c.Copy)
 	switch {
 	case r.ctx.Err() != nil:
 		return

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -180,7 +181,7 @@ func (f *Fleet) Reconfigure(sources []Source) error {
 			continue
 		}
 		for j, old := range f.config.Sources { // until it has been looked at anew
-			if old == s {
+			if reflect.DeepEqual(old, s) {
 				found[i] = f.found[j]
 			}
 		}

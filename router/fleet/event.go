@@ -2,10 +2,13 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"weir/router"
 )
 
 // What the fleet reads of a stream of server-sent events: enough to know whether a client
@@ -102,7 +105,10 @@ func judge(line []byte) (content, error) {
 }
 
 // eventError is an error that a server has written into its stream.
-type eventError struct{ text string }
+type eventError struct {
+	text    string // JSON of its error
+	dialect dialect
+}
 
 func (e *eventError) Error() string {
 	return fmt.Sprintf("the stream began with an error: %.200s", e.text)
@@ -110,11 +116,27 @@ func (e *eventError) Error() string {
 
 // answer is the error as an answer that is no stream would have it.
 func (e *eventError) answer() (status int, body []byte) {
-	var said struct{ Code json.Number }
-	_ = json.Unmarshal([]byte(e.text), &said) // codes that are words say no status
+	var said struct {
+		Code any
+		Type string
+	}
+	_ = json.Unmarshal([]byte(e.text), &said) // what is no object says no status
 	status = http.StatusInternalServerError
-	if n, err := said.Code.Int64(); err == nil && n >= http.StatusBadRequest && n < 600 {
-		status = int(n)
+	switch code := said.Code.(type) {
+	case float64:
+		if code >= http.StatusBadRequest && code < 600 {
+			status = int(code)
+		}
+	case string:
+		if e.dialect != "" {
+			status = cmp.Or(faultStatuses[code], status)
+		}
+	}
+	if e.dialect != "" {
+		status = cmp.Or(faultStatuses[said.Type], status)
+	}
+	if e.dialect == dialect(router.Messages) {
+		return status, []byte(`{"type":"error","error":` + e.text + `}`)
 	}
 	return status, []byte(`{"error":` + e.text + `}`)
 }
@@ -124,11 +146,17 @@ const tailBytes = 4 << 10
 
 // tail remembers the last bytes of a stream.
 type tail struct {
-	kept [tailBytes]byte
-	n    int
+	dialect dialect
+	ending  ending // of a stream of typed events, in place of what follows
+	kept    [tailBytes]byte
+	n       int
 }
 
 func (t *tail) add(piece []byte) {
+	if t.dialect != "" {
+		t.ending.add(piece)
+		return
+	}
 	if len(piece) >= tailBytes {
 		t.n = copy(t.kept[:], piece[len(piece)-tailBytes:])
 		return
@@ -143,6 +171,9 @@ func (t *tail) add(piece []byte) {
 // of servers that send no [DONE], with a finish reason. A connection that ends in between
 // is closed in the same way as one that ends well.
 func (t *tail) whole() bool {
+	if t.dialect != "" {
+		return t.ending.whole
+	}
 	rest := t.kept[:t.n]
 	for len(rest) > 0 {
 		i := bytes.LastIndexByte(rest[:len(rest)-1], '\n')

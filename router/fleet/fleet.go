@@ -24,11 +24,12 @@ type Source struct {
 	DNS  string // the same with a name of which each address is a replica
 	File string // with a URL on each line; read anew when it changes
 
-	Kind     Kind   // "" is Weir
-	Model    string // the replicas' name of the model; "" is the fleet's
-	APIKey   Key    // sent as a bearer token; "" is none
-	AdminURL string // of the second listener, for metrics and block events; "" is none
-	Zone     string // where the replicas are; "" is not known
+	Kind     Kind     // "" is Weir
+	Model    string   // the replicas' name of the model; "" is the fleet's
+	APIKey   Key      // sent as a bearer token; "" is none
+	AdminURL string   // of the second listener, for metrics and block events; "" is none
+	Zone     string   // where the replicas are; "" is not known
+	APIs     []string // that they serve beside chat completions, of APIs; weirs serve all
 }
 
 // Key is a secret that no log shows.
@@ -103,6 +104,11 @@ func (s *Source) Check() error {
 	}
 	if s.Kind != "" && !IsKind(string(s.Kind)) {
 		return fmt.Errorf("a replica is of kind %q; there are %q", s.Kind, Kinds())
+	}
+	for _, api := range s.APIs {
+		if !slices.Contains(APIs(), api) {
+			return fmt.Errorf("a replica serves the API %q; there are %q", api, APIs())
+		}
 	}
 	if s.File != "" {
 		return nil

@@ -111,7 +111,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	f.note(r, res.Header)
 	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
 	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
-		s := &stream{flight: fl, attempt: a, body: res.Body}
+		s := &stream{flight: fl, attempt: a, body: res.Body, tail: tail{dialect: dialect(apiOf(fl.call.Path))}}
 		err := s.open()
 		refused, ok := errors.AsType[*eventError](err)
 		switch {

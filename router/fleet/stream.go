@@ -66,7 +66,7 @@ func (s *stream) fill() error {
 // look judges the line held[from:to].
 func (s *stream) look(from, to int) error {
 	line := s.held[from:to]
-	what, err := judge(line)
+	what, err := s.tail.dialect.judge(line)
 	switch {
 	case err != nil:
 		return err

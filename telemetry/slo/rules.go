@@ -128,7 +128,7 @@ func (o Objectives) Write(w io.Writer, selector string) error {
 	err := rulesTemplate.Execute(w, map[string]any{
 		"Selector": selector, "Indicators": o.indicators(), "Alerts": alerts,
 		"Groups": map[string][]string{"short": shortWindows, "long": longWindows},
-		"Bugs":   bugs(selector),
+		"Bugs":   bugs(selector), "RouteRecords": routeRecords(selector), "RouteAlerts": routeAlerts(selector),
 	})
 	if err != nil {
 		return fmt.Errorf("write rules: %w", err)

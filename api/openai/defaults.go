@@ -1,0 +1,56 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// Default is what a request is taken to say that does not say it: a field and its JSON value. The
+// field system is the first message of a chat that has none of a system or a developer.
+type Default struct {
+	Field string
+	Value json.RawMessage
+}
+
+const systemDefault = "system"
+
+// sameDefaults are further names of fields: one that is given under any of them is said.
+var sameDefaults = map[string][]string{
+	"max_tokens":         lengthNames,
+	"repetition_penalty": {"repetition_penalty", "repeat_penalty"},
+}
+
+// fill gives a request what the model's record says in its place.
+func (m *Model) fill(o *object) {
+	for _, d := range m.Defaults {
+		names := sameDefaults[d.Field]
+		if names == nil {
+			names = []string{d.Field}
+		}
+		if d.Field == systemDefault || slices.ContainsFunc(names, o.says) {
+			continue
+		}
+		o.fields = slices.DeleteFunc(o.fields, func(f field) bool { return f.name == d.Field }) // it is null
+		o.add(d.Field, d.Value)
+	}
+}
+
+// says reports whether a field is there with a value.
+func (o *object) says(name string) bool {
+	return slices.ContainsFunc(o.fields, func(f field) bool { return f.name == name && !isNull(f.raw) })
+}
+
+// system is the message that a chat begins with where it has none of a system, as JSON; nil: the model has none.
+func (m *Model) system(messages []json.RawMessage) []byte {
+	i := slices.IndexFunc(m.Defaults, func(d Default) bool { return d.Field == systemDefault })
+	if i < 0 {
+		return nil
+	}
+	for _, raw := range messages {
+		var said struct{ Role string }
+		if json.Unmarshal(raw, &said) != nil || said.Role == "system" || said.Role == "developer" {
+			return nil
+		}
+	}
+	return append(append([]byte(`{"role":"system","content":`), m.Defaults[i].Value...), '}')
+}

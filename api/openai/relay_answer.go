@@ -1,0 +1,172 @@
+package openai
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"slices"
+
+	"weir/api"
+	"weir/api/edge"
+	"weir/router"
+)
+
+// Responses and Messages pass to the servers behind a model as they came where all of these
+// have that API and nothing of the answer is kept here. Otherwise the servers are asked for a
+// chat that says the same, and what they answer is written in the form that the client
+// asked for: the same readers and encoders do it as for a model of this process.
+
+// relayAnswer has the servers behind a model answer a request that generates. more: another
+// model may answer in its place.
+func (c *call) relayAnswer(e *endpoint, m *Model, o *object, more bool) *api.Error {
+	m, fault := c.serving(m, o, nil, e.route)
+	if fault != nil {
+		return fault
+	}
+	defer c.letGo()
+	r := &relayed{service: &e.service, model: m, asked: o, sent: o, path: e.upstream, more: more}
+	switch {
+	case e.reword == nil:
+	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.keepsState():
+		if fault := c.reword(e, r); fault != nil {
+			return fault
+		}
+	case e == &responseEndpoint:
+		r.sent = o.unstored()
+	}
+	return c.relay(r)
+}
+
+func featureOf(e *endpoint) router.Feature {
+	if e == &messageEndpoint {
+		return router.Messages
+	}
+	return router.Responses
+}
+
+// keepsState reports whether a request of Responses goes on from a response that is kept here, or
+// asks that its own is kept.
+func (o *object) keepsState() bool {
+	var ignored *api.Error
+	background := o.flag("background", false, &ignored)
+	store := o.flag("store", o.keepsResponses, &ignored)
+	return o.previous != "" || background || store
+}
+
+// unstored is a request of Responses whose answer the server behind the model shall not keep:
+// clients could not come back to it, since their next request may go to another server.
+func (o *object) unstored() *object {
+	sent := o.without("store", "background", "previous_response_id")
+	sent.add("store", []byte("false"))
+	return sent
+}
+
+// without is the object without some fields.
+func (o *object) without(names ...string) *object {
+	sent := *o
+	sent.fields = nil
+	for _, f := range o.fields {
+		if !slices.Contains(names, f.name) {
+			sent.fields = append(sent.fields, f)
+		}
+	}
+	return &sent
+}
+
+// reword makes a relayed request one of a chat, and the job that writes its answer.
+func (c *call) reword(e *endpoint, r *relayed) *api.Error {
+	asked := r.asked.anew() // a fallback may read it again
+	asked.notes, asked.keepsResponses, asked.previous, asked.earlier = r.asked.notes, r.asked.keepsResponses, r.asked.previous, r.asked.earlier
+	w, response, fault := e.reword(asked)
+	if fault != nil {
+		return fault
+	}
+	w.finish(asked)
+	own := w.chat.anew()
+	p := &params{
+		n: own.count("n", 1, maxInt32, 1, &fault), stream: own.flag("stream", false, &fault), maxTokens: asManyAsFit,
+		logprobs: own.flag("logprobs", false, &fault),
+	}
+	p.sampling.Temperature = own.number("temperature", anyNumber, 1, &fault)
+	p.sampling.TopP = own.number("top_p", anyNumber, 1, &fault)
+	goesOn := own.flag("continue_final_message", false, &fault)
+	switch {
+	case fault != nil:
+		return w.explain(fault)
+	case p.logprobs:
+		return w.explain(unsupported("logprobs", "the servers behind the model "+r.model.ID+" are asked for a chat, whose tokens are not known here"))
+	case goesOn && !r.model.Upstream.Offers(router.Continuing):
+		return unsupported("messages", "end with a message of the user: the servers behind the model "+r.model.ID+" do not go on with one of the assistant")
+	}
+	if fault = w.checkCount(p.n); fault != nil {
+		return fault
+	}
+	terms, fault := c.relayTerms(r.asked)
+	if fault != nil {
+		return fault
+	}
+	j := &job{
+		id: e.prefix + c.id, name: e.prefix + c.name(""), endpoint: e, model: r.model, params: p, reworded: w, response: response,
+		tenant: c.caller.Tenant, terms: terms, created: c.arrived.Unix(), arrived: c.arrived,
+	}
+	p.continuousUsage = e == &messageEndpoint
+	c.keepResponse(j)
+	r.sent, r.path, r.job = w.forServers(p), chatEndpoint.upstream, j
+	return nil
+}
+
+// anyNumber leaves it to the servers what they take.
+var anyNumber = interval{low: math.Inf(-1), high: math.Inf(1)}
+
+// forServers is the chat in words that all servers know, with the usage at the end of a stream.
+func (w *rewording) forServers(p *params) *object {
+	chat := w.chat.without("stream_options", "metadata", "store", "background", "max_output_tokens", "enable_thinking", "add_generation_prompt")
+	for _, f := range w.chat.fields {
+		switch f.name {
+		case "max_output_tokens":
+			chat.add("max_tokens", f.raw)
+		case "enable_thinking":
+			chat.add("chat_template_kwargs", append(append([]byte(`{"enable_thinking":`), f.raw...), '}'))
+		case "continue_final_message":
+			chat.add("add_generation_prompt", []byte("false"))
+		}
+	}
+	if p.stream {
+		chat.add("stream_options", []byte(`{"include_usage":true}`))
+	}
+	return chat
+}
+
+// countElsewhere has the servers behind a model count the tokens of a request of Messages.
+func (c *call) countElsewhere(m *Model, o *object) *api.Error {
+	if !m.Upstream.Offers(router.Messages) {
+		return badRequest("model_is_relayed", "model", "the model %s is served by other servers, and not all of them count tokens for this API; "+
+			"set tokenizer for the model, or apis: [messages] for replicas that do", m.ID)
+	}
+	if !c.server.running.Enter() {
+		return edge.ShuttingDown()
+	}
+	defer c.server.running.Leave()
+	t, fault := c.relayTerms(o)
+	if fault != nil {
+		return fault
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go c.server.watch(cancel, c.watch(), ctx.Done())
+	service := service{route: routeCount, prefix: messageEndpoint.prefix}
+	a, err := m.Upstream.Send(ctx, c.relayCall(&relayed{service: &service, model: m, asked: o, sent: o, path: messageEndpoint.upstream + "/count_tokens"}, t))
+	switch {
+	case err != nil:
+		if fault = c.server.interrupted(m.ID, context.Cause(ctx)); fault != nil {
+			return fault
+		}
+		return api.Refuse(upstreamUnavailable, "the servers behind this model did not answer; retry")
+	case a.Status != http.StatusOK:
+		return refusalOf(a)
+	}
+	c.tellRoute(a)
+	c.ctx.SetContentType(a.Header.Get("Content-Type"))
+	c.ctx.SetBody(a.Whole)
+	return nil
+}

@@ -1,0 +1,119 @@
+package openai
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"weir/internal/inference"
+)
+
+// chatPiece is a chat completion, or a chunk of one.
+type chatPiece struct {
+	Choices []struct {
+		Index          int
+		Message, Delta *chatSaid
+		Reason         string          `json:"finish_reason"`
+		Stopped        json.RawMessage `json:"stop_reason"` // vLLM's: the text or the token that ended the answer
+	}
+}
+
+// chatSaid is what the assistant says.
+type chatSaid struct {
+	Content   string
+	Reasoning string `json:"reasoning_content"`
+	Thought   string `json:"reasoning"` // the same, of servers that call it so
+	Refusal   string
+	Calls     []chatCall `json:"tool_calls"`
+}
+
+type chatCall struct {
+	Index    int
+	ID       string
+	Function struct{ Name, Arguments string }
+}
+
+// chatReader turns the chunks of a chat completion into deltas.
+type chatReader struct {
+	delta delta // what the last chunk says; its buffers are used again
+	calls int   // that began
+	index int   // of the last one, as the server counts
+	id    string
+	over  bool // the finish reason has come
+}
+
+// read reads a chunk, or a whole answer. The error says what a server must not write.
+func (r *chatReader) read(data []byte) (*delta, error) {
+	var piece chatPiece
+	if err := json.Unmarshal(data, &piece); err != nil {
+		return nil, fmt.Errorf("a chunk of a chat cannot be read: %w: %.200q", err, data)
+	}
+	d := &r.delta
+	d.reasoning, d.content, d.calls, d.finish, d.stopped = d.reasoning[:0], d.content[:0], d.calls[:0], inference.FinishNone, stopReason{}
+	if len(piece.Choices) == 0 {
+		return d, nil
+	}
+	choice := &piece.Choices[0]
+	if choice.Index != 0 || len(piece.Choices) > 1 {
+		return nil, errors.New("a chat that was asked for one choice has several")
+	}
+	if said := cmp.Or(choice.Delta, choice.Message); said != nil {
+		d.reasoning = append(append(d.reasoning, said.Reasoning...), said.Thought...)
+		if said.Thought == said.Reasoning { // some servers write both
+			d.reasoning = d.reasoning[:len(said.Reasoning)]
+		}
+		d.content = append(append(d.content, said.Content...), said.Refusal...)
+		for i := range said.Calls {
+			if err := r.call(&said.Calls[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if choice.Reason != "" {
+		r.finish(choice.Reason, choice.Stopped)
+	}
+	return d, nil
+}
+
+// call adds a part of a call. One with a name and another id begins a call, also where a server leaves
+// the index out.
+func (r *chatReader) call(c *chatCall) error {
+	part := callPart{arguments: []byte(c.Function.Arguments)}
+	begins := r.calls == 0 || c.Index != r.index || c.Function.Name != "" && c.ID != "" && c.ID != r.id
+	switch {
+	case begins && c.Function.Name == "":
+		return fmt.Errorf("a chat's call %d has no name, or goes on after another one began", c.Index)
+	case begins:
+		r.index, r.id = c.Index, c.ID
+		r.calls++
+		part.name, part.id = c.Function.Name, c.ID
+		if part.id == "" {
+			part.id = "call_" + randomLetters(16)
+		}
+	}
+	part.index = r.calls - 1
+	r.delta.calls = append(r.delta.calls, part)
+	return nil
+}
+
+// finish notes why the choice ended.
+func (r *chatReader) finish(reason string, stopped json.RawMessage) {
+	d := &r.delta
+	r.over = true
+	d.finish = inference.FinishStop
+	if reason == inference.FinishLength.String() {
+		d.finish = inference.FinishLength
+	}
+	d.called = r.calls > 0 && d.finish == inference.FinishStop
+	if len(stopped) > 0 && stopped[0] == '"' {
+		_ = json.Unmarshal(stopped, &d.stopped.text) // it is a string of JSON
+	}
+}
+
+// close is the end of a chat whose server has told none: [DONE] came without a finish reason.
+func (r *chatReader) close() *delta {
+	r.delta = delta{}
+	r.finish("", nil)
+	return &r.delta
+}

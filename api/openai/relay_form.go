@@ -1,0 +1,194 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strconv"
+
+	"weir/api"
+	"weir/internal/inference"
+)
+
+// form is how an API writes its answers.
+type form uint8
+
+const (
+	chatForm form = iota // chat completions, completions, and what has their usage
+	responseForm
+	messageForm
+)
+
+func formOf(path string) form {
+	switch path {
+	case responseEndpoint.upstream:
+		return responseForm
+	case messageEndpoint.upstream:
+		return messageForm
+	}
+	return chatForm
+}
+
+// relayedAnswer is what is read of an answer or of a chunk.
+type relayedAnswer struct {
+	Usage   *relayedUsage
+	Choices []struct {
+		Reason *string `json:"finish_reason"`
+	}
+
+	Type   string // of an event; of a whole answer of Messages: message
+	Status string // of a response
+	Stop   string `json:"stop_reason"` // of a message
+
+	Response, Message *relayedAnswer // of an event
+	Delta             *struct {
+		Stop string `json:"stop_reason"`
+	}
+	Sequence int64 `json:"sequence_number"`
+}
+
+// relayedUsage counts tokens in the words of each API.
+type relayedUsage struct {
+	Prompt  int `json:"prompt_tokens"`
+	Output  int `json:"completion_tokens"`
+	Total   int `json:"total_tokens"`
+	Details struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	OutputDetails struct {
+		Reasoning int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+
+	Input        int `json:"input_tokens"`
+	InputDetails struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	OutputTokens int `json:"output_tokens"`
+	CacheRead    int `json:"cache_read_input_tokens"` // of Messages, whose input_tokens leave them out, and those that follow
+	CacheWritten int `json:"cache_creation_input_tokens"`
+}
+
+// read takes usage and finish reasons out of an answer or a chunk, and reports whether it is the end of
+// a stream of typed events. What is not JSON passes unread.
+func (p *passage) read(text []byte) (ends bool) {
+	var a relayedAnswer
+	if json.Unmarshal(text, &a) != nil {
+		return false
+	}
+	switch p.form {
+	case responseForm:
+		return p.readResponse(cmp.Or(a.Response, &a))
+	case messageForm:
+		p.readMessage(&a)
+		return a.Type == "message_stop"
+	}
+	if u := a.Usage; u != nil {
+		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Prompt, u.Output, u.Details.Cached
+		p.reasoned = u.OutputDetails.Reasoning
+		if u.Prompt+u.Output == 0 { // rerankers count one number
+			p.result.PromptTokens = u.Total
+		}
+	}
+	for _, c := range a.Choices {
+		if c.Reason != nil {
+			p.over(*c.Reason == inference.FinishLength.String())
+		}
+	}
+	return false
+}
+
+// over notes the end of a choice.
+func (p *passage) over(cut bool) {
+	reason := inference.FinishStop
+	if cut {
+		reason = inference.FinishLength
+	}
+	p.result.Reasons = append(p.result.Reasons, reason)
+}
+
+// readResponse reads a response object. It reports whether the response is over.
+func (p *passage) readResponse(a *relayedAnswer) bool {
+	if u := a.Usage; u != nil {
+		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Input, u.OutputTokens, u.InputDetails.Cached
+	}
+	switch a.Status {
+	case "completed", "incomplete":
+		p.over(a.Status == "incomplete")
+		return true
+	case "failed", "cancelled":
+		return true
+	}
+	return false
+}
+
+// readMessage reads a message, or an event of one: the first tells what the prompt has, a later one what
+// the answer has.
+func (p *passage) readMessage(a *relayedAnswer) {
+	stop := a.Stop
+	if a.Delta != nil {
+		stop = cmp.Or(stop, a.Delta.Stop)
+	}
+	for _, part := range []*relayedAnswer{a, a.Message} {
+		if part == nil || part.Usage == nil {
+			continue
+		}
+		u := part.Usage
+		if prompt := u.Input + u.CacheRead + u.CacheWritten; prompt > 0 {
+			p.result.PromptTokens, p.result.CachedTokens = prompt, u.CacheRead
+		}
+		p.result.OutputTokens = max(p.result.OutputTokens, u.OutputTokens)
+	}
+	if stop != "" {
+		p.over(stop == "max_tokens" || stop == "model_context_window_exceeded")
+	}
+}
+
+// responseEvent reads an event of Responses.
+func (r *relayStream) responseEvent(data []byte) {
+	switch {
+	case r.begun == nil && bytes.Contains(data, []byte(`"response.created"`)):
+		r.begun = bytes.Clone(data)
+	case bytes.Contains(data, []byte(`"response.completed"`)) || bytes.Contains(data, []byte(`"response.incomplete"`)) ||
+		bytes.Contains(data, []byte(`"response.failed"`)) || bytes.Contains(data, []byte(`"response.cancelled"`)):
+		r.done = r.p.read(data) || r.done
+	}
+	if i := bytes.Index(data, []byte(`"sequence_number":`)); i >= 0 {
+		rest := data[i+len(`"sequence_number":`):]
+		digits := 0
+		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+			digits++
+		}
+		if n, err := strconv.ParseInt(string(rest[:digits]), 10, 64); err == nil {
+			r.sequence = n
+		}
+	}
+}
+
+// appendFault appends the event with which a broken stream ends, as the API's clients read it.
+func (r *relayStream) appendFault(dst []byte, fault *api.Error) []byte {
+	switch r.p.form {
+	case messageForm:
+		dst = append(dst, "event: error\n"...)
+	case responseForm:
+		return r.appendFailed(dst, fault)
+	case chatForm:
+	}
+	return append(r.p.route.appendFault(append(dst, "data: "...), fault), "\n\n"...)
+}
+
+// appendFailed ends a response with what its first event said of it.
+func (r *relayStream) appendFailed(dst []byte, fault *api.Error) []byte {
+	var first struct{ Response json.RawMessage }
+	dst = append(dst, "event: "...)
+	if json.Unmarshal(r.begun, &first) != nil || len(first.Response) == 0 || first.Response[0] != '{' {
+		dst = append(dst, "error\ndata: {\"type\":\"error\",\"code\":"...)
+		dst = api.AppendString(dst, fault.Code)
+		dst = api.AppendString(append(dst, `,"message":`...), fault.Message)
+		dst = append(dst, `,"param":null`...)
+	} else {
+		dst = append(dst, "response.failed\ndata: {\"type\":\"response.failed\",\"response\":"...)
+		dst = append(dst, underName(withStatus(first.Response, "failed", appendResponseFault(nil, fault)), r.p.name)...)
+	}
+	dst = append(dst, `,"sequence_number":`...)
+	return append(strconv.AppendInt(dst, r.sequence+1, 10), eventEnd...)
+}

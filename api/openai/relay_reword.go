@@ -1,0 +1,192 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"weir/api"
+	"weir/api/conversation"
+	"weir/internal/inference"
+	"weir/router"
+)
+
+// rewordedStream is the stream of a chat, written anew in the form that the client asked for.
+// It adds nothing to the chat's own waiting: each read gives what one read of the chat has brought.
+type rewordedStream struct {
+	chat    *relayStream
+	reader  chatReader
+	encoder encoder
+	usage   usage // that the first event tells: the prompt's, where it is known
+
+	line []byte // of the chat, not complete yet
+	buf  []byte // written, not read yet: buf[read:]
+	read int
+	over bool
+
+	failed *api.Error
+}
+
+// newRewordedStream begins to write a chat's stream anew. prompt is its tokens; 0: not known.
+func newRewordedStream(p *passage, j *job, prompt int) *rewordedStream {
+	return &rewordedStream{chat: &relayStream{p: p, silent: true}, encoder: j.endpoint.encode(j), usage: usage{prompt: prompt}}
+}
+
+// Read implements io.Reader.
+func (r *rewordedStream) Read(p []byte) (int, error) {
+	for r.read == len(r.buf) {
+		if r.over {
+			return 0, io.EOF
+		}
+		r.buf, r.read = r.buf[:0], 0
+		n, err := r.chat.Read(p)
+		if fault := r.lines(p[:n]); fault != nil {
+			r.broken(fault)
+			continue
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF) && r.chat.failed != nil:
+			r.broken(r.chat.failed)
+		case errors.Is(err, io.EOF):
+			r.end()
+		default:
+			return 0, err
+		}
+	}
+	n := copy(p, r.buf[r.read:])
+	r.read += n
+	return n, nil
+}
+
+// lines writes what the lines of a piece of the chat say.
+func (r *rewordedStream) lines(piece []byte) *api.Error {
+	for len(piece) > 0 && !r.over {
+		line, rest, complete := bytes.Cut(piece, []byte{'\n'})
+		piece = rest
+		if r.line = append(r.line, line...); !complete {
+			if len(r.line) > maxLineBytes {
+				return r.unread(errors.New("a line of a chat's stream is too long"))
+			}
+			return nil
+		}
+		line, r.line = r.line, r.line[:0]
+		data, ok := bytes.CutPrefix(line, []byte("data:"))
+		data = bytes.TrimSpace(data)
+		switch {
+		case len(line) > 0 && line[0] == ':':
+			r.buf = r.encoder.appendPulse(r.buf)
+		case !ok || len(data) == 0:
+		case bytes.Equal(data, []byte("[DONE]")):
+			r.end()
+		default:
+			d, err := r.reader.read(data)
+			if err != nil {
+				return r.unread(err)
+			}
+			d.usage = r.usage
+			if !d.isEmpty() || d.finish != inference.FinishNone {
+				r.buf = r.encoder.appendDelta(r.buf, d)
+			}
+		}
+	}
+	return nil
+}
+
+// unread ends the request at a server that writes what is no chat.
+func (r *rewordedStream) unread(err error) *api.Error {
+	r.chat.over = true
+	fault := r.chat.p.broken(err)
+	r.chat.p.cancel(err)
+	return fault
+}
+
+func (r *rewordedStream) broken(fault *api.Error) {
+	r.over, r.failed = true, fault
+	r.buf = r.encoder.appendFault(r.buf, fault)
+}
+
+// end writes the end of the answer, once.
+func (r *rewordedStream) end() {
+	if r.over {
+		return
+	}
+	r.over = true
+	if !r.reader.over {
+		r.buf = r.encoder.appendDelta(r.buf, r.reader.close())
+	}
+	r.buf = r.encoder.appendEnd(r.buf, r.chat.p.used())
+}
+
+func (r *rewordedStream) failure() *api.Error { return r.failed }
+
+func (r *rewordedStream) isComplete() bool { return r.over && r.read == len(r.buf) }
+
+// Close is called by the HTTP server after the last byte, or when the connection broke.
+func (r *rewordedStream) Close() error { return r.chat.Close() }
+
+// used is the usage that the servers told.
+func (p *passage) used() usage {
+	f := &p.result
+	return usage{prompt: f.PromptTokens, output: f.OutputTokens, cached: f.CachedTokens, reasoning: p.reasoned, thinks: p.reasoned > 0}
+}
+
+// rewordWhole writes a whole chat anew.
+func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
+	var reader chatReader
+	d, err := reader.read(p.answer.Whole)
+	if err != nil {
+		return nil, p.broken(err)
+	}
+	if !reader.over {
+		last := reader.close()
+		d.finish, d.called = last.finish, last.called
+	}
+	return j.endpoint.encode(j).appendWhole(nil, []delta{*d}, p.used()), nil
+}
+
+// relayInBackground answers with the response as it is now, and has its answer computed without
+// the client.
+func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, sent *router.Call) *api.Error {
+	s, j, e := c.server, r.job, &responseEncoder{job: r.job}
+	object := e.appendObject(nil, responseState{status: conversation.Queued})
+	if !j.response.keeper.keep(conversation.InProgress, e.appendObject(nil, responseState{status: conversation.InProgress})) {
+		s.background.end(j.backgroundKey(), p.run)
+		p.end()
+		return responsesUnavailable()
+	}
+	held := c.held
+	c.held = nil
+	go func() {
+		defer func() {
+			if held != nil {
+				held.Release()
+			}
+			s.background.end(j.backgroundKey(), p.run)
+		}()
+		defer p.end()
+		over := make(chan struct{})
+		defer close(over)
+		go s.lookForCancel(j.response.keeper, p.run, over)
+		if fault := p.askWhole(ctx, r, sent); fault != nil {
+			j.keepFault(fault)
+		}
+	}()
+	c.ctx.SetContentType("application/json")
+	c.ctx.SetBody(object)
+	return nil
+}
+
+// askWhole has an answer computed that nobody waits for: the job's encoder keeps it.
+func (p *passage) askWhole(ctx context.Context, r *relayed, sent *router.Call) *api.Error {
+	fault := p.ask(ctx, r, sent)
+	switch {
+	case fault != nil:
+		return fault
+	case p.answer.Status != statusOK:
+		return p.refused(nil, r.job)
+	}
+	_, fault = p.whole(r)
+	return fault
+}

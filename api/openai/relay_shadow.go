@@ -1,0 +1,93 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"weir/api/edge"
+	"weir/internal/inference"
+	"weir/router"
+)
+
+// ended reports whether the answer came to its own end.
+func (p *passage) ended() bool {
+	r := p.result.Reasons
+	return p.result.Status == statusOK && len(r) > 0 && (r[0] == inference.FinishStop || r[0] == inference.FinishLength)
+}
+
+// judge notes what a rollout asks of an answer's text.
+func (p *passage) judge() {
+	if p.texts == nil || !p.ended() {
+		return
+	}
+	p.result.Empty = true
+	for i, text := range p.texts.said() {
+		p.result.Empty = p.result.Empty && text == ""
+		p.result.Refuses = p.result.Refuses || i == 0 && refuses(text)
+	}
+}
+
+// shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
+// what is compared, of a chat where the API of the copy is another.
+func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *object) (Shadowed, error) {
+	sent, path := o, e.upstream
+	if e.reword != nil {
+		w, _, fault := e.reword(o)
+		if fault != nil {
+			return Shadowed{}, fault
+		}
+		w.finish(o)
+		sent, path = w.forServers(&params{}), chatEndpoint.upstream
+	}
+	sent = sent.without("stream", "stream_options")
+	sent.add("stream", []byte("true"))
+	sent.add("stream_options", []byte(`{"include_usage":true}`))
+	if !s.running.Enter() {
+		return Shadowed{}, edge.ShuttingDown()
+	}
+	defer s.running.Leave()
+	c := &router.Call{
+		Path: path, Stream: true, Domain: shadows.CacheDomain(),
+		Head: router.Head{RequestID: "shadow", Class: inference.Batch.String(), Caller: s.callers.Speaker(&shadows)},
+	}
+	c.Body, c.Prompt = sent.withoutModel()
+	began := time.Now()
+	a, err := m.Upstream.Send(ctx, c)
+	switch {
+	case errors.Is(err, router.ErrNoReplica):
+		return Shadowed{}, fmt.Errorf("%w: %w", inference.ErrQueueFull, err)
+	case err != nil:
+		return Shadowed{}, err
+	case a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable:
+		return Shadowed{}, fmt.Errorf("%w: status %d: %.200q", inference.ErrQueueFull, a.Status, a.Whole)
+	case a.Status != http.StatusOK:
+		return Shadowed{}, fmt.Errorf("status %d: %.200q", a.Status, a.Whole)
+	}
+	p := &passage{
+		server: &Server{running: s.running}, answer: a, texts: &relayedTexts{}, name: []byte(`""`),
+		cancel: func(error) {}, cause: func() error { return context.Cause(ctx) },
+	}
+	if a.Events == nil {
+		p.read(a.Whole)
+		p.texts.read(chatForm, a.Whole)
+	} else {
+		defer func() { _ = a.Events.Close() }() // all that was wanted of it was read
+		stream := &relayStream{p: p, silent: true}
+		if _, err := io.Copy(io.Discard, stream); err != nil {
+			return Shadowed{}, err
+		}
+		if stream.failed != nil {
+			return Shadowed{}, errors.Join(stream.failed, p.result.Cause)
+		}
+	}
+	f := &p.result
+	got := Shadowed{Texts: p.texts.said(), Output: f.OutputTokens, TTFT: since(began, f.FirstToken)}
+	if gaps := f.OutputTokens - len(got.Texts); gaps > 0 && !f.FirstToken.IsZero() {
+		got.ITL = f.LastToken.Sub(f.FirstToken) * time.Duration(len(got.Texts)) / time.Duration(gaps)
+	}
+	return got, nil
+}

@@ -1,0 +1,154 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"weir/api"
+	"weir/api/edge"
+)
+
+// relayStream is the body of a relayed stream: it reads as the upstream sends.
+type relayStream struct {
+	p    *passage
+	line []byte // of the answer, not complete yet; it passes once it is
+	long bool   // a line that is too long to be read is passing
+	out  []byte // may be passed on: out[read:]
+	read int
+	done bool // the upstream has sent the end of the answer
+	last bool // and the empty line behind it
+	over bool // nothing but out is to come
+
+	silent bool // whoever reads the stream writes its fault
+
+	begun    []byte // of Responses: the event that began the stream, which one that breaks repeats
+	sequence int64  // of Responses: of the last event
+
+	failed *api.Error // what rest says
+}
+
+// maxLineBytes bounds what is kept of a line; a longer one passes as it is, unread.
+const maxLineBytes = 1 << 20
+
+// Read passes on what has come, by whole lines. A stream that breaks ends with an error
+// event: a client must never take a broken answer for a short one.
+func (r *relayStream) Read(buf []byte) (n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if h := r.p.server.config.Hooks.OnPanic; h != nil {
+				h("stream", v, debug.Stack())
+			}
+			r.over, n, err = true, 0, io.ErrUnexpectedEOF
+		}
+	}()
+	for r.read == len(r.out) {
+		if r.over {
+			return 0, io.EOF
+		}
+		r.out, r.read = r.out[:0], 0
+		n, err := r.p.answer.Events.Read(buf)
+		if r.look(buf[:n]); err != nil {
+			if err = r.stop(err); err != nil {
+				return 0, err
+			}
+		}
+	}
+	n = copy(buf, r.out[r.read:])
+	r.read += n
+	return n, nil
+}
+
+// stop notes how the upstream's stream ended, and with what the client's does.
+func (r *relayStream) stop(err error) error {
+	r.over = true
+	r.out = append(r.out, r.line...)
+	r.line = nil
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	fault := r.p.broken(err)
+	if fault.Status == edge.StatusHungUp {
+		return errHungUp
+	}
+	if r.failed = fault; r.silent {
+		return nil
+	}
+	r.out = r.appendFault(append(r.out, "\n\n"...), fault)
+	return nil
+}
+
+// look reads the lines of a piece of the stream, and passes those on that are complete.
+func (r *relayStream) look(piece []byte) {
+	for len(piece) > 0 {
+		line, rest, complete := bytes.Cut(piece, []byte{'\n'})
+		piece = rest
+		if r.long || !complete || len(r.line) > 0 {
+			r.line = append(r.line, line...)
+			line = r.line
+		}
+		switch {
+		case complete && r.long:
+			r.out = append(append(r.out, line...), '\n')
+		case complete:
+			r.event(line)
+			r.out = append(appendUnderName(r.out, line, r.p.name), '\n')
+		case len(line) > maxLineBytes:
+			r.long = true
+			r.out = append(r.out, line...)
+		default:
+			return
+		}
+		r.line, r.long = r.line[:0], r.long && !complete
+	}
+}
+
+// event reads one line. Most chunks need no parsing.
+func (r *relayStream) event(line []byte) {
+	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	if !ok {
+		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
+		return
+	}
+	res := &r.p.result
+	res.LastToken = time.Now()
+	if res.FirstToken.IsZero() {
+		res.FirstToken = res.LastToken
+		r.p.inTime()
+		if h := r.p.server.config.Hooks.OnFirstToken; h != nil {
+			h(&res.RequestStart, res.FirstToken.Sub(res.Arrived))
+		}
+	}
+	r.p.texts.read(r.p.form, data)
+	switch r.p.form {
+	case chatForm:
+		r.done = r.done || bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]"))
+		if bytes.Contains(data, []byte(`"usage":{`)) || bytes.Contains(data, []byte(`"finish_reason":"`)) {
+			r.p.read(data)
+		}
+	case responseForm:
+		r.responseEvent(data)
+	case messageForm:
+		if bytes.Contains(data, []byte(`"usage"`)) || bytes.Contains(data, []byte(`"message_stop"`)) {
+			r.done = r.p.read(data) || r.done
+		}
+	}
+}
+
+func (r *relayStream) failure() *api.Error { return r.failed }
+
+// isComplete implements answerStream.
+func (r *relayStream) isComplete() bool { return r.last && r.read == len(r.out) }
+
+// Close is called by the HTTP server after the last byte, or when the
+// connection broke.
+func (r *relayStream) Close() error {
+	if !r.over && !r.done {
+		r.p.cancel(errHungUp)     // nobody took the answer to its end
+		_ = r.p.broken(errHungUp) // nobody is left to be told
+	}
+	r.p.end()
+	return nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/configs"
+	"weir/internal/defaultmodel"
+	"weir/router/fleet"
+	"weir/router/rollout"
+)
+
+// chatVersion is a version of the model chat that a server computes.
+func chatVersion(version string, s *started, model string) configs.ServedModel {
+	m := configs.NewServedModel("chat", "")
+	m.Version, m.Policy = version, "least_load"
+	m.Replicas = []fleet.Source{{URL: s.api + "/v1", Model: model}}
+	return m
+}
+
+// A version that other servers compute is promoted through copies and shares, and one that writes garbage is taken
+// back before a client gets it. The name stays where a rollout or an operator has moved it, also through a reload.
+func TestRolloutsBetweenFleets(t *testing.T) {
+	one, two := start(t, nil), start(t, records(record("other", modelFile(t, "other", 1), nil)))
+	bad := start(t, records(record("garbled", garbledModel(t), nil)))
+	var from source
+	s := startFrom(t, &from, func(c *configs.Config) {
+		c.Models = []configs.ServedModel{chatVersion("1", one, configs.EmbeddedName), chatVersion("2", two, "other"), chatVersion("bad", bad, "garbled")}
+		c.Models[1].Load, c.Models[2].Load = configs.LoadNever, configs.LoadNever
+	})
+	if arm, version := s.talk(1); arm != "" || version != "1" {
+		t.Fatalf("arm %q, version %q before a rollout", arm, version)
+	}
+	got := s.post("/v1/chat/completions", `{"model":"chat@2","messages":[{"role":"user","content":"Hello"}],"max_tokens":2}`)
+	if text := bodyOf(t, got); got.Header.Get("X-Weir-Version") != "2" || !strings.Contains(text, `"model":"chat"`) {
+		t.Errorf("a version that is named: %v %s", got.Header, text)
+	}
+	if got := s.post("/v1/chat/completions", `{"model":"chat@9","messages":[]}`); got.StatusCode != http.StatusNotFound {
+		t.Errorf("a version that is not there: %d", got.StatusCode)
+	}
+	if status, _, text := s.deploy("", `{"model": "chat", "candidate": "9"}`); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, text)
+	}
+
+	status, _, text := s.deploy("", `{"model": "chat", "candidate": "bad", "gates": {"distance": 0.3, "ttft_ratio": -1, "itl_ratio": -1},
+		"steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	begun := time.Now()
+	done := s.until(rollout.RolledBack, func(n int) { s.talk(n) })
+	t.Logf("garbage: taken back within %v after %d copies: %s", time.Since(begun).Round(time.Millisecond), done.Copies, done.Reason)
+	if done.Arms[1].Requests != 0 {
+		t.Errorf("%d clients got the garbage", done.Arms[1].Requests)
+	}
+
+	// Latencies of a small model on a busy machine tell nothing.
+	status, _, text = s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "distance": 0.2}, `+quickSteps+`}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	var mu sync.Mutex
+	arms := map[int]map[string]bool{}
+	done = s.until(rollout.Promoted, func(n int) {
+		arm, _ := s.talk(n % 40)
+		mu.Lock()
+		defer mu.Unlock()
+		if arms[n%40] == nil {
+			arms[n%40] = map[string]bool{}
+		}
+		arms[n%40][arm] = true
+	})
+	if done.Copies < 10 || done.Arms[1].Requests < 30 {
+		t.Errorf("%d copies, %+v", done.Copies, done.Arms)
+	}
+	s.answersWith("2")
+	if status, text := reload(t, s); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	s.answersWith("2")
+	if status, _, body := s.changeModel("rollback", "chat", ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	s.answersWith("1")
+	if _, text := s.get(s.metrics + "/metrics"); !strings.Contains(text, `weir_route_requests_total{model_name="chat@2"`) {
+		t.Error("the metrics do not tell the versions apart")
+	}
+}
+
+// answersWith waits until a version answers.
+func (s *started) answersWith(want string) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		_, version := s.talk(1)
+		if version == want {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("version %s answers, not %s", version, want)
+		}
+	}
+}
+
+// A tree model whose answers drift away from what its profile has of them is taken back. How often clients ask does not
+// count: the share is judged by windows.
+func TestDriftingModelIsRolledBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("drift is judged by several windows of a second")
+	}
+	folder := t.TempDir()
+	model, _ := defaultmodel.Iris()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("iris.json", model)
+	// All petals of the reference are long; those that are asked for are short.
+	drifted := write("drifted.profile.json", `{"weir_profile": 1, "rows": 100, "features": [
+		{"name": "input.2", "edges": [2, 4], "counts": [1, 9, 90], "missing": 0, "min": 1, "max": 7}]}`)
+	steady := write("steady.profile.json", `{"weir_profile": 1, "rows": 100, "features": [
+		{"name": "input.2", "edges": [2, 4], "counts": [100, 0, 0], "missing": 0, "min": 1, "max": 7}]}`)
+	s := start(t, func(c *configs.Config) {
+		c.Predict.Drift = configs.Drift{Window: time.Second, MinRows: 10, PSI: 0.2}
+		for i, profile := range []string{steady, drifted} {
+			m := configs.NewClassic("iris", filepath.Join(folder, "iris.json"))
+			m.Version, m.Candidate, m.Profile = fmt.Sprint(i+1), i == 1, profile
+			c.Classic = append(c.Classic, m)
+		}
+	})
+	predict := func(int) {
+		r := s.post("/v2/models/iris/infer", `{"inputs":[{"name":"input","datatype":"FP32","shape":[1,4],"data":[5.1,3.5,1.4,0.2]}]}`)
+		if r.StatusCode != http.StatusOK {
+			t.Errorf("status %d", r.StatusCode)
+		}
+		r.Body.Close()
+	}
+	status, _, text := s.deploy("", `{"model": "iris", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1},
+		"steps": [{"percent": 20, "min_requests": 1000000, "min_time": "10m"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	begun := time.Now()
+	done := s.until(rollout.RolledBack, predict)
+	t.Logf("taken back within %v after %d answers of the candidate: %s", time.Since(begun).Round(time.Millisecond), done.Arms[1].Requests, done.Reason)
+	if !strings.Contains(done.Reason, "drift") {
+		t.Errorf("the reason is %q", done.Reason)
+	}
+}
