@@ -337,6 +337,7 @@ const modelsSample = `
 #         api_key: a-key
 #         admin_url: http://10.0.0.7:9090 # a weir's second listener: its metrics
 #         zone: a
+#         apis: [responses, messages] # of other kinds than weir: what they serve beside chat completions
 #       - dns: http://weir-headless:8000/v1 # each address of the name is a replica
 #       - file: replicas.txt # with a URL on each line; read anew when it changes
 #     routing:

@@ -50,6 +50,10 @@ type Call struct {
 	Session string  // a hint: requests of one session profit from one server; "" is none
 	Resume  bool    // a stream that breaks goes on at another server
 
+	// Tried hears of each server that was asked, once its part is over; nil: nobody wants to know. Calls
+	// do not overlap.
+	Tried func(*Attempt)
+
 	Infer *Inference // of a request to a classical model; nil for all others
 }
 

@@ -88,7 +88,7 @@ func New(c Config) http.Handler {
 		mux.HandleFunc("GET /admin/requests/{id}", c.request)
 		mux.HandleFunc("GET "+explainPath, func(w http.ResponseWriter, r *http.Request) {
 			r.SetPathValue("id", r.URL.Query().Get("request"))
-			c.request(w, r)
+			c.explain(w, r)
 		})
 	}
 	if c.Reload != nil {

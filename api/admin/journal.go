@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/router"
 )
 
 // Journal remembers the requests that run and the last ones that ended or were
@@ -37,7 +39,8 @@ type Entry struct {
 	Replica  string // that answered; "" is this process
 	Reason   string // why that replica was picked
 	Attempts int    // replicas that were asked
-	Refused  bool   // before it was submitted to an engine, or by the engine's queue
+	Tried    []*router.Attempt
+	Refused  bool // before it was submitted to an engine, or by the engine's queue
 }
 
 // pastEntries is how many ended requests a Journal remembers, and as many refused

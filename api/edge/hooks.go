@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/router"
 	"weir/scheduler/quota"
 )
 
@@ -105,7 +106,8 @@ type RequestFinish struct {
 
 	Replica     string // of a relayed request: the server that answered, and why it was picked
 	RouteReason string
-	Attempts    int // servers that were asked
+	Attempts    int               // servers that were asked
+	Tried       []*router.Attempt // what became of it at each
 }
 
 // Refusal describes a request that got an error for an answer.

@@ -79,7 +79,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	defer s.running.Leave()
 	t := j.caller.Tenant
 	p := &j.p
-	p.ID, p.Tenant, p.Weight = j.id, t.Name, t.Weight
+	p.ID, p.Tenant, p.Weight, p.Speaker = j.id, t.Name, t.Weight, s.config.Callers.Speaker(t)
 	rows := p.Inputs[0].Rows()
 	grant, fault := s.reserve(j, rows, remaining)
 	if fault != nil {

@@ -49,6 +49,7 @@ func finishEntry(f edge.RequestFinish) admin.Entry {
 	e.Cached, e.Output, e.First, e.Finished = f.CachedTokens, f.OutputTokens, f.FirstToken, f.Finished
 	e.Status, e.Code = f.Status, f.Code
 	e.Replica, e.Reason, e.Attempts = f.Replica, f.RouteReason, f.Attempts
+	e.Tried = f.Tried
 	e.Refused = len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest
 	return e
 }

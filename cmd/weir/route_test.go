@@ -137,10 +137,25 @@ func TestRoutesAreExplained(t *testing.T) {
 	if status, text := r.get(r.metrics + "/admin/replicas"); status != http.StatusOK || !strings.Contains(text, replica) || !strings.Contains(text, `"requests": 1`) {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := r.get(r.metrics + "/admin/explain?request=" + id); status != http.StatusOK || !strings.Contains(text, replica) || !strings.Contains(text, `"route_reason": "only"`) {
+	status, text := r.get(r.metrics + "/admin/explain?request=" + id)
+	if status != http.StatusOK || !strings.Contains(text, replica) || !strings.Contains(text, `"route_reason": "only"`) {
 		t.Errorf("%d %s", status, text)
 	}
-	_, text := r.get(r.metrics + "/metrics")
+	var told struct {
+		Tried []struct {
+			Replica    string
+			Status     int
+			Considered []struct {
+				Replica string
+				Picked  bool
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &told); err != nil || len(told.Tried) != 1 || told.Tried[0].Replica != replica || told.Tried[0].Status != http.StatusOK ||
+		len(told.Tried[0].Considered) != 1 || !told.Tried[0].Considered[0].Picked {
+		t.Errorf("%v %s", err, text)
+	}
+	_, text = r.get(r.metrics + "/metrics")
 	for _, want := range []string{
 		`weir_route_requests_total{model_name="front",replica="` + replica + `"} 1`, `weir_route_picks_total{model_name="front",reason="only"} 1`,
 		`weir_route_replica_ready{model_name="front",replica="` + replica + `"} 1`,
@@ -193,6 +208,47 @@ func TestPeersSeeTheTenants(t *testing.T) {
 	}
 	if _, h, _ := ask(a.api, "sk-of-the-router"); h.Get("X-Weir-Load") != "" {
 		t.Errorf("a caller that is no peer is told the load: %v", h)
+	}
+}
+
+// Replicas see the router's tenants in predictions, too.
+func TestPeersSeeTheTenantsOfPredictions(t *testing.T) {
+	const shared = "0123456789abcdef0123456789abcdef"
+	a := start(t, func(c *configs.Config) {
+		c.API.APIKeys, c.Server.PeerKeys = []string{"sk-of-the-router"}, []string{shared}
+	})
+	r := start(t, func(c *configs.Config) {
+		c.Server.PeerKeys, c.API.APIKeys = []string{shared}, []string{"sk-of-a-client"}
+		m := configs.NewClassic("flowers", "")
+		m.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: embeddedTrees, APIKey: "sk-of-the-router"}}
+		c.Classic = []configs.Classic{m}
+	})
+	predict := func() int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.api+"/v1/models/flowers:predict", strings.NewReader(`{"instances":[[5.1,3.5,1.4,0.2]]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer sk-of-a-client")
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	for end := time.Now().Add(patience); predict() != http.StatusOK; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no prediction\n%s", r.errs.String())
+		}
+	}
+	_, listed := r.get(r.metrics + "/admin/requests")
+	tenant := regexp.MustCompile(`"tenant": "(key-[^"]+)"`).FindStringSubmatch(listed)
+	if tenant == nil {
+		t.Fatal(listed)
+	}
+	if _, text := a.get(a.metrics + "/admin/requests"); !strings.Contains(text, tenant[1]) {
+		t.Errorf("the replica does not know the router's tenant %s: %s", tenant[1], text)
 	}
 }
 

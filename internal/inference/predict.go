@@ -29,6 +29,8 @@ type Prediction struct {
 	WaitUntil time.Time // the end of waiting, as of Request; zero leaves it to the lane, whose own limit holds either way
 	OverQuota bool
 
+	Speaker func(now time.Time) string // tells another weir who calls, anew for each attempt; nil: nobody is told
+
 	ID     string // of the request, as logs and the client know it
 	Schema string // Description.Schema that the client built its rows for; "": it does not say
 

@@ -71,6 +71,7 @@ type Request struct {
 	Output  int          // expected tokens of the answer
 	Session uint64       // hint: requests of one session profit from one replica; 0 is none
 	Avoid   Set          // replicas that must not get it
+	Seen    *[]Candidate // gets what the pick has looked at; nil: nobody wants to know
 }
 
 // Balancer chooses among the replicas of one model. It is safe for concurrent use.
@@ -136,7 +137,11 @@ func (b *Balancer) Report(now time.Time, id ReplicaID, rep Report) {
 func (b *Balancer) Pick(now time.Time, r *Request) (Lease, error) {
 	p := picking{b: b, m: b.members.Load(), now: b.since(now), request: *r, random: b.source.draw()}
 	b.sweep(p.now)
-	if !p.choose() {
+	ok := p.choose()
+	if r.Seen != nil {
+		*r.Seen = p.seen((*r.Seen)[:0], ok)
+	}
+	if !ok {
 		return Lease{}, fmt.Errorf("%w: %d are active, %d to be avoided", ErrNone, len(p.m.active), len(r.Avoid))
 	}
 	return p.take(), nil

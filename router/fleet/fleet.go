@@ -188,6 +188,9 @@ func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error
 	if f.hashes {
 		fl.request.Keys = f.keys(c)
 	}
+	if c.Tried != nil {
+		fl.request.Seen = new([]balance.Candidate)
+	}
 	if c.Resume && c.Stream {
 		fl.resume = newResume(c.Path, c.Body)
 	}

@@ -84,8 +84,27 @@ func (fl *flight) pick() (*attempt, error) {
 		}
 		fl.tried = append(fl.tried, r)
 		f.counts.picks[lease.Reason.Why].Add(1)
-		return &attempt{replica: r, lease: lease, reason: lease.Reason.String(), began: now, judge: judge}, nil
+		a := &attempt{replica: r, lease: lease, reason: lease.Reason.String(), began: now, judge: judge}
+		if fl.call.Tried != nil {
+			a.tell, a.seen = fl.call.Tried, fl.candidates(members)
+		}
+		return a, nil
 	}
+}
+
+// candidates are the replicas that the last pick has looked at.
+func (fl *flight) candidates(m *members) []router.Candidate {
+	list := make([]router.Candidate, 0, len(*fl.request.Seen))
+	for _, c := range *fl.request.Seen {
+		one := router.Candidate{
+			Keys: c.Hit, Tokens: c.Tokens, Ahead: c.Ahead, Load: c.Load, KVShare: c.KV, CostSeconds: c.Cost, Session: c.Home, Gated: c.Gated, Waits: c.Waits,
+		}
+		if r := m.numbered[c.Replica]; r != nil { // it may have come meanwhile
+			one.Replica = r.id
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // ask sends the request to a replica and waits until its answer has begun.
@@ -109,6 +128,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 		return nil, fl.fail(a, err)
 	}
 	f.note(r, res.Header)
+	a.status = res.StatusCode
 	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
 	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
 		s := &stream{flight: fl, attempt: a, body: res.Body, tail: tail{dialect: dialect(apiOf(fl.call.Path))}}

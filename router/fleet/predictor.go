@@ -91,7 +91,7 @@ func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
 	}
 	call := &router.Call{
 		Body: body, Domain: q.Tenant,
-		Head: router.Head{RequestID: q.ID, DoneBy: q.DoneBy, Class: q.Class.String()},
+		Head: router.Head{RequestID: q.ID, DoneBy: q.DoneBy, Class: q.Class.String(), Caller: q.Speaker},
 		Infer: &router.Inference{Header: header, Read: func(h http.Header, whole []byte) (err error) {
 			q.Outputs, q.Notes, err = readInference(h, whole)
 			return err

@@ -143,6 +143,9 @@ type attempt struct {
 	began   time.Time
 	cancel  context.CancelCauseFunc
 	judge   func(error) // of the breaker
+	tell    func(*router.Attempt)
+	seen    []router.Candidate
+	status  int // of the answer; 0: none has come
 	cause   func() error
 	timer   *time.Timer // ends an attempt that stalls
 	once    sync.Once
@@ -154,6 +157,18 @@ func (a *attempt) begun() {
 	a.replica.awaited(a)
 	a.lease.Began(time.Now())
 	a.judged.Do(func() { a.judge(nil) })
+}
+
+// report tells what became of the attempt.
+func (a *attempt) report(err error) {
+	if a.tell == nil {
+		return
+	}
+	told := &router.Attempt{Replica: a.replica.id, Reason: a.reason, Began: a.began, Took: time.Since(a.began), Status: a.status, Considered: a.seen}
+	if err != nil {
+		told.Failed = err.Error()
+	}
+	a.tell(told)
 }
 
 // end gives back what the attempt holds, whatever became of it. err is what the replica did
@@ -175,5 +190,6 @@ func (a *attempt) end(err error) {
 			}
 		}
 		a.cancel(nil)
+		a.report(err)
 	})
 }
