@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api"
 	"weir/api/edge"
 	"weir/router/fleet"
 )
@@ -54,6 +55,21 @@ var apiQuestions = []struct{ path, body, says string }{
 		"<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
 }
 
+// wideUpstream is edgeUpstream with a context for descriptions of tools.
+func wideUpstream(t *testing.T, b *fakeBackend) (baseURL string) {
+	t.Helper()
+	c := DefaultConfig()
+	c.APIKeys = []string{"sk-upstream"}
+	t.Cleanup(b.wg.Wait)
+	s := newServer(t, c, b)
+	m := testModel(t, b)
+	m.MaxModelLen = 4096
+	if err := s.SetModels(m); err != nil {
+		t.Fatal(err)
+	}
+	return serveOn(t, api.New(api.DefaultConfig(), s)) + "/v1"
+}
+
 // askUpstream asks the server behind a model itself.
 func askUpstream(t *testing.T, base, path, body string) (*http.Response, string) {
 	t.Helper()
@@ -81,7 +97,7 @@ func TestRelayedAPIsAnswerAsTheUpstreamDoes(t *testing.T) {
 	for _, kind := range []fleet.Kind{fleet.Weir, fleet.VLLM} {
 		t.Run(string(kind), func(t *testing.T) {
 			backend := &fakeBackend{script: func(r *fakeRun) { r.say("", 0) }}
-			base := edgeUpstream(t, backend)
+			base := wideUpstream(t, backend)
 			r := relayRigOf(t, DefaultConfig(), fleet.Source{URL: base, Kind: kind})
 			defer r.close()
 			for _, q := range apiQuestions {

@@ -64,7 +64,7 @@ func serveOn(t *testing.T, s *api.Server) (baseURL string) {
 	return "http://" + ln.Addr().String()
 }
 
-// The bytes of a relayed answer are those that the upstream itself gives.
+// The bytes of a relayed answer are those that the upstream itself gives, but for the model's name.
 func TestRelayedAnswersAreTheUpstreams(t *testing.T) {
 	backend := &fakeBackend{script: say("Hello world, é👋", time.Millisecond)}
 	base := edgeUpstream(t, backend)
@@ -100,6 +100,7 @@ func TestRelayedAnswersAreTheUpstreams(t *testing.T) {
 		if res.StatusCode != direct.StatusCode || res.Header.Get("Content-Type") != direct.Header.Get("Content-Type") {
 			t.Errorf("%s: %d %v, want %d %v", tc.body, res.StatusCode, res.Header, direct.StatusCode, direct.Header)
 		}
+		want = bytes.ReplaceAll(want, []byte(`"model":"test-model"`), []byte(`"model":"front"`))
 		if got := created.ReplaceAllString(got, ""); got != created.ReplaceAllString(string(want), "") {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.body, got, want)
 		}
@@ -249,8 +250,11 @@ func TestRelayFaults(t *testing.T) {
 }
 
 func TestRelayedModelsInTheTable(t *testing.T) {
+	arrived := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(w, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		arrived <- string(body)
+		_, _ = w.Write(body)
 	}))
 	defer upstream.Close()
 	r := relayRig(t, DefaultConfig(), upstream.URL)
@@ -268,7 +272,11 @@ func TestRelayedModelsInTheTable(t *testing.T) {
 		t.Errorf("ready: %d", res.StatusCode)
 	}
 	// What arrives is the request with another model: all else byte for byte.
-	_, got := r.post(routeChat, `{ "a":1.0 , "model":"gpt-4o", "b\u0062":{"model":"gpt-4o" } }`)
+	_, back := r.post(routeChat, `{ "a":1.0 , "model":"gpt-4o", "b\u0062":{"model":"gpt-4o" } }`)
+	if want := `{"model":"front","a":1.0,"bb":{"model":"gpt-4o" }}`; back != want {
+		t.Errorf("the client got %s, want %s", back, want)
+	}
+	got := <-arrived
 	if want := `{"model":"test-model","a":1.0,"bb":{"model":"gpt-4o" }}`; got != want {
 		t.Errorf("the upstream got %s, want %s", got, want)
 	}

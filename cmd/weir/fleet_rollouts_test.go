@@ -27,6 +27,9 @@ func chatVersion(version string, s *started, model string) configs.ServedModel {
 // A version that other servers compute is promoted through copies and shares, and one that writes garbage is taken
 // back before a client gets it. The name stays where a rollout or an operator has moved it, also through a reload.
 func TestRolloutsBetweenFleets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("steps of a rollout take seconds")
+	}
 	one, two := start(t, nil), start(t, records(record("other", modelFile(t, "other", 1), nil)))
 	bad := start(t, records(record("garbled", garbledModel(t), nil)))
 	var from source
@@ -153,5 +156,53 @@ func TestDriftingModelIsRolledBack(t *testing.T) {
 	t.Logf("taken back within %v after %d answers of the candidate: %s", time.Since(begun).Round(time.Millisecond), done.Arms[1].Requests, done.Reason)
 	if !strings.Contains(done.Reason, "drift") {
 		t.Errorf("the reason is %q", done.Reason)
+	}
+}
+
+// Whoever floods the page of deployments starts one rollout of a model at a time, and what is kept of the past has a bound.
+func TestFloodOfDeployments(t *testing.T) {
+	model, _ := defaultmodel.Iris()
+	path := filepath.Join(t.TempDir(), "iris.json")
+	if err := os.WriteFile(path, []byte(model), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(c *configs.Config) {
+		for i := range 2 {
+			m := configs.NewClassic("iris", path)
+			m.Version, m.Candidate = fmt.Sprint(i+1), i == 1
+			c.Classic = append(c.Classic, m)
+		}
+	})
+	const body = `{"model": "iris", "candidate": "2", "steps": [{"percent": 1, "min_requests": 5000, "min_time": "1h"}]}`
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var all sync.WaitGroup
+	for range 24 {
+		all.Go(func() {
+			status, _, _ := s.deploy("", body)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+		})
+	}
+	all.Wait()
+	if statuses[http.StatusOK] != 1 || statuses[http.StatusConflict] != 23 {
+		t.Errorf("%v", statuses)
+	}
+	for _, wrong := range []string{`{"model":"` + strings.Repeat("x", 1<<20) + `"}`, strings.Repeat("[", 1<<16), "", `{"model": "iris", "candidate": "2"} {}`} {
+		if status, _, text := s.deploy("", wrong); status != http.StatusBadRequest {
+			t.Errorf("%.40q: %d %.200s", wrong, status, text)
+		}
+	}
+	for range 60 {
+		if status, _, text := s.deploy("/abort", `{"model": "iris"}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		if status, _, text := s.deploy("", body); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	if list := s.deployments(); len(list) > 40 || list[0].State != rollout.Running {
+		t.Errorf("%d rollouts are kept, the first is %s", len(list), list[0].State)
 	}
 }

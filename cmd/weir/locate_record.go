@@ -10,17 +10,13 @@ import (
 )
 
 // What the record of a version in the models folder says is applied where the version is served: its
-// approval, its sampling defaults. A safety policy that nobody enforces stops the start.
+// approval, its sampling defaults.
 
 // servable refuses a version that may not be served.
 func servable(c configs.Config, v *registry.Version, ref registry.Ref) error {
 	if c.Registry.RequireApproval && (v.Record.Approval == nil || v.Record.Approval.By == "") {
 		return &usageError{fmt.Errorf("%s (%s) is approved by nobody, and registry.require_approval is set", ref, shortDigest(v.Digest.String())),
 			"import it anew with --approved-by NAME, or name a version that is approved: weir models show tells"}
-	}
-	if s := v.Record.Safety; len(s) > 0 && string(s) != "null" {
-		return &usageError{fmt.Errorf("%s has a safety policy in its record, and this server enforces none from there: %.200s", ref, s),
-			"import the version without --safety, and name the policy in the configuration"}
 	}
 	return nil
 }

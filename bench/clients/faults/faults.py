@@ -4,10 +4,13 @@
     faults.py --weir ./weir [--model m.gguf] [--faults 50] [--clients 6] [--resume]
 
 Faults are kill -9 of a replica (it is started anew), and, by a proxy in front of one: RST of
-its connections, a stall, answers of 500, streams that are cut, refused connections. Clients
+its connections, a stall, answers of 500, streams that are cut, refused connections; and of the
+router itself, which is started anew on its port: router-stop (SIGTERM) and router-kill. Clients
 ask for streams and for whole answers at temperature 0, whose right text is asked of a replica
 before: an answer is right, or it says that it failed (a status, an error event), or it is a
 silent loss (an end without [DONE], or another text), or a duplicate (text that stands twice).
+Of a router that is not there the client's own connection tells: it is refused (unreachable), or
+breaks in the middle of an answer's chunks (broken_connections), which no client takes for an end.
 It prints one JSON object for each kind of fault, and exits with 1 for losses or duplicates.
 Everything is on loopback. Python's standard library is all it needs.
 """
@@ -152,8 +155,8 @@ def ask(port, stream, resume=False):
 class Load:
     """Clients that ask all the time."""
 
-    def __init__(self, args, port, want):
-        self.args, self.port, self.want = args, port, want
+    def __init__(self, args, port, want, router):
+        self.args, self.port, self.want, self.router = args, port, want, router
         self.counts, self.errors, self.lock, self.over = collections.Counter(), collections.Counter(), threading.Lock(), False
         self.last_bad = 0.0
         self.threads = [threading.Thread(target=self.client, args=(i,)) for i in range(args.clients)]
@@ -167,6 +170,11 @@ class Load:
             text, whole, error = ask(self.port, turn % 3 != 0, self.args.resume)
             if "TimeoutError" in error:
                 kind = "timeouts"  # of the client, after 60 s
+            elif self.router and "ConnectionRefused" in error:
+                kind = "unreachable"
+                time.sleep(0.02)
+            elif self.router and error.startswith("lost") and not whole:
+                kind = "broken_connections"
             elif error.startswith("lost"):
                 kind = "silent_losses"
             elif error:
@@ -190,8 +198,8 @@ class Load:
             t.join()
 
 
-def rounds(args, router, want, fail, heal):
-    load = Load(args, router.port, want)
+def rounds(args, router, want, fail, heal, of_router=False):
+    load = Load(args, router.port, want, of_router)
     recoveries = []
     time.sleep(1)
     for _ in range(args.faults):
@@ -203,7 +211,7 @@ def rounds(args, router, want, fail, heal):
         recoveries.append(max(load.last_bad - began, 0))
     load.stop()
     recoveries.sort()
-    return {**{k: load.counts[k] for k in ("right", "errors_told", "timeouts", "silent_losses", "duplicates")}, "errors": dict(load.errors),
+    return {**{k: load.counts[k] for k in ("right", "errors_told", "timeouts", "unreachable", "broken_connections", "silent_losses", "duplicates")}, "errors": dict(load.errors),
             "recovery_s": {"p50": round(recoveries[len(recoveries) // 2], 3), "max": round(recoveries[-1], 3)}}
 
 
@@ -214,7 +222,7 @@ def main():
     parser.add_argument("--faults", type=int, default=50)
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--resume", action="store_true", help="clients ask that broken streams go on elsewhere")
-    parser.add_argument("--kinds", default="kill,rst,stall,500,cut,refuse")
+    parser.add_argument("--kinds", default="kill,rst,stall,500,cut,refuse,router-stop,router-kill")
     args = parser.parse_args()
     serve = ["serve", *([args.model] if args.model else []), "--served-model-name", "m", "--threads", "1"]
     replicas = [Weir(args, *serve) for _ in range(3)]
@@ -230,7 +238,9 @@ def main():
             router = Weir(args, "route", "--config", f.name)
             started.append(router)
             try:
-                if kind == "kill":
+                if kind.startswith("router-"):
+                    result = rounds(args, router, want, router.kill if kind == "router-kill" else router.stop, router.start, True)
+                elif kind == "kill":
                     result = rounds(args, router, want, replicas[0].kill, replicas[0].start)
                 else:
                     result = rounds(args, router, want, lambda: proxy.fail(kind), lambda: proxy.fail(None))
