@@ -18,6 +18,8 @@ type Error struct {
 	Param   string // the field at fault; "" is null
 	Message string // for people: what, which value, the way out
 
+	Filtered string // the category for which a policy refused; sent as Azure's API does
+
 	RetryAfter time.Duration // > 0: in place of the code's own, see Refusals
 	NoRetry    bool          // the client should not try again by itself, whatever its code says
 }
@@ -43,6 +45,10 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	dst = appendNullable(dst, e.Param)
 	dst = append(dst, `,"code":`...)
 	dst = appendNullable(dst, e.Code)
+	if e.Filtered != "" {
+		dst = AppendString(append(dst, `,"content_filter_result":{`...), e.Filtered)
+		dst = append(dst, `:{"filtered":true,"detected":true}}`...)
+	}
 	return append(dst, "}}"...)
 }
 

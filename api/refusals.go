@@ -22,6 +22,7 @@ type Refusal struct {
 // them, and a test compares it, and the code of this tree, with this list.
 var Refusals = map[string]Refusal{
 	// the request itself
+	"content_policy_violation":    {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"context_length_exceeded":     {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"duplicate_parameter":         {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_configuration":       {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},
@@ -45,6 +46,7 @@ var Refusals = map[string]Refusal{
 	"model_not_found":             {http.StatusNotFound, TypeInvalidRequest, 0},
 	"batch_not_found":             {http.StatusNotFound, TypeInvalidRequest, 0},
 	"file_not_found":              {http.StatusNotFound, TypeInvalidRequest, 0},
+	"no_policy":                   {http.StatusNotFound, TypeInvalidRequest, 0},
 	"unknown_url":                 {http.StatusNotFound, TypeInvalidRequest, 0},
 	"method_not_allowed":          {http.StatusMethodNotAllowed, TypeInvalidRequest, 0},
 	"request_timeout":             {http.StatusRequestTimeout, TypeInvalidRequest, time.Second},
@@ -80,6 +82,7 @@ var Refusals = map[string]Refusal{
 	// the server
 	"constraint_failed":       {http.StatusInternalServerError, TypeServer, 0},
 	"engine_unavailable":      {http.StatusServiceUnavailable, TypeUnavailable, 2 * time.Second},
+	"classifier_unavailable":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"files_unavailable":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"idempotency_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"internal_error":          {http.StatusInternalServerError, TypeServer, time.Second},

@@ -3,6 +3,7 @@ package configs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -20,7 +21,7 @@ type Change struct {
 // need a restart, because memory, ports or threads were made from them.
 var liveKeys = map[string]bool{
 	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
-	"predict.models": true, "classic": true, "models": true,
+	"predict.models": true, "classic": true, "models": true, "policies": true, "model.safety": true,
 	"model.path": true, "model.chat_template": true, "model.served_model_name": true, "model.embedding_prompts": true,
 	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
 	"brownout": true, "quota.failure": true, "quota.lease": true, "quota.timeout": true,
@@ -63,6 +64,9 @@ func Changes(before, after Config) []Change {
 	if !reflect.DeepEqual(before.Models, after.Models) {
 		add("models")
 	}
+	if !reflect.DeepEqual(before.Policies, after.Policies) {
+		add("policies")
+	}
 	return changes
 }
 
@@ -77,6 +81,8 @@ func (c Config) Digest() string {
 	for _, list := range []any{c.Tenants, c.Issuers, c.Prices, c.Brownout, c.Classic, c.Models} {
 		fmt.Fprintf(h, "%#v\x00", list)
 	}
+	policies, _ := json.Marshal(c.Policies) //nolint:errchkjson // plain fields
+	fmt.Fprintf(h, "%s\x00", policies)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -88,7 +94,7 @@ func (c *Config) TakeLive(from Config) {
 	c.Log.Level = from.Log.Level
 	c.API.APIKeys = from.API.APIKeys
 	c.Tenants, c.Issuers, c.Prices = from.Tenants, from.Issuers, from.Prices
-	c.Predict.Models, c.Classic, c.Models = from.Predict.Models, from.Classic, from.Models
+	c.Predict.Models, c.Classic, c.Models, c.Policies = from.Predict.Models, from.Classic, from.Models, from.Policies
 	c.Brownout, c.SLO = from.Brownout, from.SLO
 	c.Quota.Failure, c.Quota.Lease, c.Quota.Timeout = from.Quota.Failure, from.Quota.Lease, from.Quota.Timeout
 	limit := c.Model.MemoryBytes

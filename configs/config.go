@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/moderation"
 	"weir/api/openai"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -60,6 +61,8 @@ type Config struct {
 	Issuers []tenant.Issuer        // of tokens that stand for callers
 
 	Brownout []brownout.Step // mildest first; empty: quality is never lowered
+
+	Policies []moderation.Spec // by their names, which records of models name
 }
 
 // Server says who listens where and who may call.
@@ -88,6 +91,8 @@ type Model struct {
 	ChatTemplate string   // a file or the name of a format; empty: the model's own
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
 	Prompts      []string // of a text encoder, each NAME=TEXT; see TaskPrompts
+	Safety       string   // name of a policy, or NoPolicy; empty: that of the version, if it has one
+	OwnSafety    string   // the policy that belongs to the version, as JSON; empty: none
 	MemoryBytes  int64    // of all language models and encoders; 0: what is free at the start
 
 	Defaults []ModelSetting // as ServedModel's
@@ -320,6 +325,10 @@ func settings(c *Config) []Setting {
 			Usage:   "NAME=TEXT: what a text encoder reads before texts of requests with prompt_name NAME, or to the alias NAME; repeat for several",
 			binding: bindNames(&c.Model.Prompts, "a name, = and a text", isPrompt)},
 
+		{Key: "model.safety", Flag: "safety",
+			Usage:   "policy of the list policies that requests and answers must keep; none: none; empty is the one that the version was imported with, if any",
+			binding: bindText(&c.Model.Safety, "the name of a policy", anyText)},
+
 		{Key: "model.memory_bytes", Flag: "model-memory-bytes",
 			Usage: "memory for the weights and KV caches of all language models and encoders; those that are loaded on demand " +
 				"make room for each other; 0 is what is free at the start",
@@ -428,6 +437,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.validateModels(); err != nil {
+		return err
+	}
+	if err := c.validatePolicies(); err != nil {
 		return err
 	}
 	if s := c.Scheduler; s.LookupMin > s.LookupMax {

@@ -25,6 +25,7 @@ func Example() string {
 	b.WriteString(brownoutSample)
 	b.WriteString(classicSample)
 	b.WriteString(modelsSample)
+	b.WriteString(policiesSample)
 	return b.String()
 }
 

@@ -33,6 +33,8 @@ type ServedModel struct {
 	Defaults      []ModelSetting // of requests that do not say, as JSON by field: what the version's record in the models folder has
 	Settings      []ModelSetting // of the sections model, engine and scheduler, where they differ from those
 
+	Safety    string   // name of a policy, or NoPolicy; empty: that of the version, if it has one
+	OwnSafety string   // the policy that belongs to the version, as JSON; empty: none
 	Policy    string   // of Policies: how a replica is picked
 	Fallback  []string // names of models that answer when this one cannot, in order
 	Tokenizer string   // GGUF file with the tokenizer of a model that is computed elsewhere
@@ -120,6 +122,7 @@ func (c Config) ServedModels() []ServedModel {
 	var list []ServedModel
 	if c.Model.Path != "" || !slices.ContainsFunc(c.Models, isLocal) {
 		m := NewServedModel(c.Model.Name(), cmp.Or(c.Model.Path, BuiltinPath))
+		m.Safety, m.OwnSafety = c.Model.Safety, c.Model.OwnSafety
 		if len(c.Model.ServedNames) > 1 {
 			m.Aliases = c.Model.ServedNames[1:]
 		}
@@ -204,6 +207,7 @@ func modelFields(m *ServedModel) []field {
 		{key: "check", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 			return d.record(n, path, checkFields(&m.Check))
 		}},
+		{key: "safety", binding: bindText(&m.Safety, "the name of a policy", anyText)},
 		{key: "policy", binding: bindChoice(&m.Policy, Policies)},
 		{key: "fallback", binding: bindNames(&m.Fallback, "the name of a model", isServedName)},
 		{key: "tokenizer", binding: bindText(&m.Tokenizer, "a path", anyText)},
@@ -309,6 +313,7 @@ const modelsSample = `
 #     pinned: true # it is never evicted for another model
 #     compute_weight: 1 # share of the threads' time beside other models
 #     check: {prompt: "What is 2 + 2?", answer: "4"} # must come out, greedily, before requests get it
+#     safety: default # policy of the list policies; none: none. Default: the one that the version was imported with
 #     policy: prefix # how a replica is picked: least_load, power_of_two, round_robin, consistent_hash
 #     fallback: [small] # models that answer when this one cannot, in order
 #     tokenizer: /models/chat.gguf # of a model that replicas compute: its prompts are counted exactly and named by the replicas' block hashes

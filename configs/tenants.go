@@ -15,7 +15,7 @@ import (
 // lists are those of the file. Each decode replaces what was there.
 func (s *Sources) lists() []recordList {
 	return []recordList{{"tenants", s.decodeTenants}, {"issuers", s.decodeIssuers}, {"prices", s.decodePrices}, {"brownout", s.decodeBrownout},
-		{"classic", s.decodeClassic}, {"models", s.decodeModels}}
+		{"classic", s.decodeClassic}, {"models", s.decodeModels}, {"policies", s.decodePolicies}}
 }
 
 func (s *Sources) decodeTenants(d *fileDecoder, n *yaml.Node) error {

@@ -129,6 +129,11 @@ func TestScrapeMatchesGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	observe(2*time.Millisecond, nil)
+	found, err := m.AddModeration(func() ModerationLog { return ModerationLog{Kept: 2, Dropped: 1} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	found(Moderated{Model: "tiny", Policy: "default", Category: "violence", Side: "input", Action: "block", Count: 3})
 	m.CountPanic("handler")
 	m.CountAnswer(Answer{Model: "tiny", Outcome: AnswerComplete, Stream: true})
 	m.CountAnswer(Answer{Outcome: AnswerRefused})

@@ -51,9 +51,9 @@ type Model struct {
 	about []prometheus.Collector // what describes the version that answers
 }
 
-// FinishReasons are the values of the label finished_reason, which are vLLM's:
+// FinishReasons are the values of the label finished_reason, which are vLLM's and content_filter:
 // "abort" is what weir's API calls "cancelled".
-var FinishReasons = []string{"abort", "error", "length", "stop"}
+var FinishReasons = []string{"abort", "content_filter", "error", "length", "stop"}
 
 // AddModel registers a model's series; snapshot is called on every scrape,
 // from the scraping goroutine; the scrape lasts as long as it does.

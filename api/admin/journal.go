@@ -40,7 +40,21 @@ type Entry struct {
 	Reason   string // why that replica was picked
 	Attempts int    // replicas that were asked
 	Tried    []*router.Attempt
-	Refused  bool // before it was submitted to an engine, or by the engine's queue
+	Findings []Finding // of policies
+	Refused  bool      // before it was submitted to an engine, or by the engine's queue
+}
+
+// Finding is what a rule of a policy found on one side of a request; never text.
+type Finding struct {
+	Policy   string  `json:"policy"`
+	Rule     string  `json:"rule"`
+	Category string  `json:"category"`
+	Side     string  `json:"side"`
+	Action   string  `json:"action"`
+	Count    int     `json:"matches"`
+	Bytes    int     `json:"bytes"`
+	Score    float64 `json:"score"`
+	Digest   string  `json:"digest"` // of the first match, by a key of the process
 }
 
 // pastEntries is how many ended requests a Journal remembers, and as many refused

@@ -54,6 +54,7 @@ type requestView struct {
 	Replica      string       `json:"replica,omitempty"`
 	RouteReason  string       `json:"route_reason,omitempty"`
 	Attempts     int          `json:"attempts,omitempty"`
+	Moderation   []Finding    `json:"moderation,omitempty"`
 	Engine       []engineView `json:"engine,omitempty"` // one per prompt
 }
 
@@ -173,6 +174,7 @@ func (e *Entry) view(now time.Time) requestView {
 		ID: e.ID, State: e.state(), Route: e.Route, Model: e.Model, Tenant: e.Tenant, Stream: e.Stream,
 		Prompts: e.Prompts, Choices: e.Choices, Retries: e.Retries, PromptTokens: e.Prompt, CachedTokens: e.Cached, OutputTokens: e.Output,
 		Arrived: e.Arrived, Status: e.Status, Code: e.Code, Replica: e.Replica, RouteReason: e.Reason, Attempts: e.Attempts,
+		Moderation: e.Findings,
 	}
 	if !e.First.IsZero() {
 		v.TTFT = e.First.Sub(e.Arrived).Seconds()

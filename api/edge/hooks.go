@@ -7,6 +7,7 @@ package edge
 import (
 	"time"
 
+	"weir/api/moderation"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/scheduler/quota"
@@ -99,10 +100,11 @@ type RequestFinish struct {
 	FirstToken   time.Time
 	LastToken    time.Time
 	Finished     time.Time
-	Empty        bool   // the answer is whole and has no text
-	Refuses      bool   // the answer says that it does not do what was asked; of arms only
-	Texts        *Texts // of a tenant with LogPrompts; of others nil
-	Cause        error  // what an upstream did wrong; for logs, never sent
+	Moderated    *moderation.Report // what the model's policy found in the request and its answer; nil: nothing was looked for
+	Empty        bool               // the answer is whole and has no text
+	Refuses      bool               // the answer says that it does not do what was asked; of arms only
+	Texts        *Texts             // of a tenant with LogPrompts; of others nil
+	Cause        error              // what an upstream did wrong; for logs, never sent
 
 	Replica     string // of a relayed request: the server that answered, and why it was picked
 	RouteReason string
@@ -112,16 +114,23 @@ type RequestFinish struct {
 
 // Refusal describes a request that got an error for an answer.
 type Refusal struct {
-	ID      string // as sent back in x-request-id
-	Route   string // a pattern of the protocol's route list, or "other"
-	Method  string
-	Remote  string // address of the peer
-	Status  int    // HTTP status
-	Code    string // of the error object
-	Trace   Trace
-	Arrived time.Time
-	Early   bool   // it asked for a generation, and OnRequestStart has not seen it
-	Reason  string // why a caller was denied, which the caller is not told
+	ID         string // as sent back in x-request-id
+	Route      string // a pattern of the protocol's route list, or "other"
+	Method     string
+	Remote     string // address of the peer
+	Status     int    // HTTP status
+	Code       string // of the error object
+	Trace      Trace
+	Arrived    time.Time
+	Moderation *Moderation // of a request that a policy refused; of others nil
+	Early      bool        // it asked for a generation, and OnRequestStart has not seen it
+	Reason     string      // why a caller was denied, which the caller is not told
+}
+
+// Moderation says which policy refused a request.
+type Moderation struct {
+	Model, Tenant string
+	Report        *moderation.Report
 }
 
 // Texts are what a request of a tenant with LogPrompts asked and was answered, as they

@@ -124,13 +124,22 @@ func (c *choice) parse(control bool) (complete bool) {
 	return c.takeIn(false)
 }
 
-// takeIn adds the parser's parts to what was read. cut says that the answer ended for its
-// length: what the parser made up to complete a call is left out then, so that nobody
-// takes half a call for a whole one.
+// takeIn adds the parser's parts to what was read, as far as the policy lets them through.
 func (c *choice) takeIn(cut bool) (complete bool) {
+	if c.guard == nil {
+		return c.takeParts(c.reader.parts, cut)
+	}
+	parts, blocked := c.guard.screen(c.reader.parts, c.reader.hidden)
+	return c.takeParts(parts, cut) || blocked && c.block()
+}
+
+// takeParts adds parts to what was read. cut says that the answer ended for its length: what
+// the parser made up to complete a call is left out then, so that nobody takes half a call
+// for a whole one.
+func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 	r := c.reader
-	for i := range r.parts {
-		switch p := &r.parts[i]; {
+	for i := range parts {
+		switch p := &parts[i]; {
 		case p.Kind == family.Content && cut && (p.Begun || r.options.Choice.Mode == family.Required):
 			// The beginning of a call: an answer that has to call has no text.
 		case p.Kind == family.Content:
@@ -207,8 +216,13 @@ func (c *choice) closeReading(hidden bool, reason inference.FinishReason) (compl
 			return true
 		}
 	}
+	cut := reason != inference.FinishStop
 	r.parts = r.parser.Close(r.parts[:0])
-	return c.takeIn(reason != inference.FinishStop)
+	if c.takeIn(cut) || c.guard == nil {
+		return c.finish != inference.FinishNone
+	}
+	parts, blocked := c.guard.close()
+	return c.takeParts(parts, cut) || blocked && c.block()
 }
 
 // called reports whether a choice that has ended has called tools.

@@ -21,6 +21,7 @@ type choice struct {
 	decoder *tokenizer.Decoder
 	stop    stopMatcher
 	reader  *reader // nil: all text is content
+	guard   *guard  // the policy's filters; nil: nothing is filtered
 
 	// end is a token that ends the choice if the next event says so: its text
 	// is hidden then, and shown otherwise.
@@ -47,6 +48,7 @@ func newChoice(j *job, st *stream, index int) *choice {
 	return &choice{
 		index: index, prompt: index / j.params.n, number: index % j.params.n, job: j, stream: st,
 		decoder: j.model.Tokenizer.NewDecoder(j.params.special), stop: newStopMatcher(j.params.stops), reader: newReader(j.reading),
+		guard: newGuard(j),
 	}
 }
 
@@ -95,6 +97,9 @@ func (c *choice) show(e inference.Event) (complete bool) {
 	c.received.runes += utf8.RuneCount(c.piece)
 	if c.job.params.logprobs {
 		c.records = append(c.records, tokenRecord{e.Token, e.Logprob, e.Top, start, c.received.bytes})
+	}
+	if c.guard != nil {
+		return c.screen(false)
 	}
 	return c.match()
 }
@@ -162,6 +167,9 @@ func (c *choice) rest(hidden bool, reason inference.FinishReason) (complete bool
 	c.piece = c.decoder.Flush(c.piece[:0])
 	if c.reader != nil {
 		return c.closeReading(hidden, reason)
+	}
+	if c.guard != nil {
+		return c.screen(true)
 	}
 	return c.match()
 }

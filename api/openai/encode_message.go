@@ -179,6 +179,8 @@ func appendInput(dst, arguments []byte) []byte {
 func (e *messageEncoder) appendStop(dst []byte, d *delta) []byte {
 	reason := "end_turn"
 	switch {
+	case d.finish == inference.FinishFiltered:
+		reason = "refusal"
 	case d.called:
 		reason = "tool_use"
 	case d.finish == inference.FinishLength && e.fillsContext():

@@ -28,7 +28,8 @@ type responseEncoder struct {
 	text   []byte // of the open item: thought, text, arguments
 	scores []byte // of the open text: JSON of its tokens' log-probabilities
 	call   callPart
-	cut    bool // the answer reached its limit of tokens
+	cut    bool   // the answer reached its limit of tokens, or its model's policy ended it
+	why    string // of cut
 }
 
 // itemKind is what an item of a response holds.
@@ -106,7 +107,13 @@ func (e *responseEncoder) appendDelta(dst []byte, d *delta) []byte {
 // finish closes what is open. An answer without anything has an empty message: clients
 // look for one.
 func (e *responseEncoder) finish(dst []byte, d *delta) []byte {
-	e.cut = d.finish == inference.FinishLength
+	switch d.finish {
+	case inference.FinishLength:
+		e.cut, e.why = true, "max_output_tokens"
+	case inference.FinishFiltered:
+		e.cut, e.why = true, d.finish.String()
+	case inference.FinishNone, inference.FinishStop, inference.FinishCancelled, inference.FinishError:
+	}
 	if e.items == 0 && !e.cut {
 		dst = e.openItem(dst, messageItem)
 	}
@@ -149,7 +156,7 @@ func (e *responseEncoder) appendWhole(dst []byte, choices []delta, u usage) []by
 
 func (e *responseEncoder) ended(u usage) responseState {
 	if e.cut {
-		return responseState{status: "incomplete", reason: "max_output_tokens", usage: &u}
+		return responseState{status: "incomplete", reason: e.why, usage: &u}
 	}
 	return responseState{status: "completed", usage: &u}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"weir/api"
@@ -341,9 +342,10 @@ func (g *generation) end() {
 	}
 	g.result.Cost = g.job.model.Price.Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
 	g.settle()
-	if g.open == 0 && g.result.Status == statusOK {
-		g.recalled.keep()
+	if g.open == 0 && g.result.Status == statusOK && !slices.ContainsFunc(g.choices, (*choice).isFiltered) {
+		g.recalled.keep() // what a policy cut off is no answer for a time after the policy
 	}
+	g.result.Moderated = g.job.moderated
 	g.result.Admitted = g.admitted()
 	for _, c := range g.choices {
 		reason := c.finish

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/moderation"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -32,6 +33,7 @@ type job struct {
 	arrived        time.Time
 	parsed         time.Time // before the prompt was tokenised
 	trace          edge.Trace
+	moderated      *moderation.Report                          // what the model's policy finds; nil: there is none
 	keepsTexts     bool                                        // its tenant agreed, or a rollout compares them
 	arm            string                                      // of the rollout that chose the version; "" is none
 	copied         func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: nobody wants it

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/moderation"
 	"weir/api/tenant"
 	"weir/router"
 	"weir/scheduler/quota"
@@ -30,6 +31,8 @@ type Model struct {
 	Price quota.Price // of its tokens, for budgets in money
 
 	Versions Versions // what answers each request, in place of what follows; nil: this entry does
+
+	Policy *moderation.Policy // what texts it may be asked and may say; nil: any
 
 	Fallback []string // names of models that answer where the upstream cannot, in order
 

@@ -93,6 +93,9 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 		return fault
 	}
 	defer c.letGo()
+	if fault = c.moderate(m, o); fault != nil {
+		return fault
+	}
 	p, fault := e.read(c.server, o, m)
 	c.endTurn()
 	who := c.holder(m)

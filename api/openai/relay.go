@@ -69,6 +69,9 @@ func (r *relayed) inBackground() bool {
 // relay is the life of a relayed request up to its answer, or up to the stream
 // that gives it.
 func (c *call) relay(r *relayed) *api.Error {
+	if fault := c.moderate(r.model, r.asked); fault != nil {
+		return fault
+	}
 	tokens := c.relayedTokens(r)
 	c.endTurn() // nothing more is tokenised here
 	warn(c.ctx, r.asked.notes)
@@ -159,7 +162,7 @@ func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, terms, *api.E
 	c.started = true
 	return &passage{
 		server: c.server, price: r.model.Price, bill: paid, route: c.route, form: formOf(r.path), name: api.AppendString(nil, r.model.ID),
-		result: edge.RequestFinish{RequestStart: start, Status: statusOK},
+		result: edge.RequestFinish{RequestStart: start, Status: statusOK, Moderated: c.moderated},
 	}, t, nil
 }
 

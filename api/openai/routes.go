@@ -26,6 +26,7 @@ const (
 	routeEmbeddings  = "/v1/embeddings"
 	routeRerank      = "/v1/rerank"
 	routeScore       = "/v1/score"
+	routeModerations = "/v1/moderations"
 	routeEmbed       = "/embed"
 	routeModels      = "/v1/models"
 	routeModel       = "/v1/models/{id}"
@@ -69,6 +70,7 @@ func (s *Server) routeTable() []route {
 		{"/rerank", http.MethodPost, tenant.ScopeInference, (*call).rerank, true},
 		{routeScore, http.MethodPost, tenant.ScopeInference, (*call).score, true},
 		{"/score", http.MethodPost, tenant.ScopeInference, (*call).score, true},
+		{routeModerations, http.MethodPost, tenant.ScopeInference, (*call).moderations, false},
 		{routeModels, http.MethodGet, tenant.ScopeInference, (*call).listModels, false},
 		{routeModel, http.MethodGet, tenant.ScopeInference, (*call).showModel, false},
 		{routeTokenize, http.MethodPost, tenant.ScopeInference, (*call).tokenize, false},

@@ -17,6 +17,7 @@ import (
 	"weir/api/conversation"
 	"weir/api/edge"
 	"weir/api/meter"
+	"weir/api/moderation"
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/scheduler/quota"
@@ -143,7 +144,7 @@ func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
 
 func (c *call) refused(rt *route, fault *api.Error) {
 	if h := c.server.config.Hooks.OnRefused; h != nil && fault.Status != edge.StatusHungUp {
-		h(edge.Refusal{
+		h(edge.Refusal{Moderation: c.refusedBy(fault),
 			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
 			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
 			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: rt.asks && !c.started,
@@ -191,6 +192,9 @@ type call struct {
 	trace   edge.Trace
 	turn    *turn // to read a long body; nil for a short one
 	started bool  // OnRequestStart was called, or would have been
+
+	moderated *moderation.Report // what policies have found; nil: none was asked
+	policyOf  string             // the model whose policy refused the request
 
 	label string // of the version that the request names
 	held  *Held  // the version that answers; nil: none is held
@@ -400,9 +404,15 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 		return fault
 	}
 	defer c.letGo()
+	if fault = c.moderate(m, o); fault != nil {
+		return fault
+	}
 	j, fault := e.read(c.server, o, m)
 	c.endTurn()
 	who := c.holder(m)
+	if fault == nil {
+		fault = j.refuseTokens()
+	}
 	if fault == nil {
 		fault = c.limitAnswer(j, &who)
 	}
@@ -412,7 +422,7 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
-	j.arm, j.copied = c.arm(), c.copied()
+	j.arm, j.copied, j.moderated = c.arm(), c.copied(), c.moderated
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm != ""
 	lowered.job(j)
 	if fault = c.constrain(j); fault != nil {

@@ -149,7 +149,7 @@ func (g *generation) judge() {
 	for i, c := range g.choices {
 		g.result.Empty = g.result.Empty && c.saysNothing()
 		if g.job.arm != "" && i == 0 {
-			g.result.Refuses = refuses(g.answers()[0])
+			g.result.Refuses = c.isFiltered() || refuses(g.answers()[0])
 		}
 	}
 }

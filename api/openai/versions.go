@@ -12,6 +12,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/moderation"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -38,6 +39,7 @@ type Outline struct {
 	MaxModelLen int
 	Dimensions  int // of vectors; 0: it gives none
 	Scores      int // of a reranker; 0: it scores nothing
+	Policy      *moderation.Policy
 	Load        router.Load
 }
 
@@ -58,9 +60,10 @@ type Held struct {
 	Model   *Model
 	Load    func(ctx context.Context) (*Model, error)
 	Release func()
-	Label   string      // x-weir-version
-	Arm     string      // of a rollout; "" is none
-	Copy    func(*Copy) // wants the request and its answer, once that is whole, and must not block; nil: it does not
+	Policy  *moderation.Policy // of the version; nil: it has none
+	Label   string             // x-weir-version
+	Arm     string             // of a rollout; "" is none
+	Copy    func(*Copy)        // wants the request and its answer, once that is whole, and must not block; nil: it does not
 
 	ask *Ask
 }
@@ -114,7 +117,7 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 		c.ctx.Response.Header.Set("X-Weir-Arm", held.Arm)
 	}
 	own := *held.Model
-	own.ID, own.Aliases, own.Price = m.ID, m.Aliases, m.Price
+	own.ID, own.Aliases, own.Price, own.Policy = m.ID, m.Aliases, m.Price, held.Policy
 	return &own, nil
 }
 

@@ -28,6 +28,7 @@ const (
 	actionRollout       = "rollout." // and what it came to
 	actionBrownoutLower = "brownout.lower"
 	actionBrownoutRaise = "brownout.raise"
+	actionModeration    = "moderation"
 	actionStart         = "process.start"
 	actionStop          = "process.stop"
 )
@@ -38,17 +39,23 @@ type details map[string]any
 // addEntry adds a change to an audit log, before the change: one that cannot be noted is
 // not made. A change that fails afterwards has its entry all the same.
 func addEntry(ctx context.Context, log audit.Log, by, action, object string, more details) (audit.Entry, error) {
-	text, err := json.Marshal(more)
+	change, err := changeOf(by, action, object, more)
 	if err != nil {
 		return audit.Entry{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	entry, err := log.Append(ctx, audit.Change{Time: time.Now(), Actor: by, Action: action, Object: object, Details: string(text)})
+	entry, err := log.Append(ctx, change)
 	if err != nil {
 		return entry, fmt.Errorf("the change cannot be written into the audit log, so it is not made: %w", err)
 	}
 	return entry, nil
+}
+
+// changeOf is what an entry holds, as of now.
+func changeOf(by, action, object string, more details) (audit.Change, error) {
+	text, err := json.Marshal(more)
+	return audit.Change{Time: time.Now(), Actor: by, Action: action, Object: object, Details: string(text)}, err
 }
 
 // audit is addEntry on the server's store. A server without one keeps no audit log.

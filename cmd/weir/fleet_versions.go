@@ -98,6 +98,7 @@ func (n *routedName) answersBy(r *routed) bool { return n != nil && n.versions[n
 func (r *routed) entry() *openai.Model {
 	m := &openai.Model{
 		ID: r.record.Name, Aliases: r.record.Aliases, Created: r.created, Upstream: r.fleet, Fallback: r.record.Fallback, Version: r.record.Version,
+		Policy: r.policy,
 	}
 	if r.reads != nil {
 		m.Tokenizer, m.Template, m.Family = r.reads.tokenizer, r.reads.template.Template, r.reads.template.family
@@ -138,7 +139,7 @@ func (f *fleets) Outline(name string) openai.Outline {
 		return openai.Outline{}
 	}
 	r := n.versions[n.answers]
-	return openai.Outline{Version: r.record.Version, Label: r.label, Load: router.Load{Ready: r.fleet.Load().Ready}}
+	return openai.Outline{Version: r.record.Version, Label: r.label, Policy: r.policy, Load: router.Load{Ready: r.fleet.Load().Ready}}
 }
 
 // Acquire implements openai.Versions.
@@ -163,7 +164,7 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 	if i < 0 {
 		return openai.Held{}, fmt.Errorf("%w: %s@%s", openai.ErrNoVersion, a.Model, wanted)
 	}
-	held := openai.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label}
+	held := openai.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
 	if rolling {
 		held.Arm = d.Arm.String()
 	}

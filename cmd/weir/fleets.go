@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"weir/api/moderation"
 	"weir/api/openai"
 	"weir/configs"
 	"weir/router/balance"
@@ -41,7 +42,8 @@ type routed struct {
 	fleet   *fleet.Fleet
 	stop    context.CancelFunc
 	created int64
-	reads   *promptReader // nil: the model's tokenizer is not known here
+	reads   *promptReader      // nil: the model's tokenizer is not known here
+	policy  *moderation.Policy // nil: it has none
 }
 
 func newFleets(s *server) *fleets {
@@ -60,6 +62,8 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 	var errs []error
 	var changes []func() error
 	for _, m := range c.RoutedModels() {
+		policy, err := c.SafetyOf(m, digestKey())
+		errs = append(errs, err)
 		i := slices.IndexFunc(f.list, func(r *routed) bool {
 			return r.record.Name == m.Name && r.record.Version == m.Version && r.record.Policy == m.Policy && r.record.Routing == m.Routing && r.record.Tokenizer == m.Tokenizer
 		})
@@ -67,12 +71,15 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 			old := f.list[i]
 			reads, err := newPromptReader(c, m)
 			errs = append(errs, err)
-			next = append(next, &routed{record: m, fleet: old.fleet, stop: old.stop, created: old.created, reads: reads})
+			next = append(next, &routed{record: m, fleet: old.fleet, stop: old.stop, created: old.created, reads: reads, policy: policy})
 			changes = append(changes, func() error { return old.fleet.Reconfigure(m.Replicas) })
 			continue
 		}
 		made, err := f.make(c, m)
 		errs = append(errs, err)
+		if made != nil {
+			made.policy = policy
+		}
 		next = append(next, made)
 	}
 	label(next)

@@ -28,7 +28,11 @@ func journaled(j *admin.Journal, h edge.Hooks) edge.Hooks {
 	h.OnRefused = func(r edge.Refusal) {
 		if r.Early {
 			now := time.Now()
-			j.End(admin.Entry{ID: r.ID, Route: r.Route, Arrived: now, Finished: now, Status: r.Status, Code: r.Code, Refused: true})
+			e := admin.Entry{ID: r.ID, Route: r.Route, Arrived: now, Finished: now, Status: r.Status, Code: r.Code, Refused: true}
+			if r.Moderation != nil {
+				e.Model, e.Tenant, e.Findings = r.Moderation.Model, r.Moderation.Tenant, findingViews(r.Moderation.Report)
+			}
+			j.End(e)
 		}
 		if refused != nil {
 			refused(r)
@@ -50,6 +54,7 @@ func finishEntry(f edge.RequestFinish) admin.Entry {
 	e.Status, e.Code = f.Status, f.Code
 	e.Replica, e.Reason, e.Attempts = f.Replica, f.RouteReason, f.Attempts
 	e.Tried = f.Tried
+	e.Findings = findingViews(f.Moderated)
 	e.Refused = len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest
 	return e
 }

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"weir/api/moderation"
 	"weir/api/openai"
 	"weir/configs"
 	"weir/engine/llm"
@@ -50,6 +51,7 @@ type planned struct {
 	config configs.Config // of this model alone
 	info   llm.Info       // with the budget that it will have
 	label  string
+	policy *moderation.Policy // nil: it has none
 }
 
 // resident is a version in memory.
@@ -86,6 +88,11 @@ func planModels(c configs.Config, budget int64) ([]*planned, error) {
 	for _, r := range records {
 		p := &planned{record: r, config: c.ForModel(r)}
 		if err := p.size(budget, len(records)); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		var err error
+		if p.policy, err = c.SafetyOf(r, digestKey()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -133,7 +140,7 @@ func (p *planned) spec(l *languages) shelf.Spec {
 	r := p.record
 	identity := r
 	identity.Load, identity.IdleUnload, identity.Pinned, identity.Aliases = "", 0, false, nil
-	identity.Fallback, identity.Policy = nil, ""
+	identity.Fallback, identity.Policy, identity.Safety, identity.OwnSafety = nil, "", "", ""
 	return shelf.Spec{
 		Name: r.Name, Label: p.label, Digest: p.info.Digest, Key: fmt.Sprintf("%s %+v", p.info.Digest, identity), Bytes: p.bytes(),
 		When:       map[string]shelf.When{configs.LoadLazily: shelf.Lazy, configs.LoadNever: shelf.Never}[r.Load],
@@ -459,6 +466,7 @@ func (l *languages) Outline(name string) openai.Outline {
 		Version: info.Digest, Label: st.Label, State: st.State, MaxModelLen: info.MaxModelLen, Dimensions: info.Dimensions, Scores: info.Scores,
 		Load: inference.Load{Ready: true}, // the next request loads what is not in memory
 	}
+	o.Policy = l.policy(name, st.Label)
 	switch r := l.answering(name); {
 	case r == nil:
 	case r.encoder != nil:
@@ -467,6 +475,20 @@ func (l *languages) Outline(name string) openai.Outline {
 		o.Load = r.engine.Load()
 	}
 	return o
+}
+
+// policy is that of a version of a name, as the configuration has it now.
+func (l *languages) policy(name, label string) *moderation.Policy {
+	n := (*l.table.Load())[name]
+	if n == nil {
+		return nil
+	}
+	for _, p := range n.planned {
+		if p.label == label {
+			return p.policy
+		}
+	}
+	return nil
 }
 
 // Acquire implements openai.Versions.
@@ -489,6 +511,7 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 		return openai.Held{}, err
 	}
 	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
+	held.Policy = l.policy(a.Model, held.Label)
 	if rolling {
 		held.Arm = d.Arm.String()
 	}

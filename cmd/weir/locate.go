@@ -67,6 +67,7 @@ func (l *locator) language(ctx context.Context, c *configs.Config) error {
 			fmt.Sprintf("serve it beside language models, or alone, with --classic %s=%s", baseName(ref), ref)}
 	}
 	c.Model.Path, c.Model.Defaults = v.Path(), defaultsOf(v)
+	c.Model.OwnSafety = string(v.Record.Safety)
 	if len(c.Model.ServedNames) == 0 {
 		c.Model.ServedNames = slices.Compact([]string{baseName(ref), ref.String()})
 	}
@@ -99,6 +100,7 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 			m.Name = baseName(ref)
 		}
 		m.Path, m.Defaults = v.Path(), defaultsOf(v)
+		m.OwnSafety = string(v.Record.Safety)
 		templates := v.Paths(registry.Template)
 		if own := func(s configs.ModelSetting) bool { return s.Key == configs.ChatTemplateKey }; len(templates) > 0 && !slices.ContainsFunc(m.Settings, own) {
 			m.Settings = append(slices.Clip(m.Settings), configs.ModelSetting{Key: configs.ChatTemplateKey, Value: templates[0]})

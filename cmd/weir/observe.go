@@ -149,7 +149,7 @@ func between(from, to time.Time) float64 {
 // finishLabel is vLLM's word for a finish reason.
 func finishLabel(r inference.FinishReason) string {
 	switch r {
-	case inference.FinishStop, inference.FinishLength, inference.FinishError:
+	case inference.FinishStop, inference.FinishLength, inference.FinishError, inference.FinishFiltered:
 		return r.String()
 	case inference.FinishNone, inference.FinishCancelled:
 	}

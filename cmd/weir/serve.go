@@ -138,6 +138,7 @@ type server struct {
 	failed      chan error    // why a listener ended without a shutdown
 
 	transcripts *transcript.Recorder // nil: no store
+	moderated   *moderated
 }
 
 // serve runs until a signal, or until loading or a listener fails.
@@ -228,7 +229,7 @@ func newServer(c configs.Config, budget int64, read readConfig, out, errs io.Wri
 		if s.compute != nil {
 			s.compute.Close()
 		}
-		return nil, errors.Join(err, s.unbind(), s.closeTranscripts(), s.closeStore())
+		return nil, errors.Join(err, s.unbind(), s.closeTranscripts(), s.moderated.close(), s.closeStore())
 	}
 	return s, nil
 }
@@ -276,6 +277,10 @@ func (s *server) build(b telemetry.Build) error {
 	if s.transcripts != nil {
 		edge.Hooks = transcribed(s.transcripts, edge.Hooks)
 	}
+	if s.moderated, err = newModerated(s); err != nil {
+		return err
+	}
+	edge.Hooks = s.moderated.hooks(edge.Hooks)
 	edge.Hooks = s.others.counted(s.rollouts.rolled(edge.Hooks))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
@@ -585,7 +590,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	s.closeTraces()
 	s.callers.stop()
 	s.noteStop()
-	errs = append(errs, s.closeTranscripts(), s.closeStore())
+	errs = append(errs, s.closeTranscripts(), s.moderated.close(), s.closeStore())
 	s.refusals.flush()
 	return errors.Join(errs...)
 }

@@ -134,6 +134,7 @@ const (
 	FinishLength                 // MaxTokens or the context is used up
 	FinishCancelled              // the client, a deadline or a drain ended it
 	FinishError                  // the stream's error says why
+	FinishFiltered               // the model's policy ended it; said by the edge, never by an engine
 )
 
 // String gives the OpenAI spelling.
@@ -149,6 +150,8 @@ func (f FinishReason) String() string {
 		return "cancelled"
 	case FinishError:
 		return "error"
+	case FinishFiltered:
+		return "content_filter"
 	}
 	return "unknown"
 }

@@ -4,7 +4,11 @@
 // password in plain prose stays, and so does a number written in letters.
 package scrub
 
-import "strings"
+import (
+	"strings"
+
+	"weir/internal/pii"
+)
 
 // Withheld stands for a text in which scrubbing does not come to an end: each round
 // brings up something new. Only texts that were made for this have that.
@@ -41,14 +45,14 @@ type rule struct {
 
 // rules in the order in which they are tried: a password in a URL would pass for an address.
 var rules = []rule{
-	{"[key]", findPrivateKey},
-	{"[key]", findSecret},
-	{"[key]", findAssigned},
-	{"[key]", findURLPassword},
-	{"[email]", findEmail},
-	{"[iban]", findIBAN},
-	{"[card]", findCard},
-	{"[phone]", findPhone},
+	{"[key]", pii.FindPrivateKey},
+	{"[key]", pii.FindSecret},
+	{"[key]", pii.FindAssigned},
+	{"[key]", pii.FindURLPassword},
+	{"[email]", pii.FindEmail},
+	{"[iban]", pii.FindIBAN},
+	{"[card]", pii.FindCard},
+	{"[phone]", pii.FindPhone},
 }
 
 func (r rule) replace(text string) string {
@@ -68,15 +72,3 @@ func (r rule) replace(text string) string {
 	b.WriteString(text[from:])
 	return b.String()
 }
-
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }
-
-func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
-
-func isAlnum(b byte) bool { return isDigit(b) || isLetter(b) }
-
-// beginsWord reports whether no letter or digit stands before i.
-func beginsWord(text string, i int) bool { return i == 0 || !isAlnum(text[i-1]) }
-
-// endsWord reports whether no letter or digit stands at i.
-func endsWord(text string, i int) bool { return i == len(text) || !isAlnum(text[i]) }

@@ -1,4 +1,4 @@
-package scrub
+package pii
 
 import (
 	"strings"
@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// findEmail finds LOCAL@HOST.NAME. Neither side has an @, so that every byte is looked
+// FindEmail finds LOCAL@HOST.NAME. Neither side has an @, so that every byte is looked
 // at twice at most.
-func findEmail(text string, from int) (start, end int) {
+func FindEmail(text string, from int) (start, end int) {
 	for at := from; ; at++ {
 		i := strings.IndexByte(text[at:], '@')
 		if i < 0 {

@@ -1,4 +1,4 @@
-package scrub
+package pii
 
 import "strings"
 
@@ -36,9 +36,9 @@ func firstBytes() (prefix, name [256]bool) {
 // isKeyChar takes the letters of base64 in both alphabets, and the dots of a token.
 func isKeyChar(b byte) bool { return isAlnum(b) || strings.IndexByte("_-.+/=", b) >= 0 }
 
-// findSecret finds keys by how they begin. A key is at the beginning of a word and goes
+// FindSecret finds keys by how they begin. A key is at the beginning of a word and goes
 // on as long as it can.
-func findSecret(text string, from int) (start, end int) {
+func FindSecret(text string, from int) (start, end int) {
 	for i := from; i < len(text); i++ {
 		if !firstOfPrefix[text[i]] || !beginsWord(text, i) {
 			continue
@@ -82,9 +82,9 @@ const (
 	endKey   = "-----END "
 )
 
-// findPrivateKey finds what is between the lines that enclose a private key. One
+// FindPrivateKey finds what is between the lines that enclose a private key. One
 // without its last line reaches to the end of the text.
-func findPrivateKey(text string, from int) (start, end int) {
+func FindPrivateKey(text string, from int) (start, end int) {
 	for {
 		i := strings.Index(text[from:], beginKey)
 		if i < 0 {
@@ -127,8 +127,8 @@ const (
 	mostFiller    = 8 // characters between a name and its value
 )
 
-// findAssigned finds the values of password=…, "api_key": "…", Bearer ….
-func findAssigned(text string, from int) (start, end int) {
+// FindAssigned finds the values of password=…, "api_key": "…", Bearer ….
+func FindAssigned(text string, from int) (start, end int) {
 	for i := from; i < len(text); i++ {
 		if !firstOfAssigned[text[i]] {
 			continue
@@ -170,8 +170,8 @@ func value(text string, i int, spaced bool) (start, end int, ok bool) {
 
 func isValueChar(b byte) bool { return b > ' ' && strings.IndexByte("\"'`<>,;[]{}()\\", b) < 0 }
 
-// findURLPassword finds the password of SCHEME://USER:PASSWORD@HOST.
-func findURLPassword(text string, from int) (start, end int) {
+// FindURLPassword finds the password of SCHEME://USER:PASSWORD@HOST.
+func FindURLPassword(text string, from int) (start, end int) {
 	for {
 		i := strings.Index(text[from:], "://")
 		if i < 0 {

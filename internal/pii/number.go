@@ -1,4 +1,4 @@
-package scrub
+package pii
 
 import "strings"
 
@@ -9,9 +9,9 @@ const (
 	maxIBANChars = 34
 )
 
-// findIBAN finds a country, two check digits and an account, in groups or without, whose
+// FindIBAN finds a country, two check digits and an account, in groups or without, whose
 // remainder by 97 is 1 (ISO 13616).
-func findIBAN(text string, from int) (start, end int) {
+func FindIBAN(text string, from int) (start, end int) {
 	for i := from; i+minIBANChars <= len(text); i++ {
 		if isLetter(text[i]) && isLetter(text[i+1]) && isDigit(text[i+2]) && isDigit(text[i+3]) && beginsWord(text, i) {
 			if end := ibanEnd(text, i); end > 0 {
@@ -136,8 +136,8 @@ func beginsNumber(text string, i int) bool {
 	return true
 }
 
-// findCard finds payment cards: 13 to 19 digits with the check digit of ISO 7812.
-func findCard(text string, from int) (start, end int) {
+// FindCard finds payment cards: 13 to 19 digits with the check digit of ISO 7812.
+func FindCard(text string, from int) (start, end int) {
 	return findNumber(text, from, func(r *run, n int) bool {
 		digits := r.digits[:r.count(n)]
 		return len(digits) >= 13 && digits[0] >= '2' && digits[0] <= '6' && r.isPlain(n) && luhn(digits)
@@ -169,9 +169,9 @@ func luhn(digits []byte) bool {
 	return sum%10 == 0
 }
 
-// findPhone finds phone numbers: international ones, those of one country that begin
+// FindPhone finds phone numbers: international ones, those of one country that begin
 // with 0, and North American ones.
-func findPhone(text string, from int) (start, end int) {
+func FindPhone(text string, from int) (start, end int) {
 	start, end = findNumber(text, from, isPhone)
 	for start > from && (text[start-1] == '+' || text[start-1] == '(') {
 		start--

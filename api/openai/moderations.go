@@ -1,0 +1,174 @@
+package openai
+
+import (
+	"slices"
+	"strings"
+
+	"weir/api"
+	"weir/api/moderation"
+)
+
+// POST /v1/moderations answers in OpenAI's shape from a model's policy: every rule of it, on
+// whichever side, reads every text. Nothing is recorded of the request.
+
+// maxModerated texts are read in one request.
+const maxModerated = 1024
+
+// openAICategories are those that clients expect in every result.
+var openAICategories = []string{
+	"harassment", "harassment/threatening", "hate", "hate/threatening", "illicit", "illicit/violent", "self-harm",
+	"self-harm/instructions", "self-harm/intent", "sexual", "sexual/minors", "violence", "violence/graphic",
+}
+
+type moderationJSON struct {
+	Flagged    bool                `json:"flagged"`
+	Categories map[string]bool     `json:"categories"`
+	Scores     map[string]float64  `json:"category_scores"`
+	Types      map[string][]string `json:"category_applied_input_types"`
+}
+
+func (c *call) moderations() *api.Error {
+	o, fault := c.body()
+	if fault != nil {
+		return fault
+	}
+	name, _ := o.text("model", &fault)
+	raw, ok := o.take("input")
+	if !ok {
+		keep(&fault, missing("input", "a string, an array of strings or an array of text parts"))
+	}
+	readLabels(o, &fault)
+	o.finish(&fault)
+	if fault != nil {
+		return fault
+	}
+	texts, fault := o.moderated(raw)
+	if fault != nil {
+		return fault
+	}
+	m, p, fault := c.policyFor(name)
+	if fault != nil {
+		return fault
+	}
+	results := make([]moderationJSON, len(texts))
+	for i, text := range texts {
+		o.turn.breathe()
+		if fault := o.turn.ended(); fault != nil {
+			return fault
+		}
+		if results[i], fault = c.classified(p, text); fault != nil {
+			return fault
+		}
+	}
+	warn(c.ctx, o.notes)
+	api.WriteJSON(c.ctx, statusOK, struct {
+		ID      string           `json:"id"`
+		Model   string           `json:"model"`
+		Results []moderationJSON `json:"results"`
+	}{"modr-" + c.id, m, results})
+	return nil
+}
+
+// moderated reads input. Strings have a result each; parts are one text together.
+func (o *object) moderated(raw []byte) ([]string, *api.Error) {
+	if raw[0] == '"' {
+		text, fault := parseString("input", raw)
+		return []string{text}, fault
+	}
+	if raw[0] != '[' {
+		return nil, wrongType("input", "a string, an array of strings or an array of text parts", raw)
+	}
+	list, fault := parseArray("input", raw, maxModerated)
+	switch {
+	case fault != nil:
+		return nil, badRequest("invalid_value", "input", "input has more than %d texts; send them in several requests", maxModerated)
+	case len(list) == 0:
+		return nil, badRequest("invalid_value", "input", "input is an empty array; send at least one text")
+	}
+	texts := make([]string, len(list))
+	for i, item := range list {
+		path := at("input", i)
+		switch {
+		case item[0] != list[0][0]:
+			return nil, badRequest("invalid_type", path, "%s is of another type than input[0]; all must be strings or all text parts", path)
+		case item[0] == '"':
+			texts[i], fault = parseString(path, item)
+		default:
+			var text []byte
+			if text, fault = o.parsePart(path, item); fault == nil {
+				texts[i], fault = parseString(path, text)
+			}
+		}
+		if fault != nil {
+			return nil, fault
+		}
+	}
+	if list[0][0] != '"' {
+		texts = []string{strings.Join(texts, "\n")}
+	}
+	return texts, nil
+}
+
+// policyFor finds the policy of a model, or one by its own name. Without a name, or with one
+// of OpenAI's moderation models, it is the only one that there is.
+func (c *call) policyFor(name string) (model string, p *moderation.Policy, fault *api.Error) {
+	set, fault := c.models()
+	if fault != nil {
+		return "", nil, fault
+	}
+	if m, ok := set.find(name); ok {
+		if p = m.policy(); p == nil {
+			return "", nil, badRequest("no_policy", "model", "the model %s has no policy; give it one with safety in its record", m.ID)
+		}
+		return m.ID, p, nil
+	}
+	var names []string
+	for _, m := range set.list {
+		own := m.policy()
+		if own == nil {
+			continue
+		}
+		if own.Name() == name {
+			return name, own, nil
+		}
+		if !slices.Contains(names, own.Name()) {
+			model, p, names = m.ID, own, append(names, own.Name())
+		}
+	}
+	unnamed := name == "" || strings.HasPrefix(name, "omni-moderation") || strings.HasPrefix(name, "text-moderation")
+	switch {
+	case len(names) == 0:
+		return "", nil, badRequest("no_policy", "model", "no model here has a policy; list one in policies, and name it with safety in a model's record")
+	case unnamed && len(names) == 1:
+		return model, p, nil
+	case unnamed:
+		return "", nil, missing("model", "a model or a policy, of which there are: "+strings.Join(names, ", "))
+	}
+	return "", nil, modelNotFound(name, set.ids()+"; policies: "+strings.Join(names, ", "))
+}
+
+// policy is that of the version that answers for a name now.
+func (m *Model) policy() *moderation.Policy {
+	if m.Versions != nil {
+		return m.outline().Policy
+	}
+	return m.Policy
+}
+
+func (c *call) classified(p *moderation.Policy, text string) (moderationJSON, *api.Error) {
+	r := moderationJSON{Categories: map[string]bool{}, Scores: map[string]float64{}, Types: map[string][]string{}}
+	for _, name := range openAICategories {
+		r.Categories[name], r.Scores[name], r.Types[name] = false, 0, []string{}
+	}
+	for _, name := range p.Categories() {
+		r.Categories[name], r.Scores[name], r.Types[name] = false, 0, []string{"text"}
+	}
+	report := &moderation.Report{}
+	p.Classify(text, report)
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		r.Flagged, r.Categories[f.Category] = true, true
+		r.Scores[f.Category] = max(r.Scores[f.Category], f.Score)
+	}
+	return r, nil
+}
