@@ -23,7 +23,7 @@ func (s *Sources) decodePolicies(d *fileDecoder, n *yaml.Node) error {
 		if err := d.record(n, path, policyFields(&p)); err != nil {
 			return err
 		}
-		if _, err := moderation.New(p, moderation.Options{ReadFile: readList}); err != nil {
+		if _, err := compilePolicy(p, moderation.Options{ReadFile: readList}); err != nil {
 			return d.errorf(n, "%s: %v", path, err)
 		}
 		policies = append(policies, p)
@@ -108,7 +108,7 @@ func (c Config) SafetyOf(m ServedModel, key []byte) (*moderation.Policy, error) 
 			return nil, wrong(err)
 		}
 		spec.Name = cmp.Or(spec.Name, m.Name)
-		p, err := moderation.New(spec, moderation.Options{Secret: key})
+		p, err := compilePolicy(spec, moderation.Options{Secret: key})
 		if err != nil {
 			return nil, wrong(err)
 		}
@@ -118,13 +118,21 @@ func (c Config) SafetyOf(m ServedModel, key []byte) (*moderation.Policy, error) 
 		if c.Policies[i].Name != m.Safety {
 			continue
 		}
-		p, err := moderation.New(c.Policies[i], moderation.Options{ReadFile: readList, Secret: key})
+		p, err := compilePolicy(c.Policies[i], moderation.Options{ReadFile: readList, Secret: key})
 		if err != nil {
 			return nil, wrong(err)
 		}
 		return p, nil
 	}
 	return nil, wrong(fmt.Errorf("there is no policy %q; list it in policies, or set safety to one of the list or to %s", m.Safety, NoPolicy))
+}
+
+func compilePolicy(s moderation.Spec, o moderation.Options) (*moderation.Policy, error) {
+	p, err := moderation.New(s, o)
+	if err == nil && len(p.Classifiers()) > 0 {
+		return nil, fmt.Errorf("the policy %q has a classifier, and no model can be one yet: remove the rule", s.Name)
+	}
+	return p, err
 }
 
 // validatePolicies checks that names are given once, and that those that models have are there.
@@ -185,11 +193,4 @@ const policiesSample = `
 #         pii: [email, phone, card, iban, ip, ssn, key]
 #         input: flag
 #         output: redact
-#       - id: toxic # a model scores what requests bring
-#         category: harassment
-#         classifier:
-#           model: my-reranker # with a question; or a text encoder, with a predictor
-#           question: Is this text an insult?
-#           threshold: 0.8
-#         input: block
 `
