@@ -79,7 +79,7 @@ func TestChangesOfTLS(t *testing.T) {
 // Every live key is a setting or a list.
 func TestLiveKeysExist(t *testing.T) {
 	c := Default()
-	known := []string{"tenants", "issuers", "prices", "brownout", "classic", "models"}
+	known := []string{"tenants", "issuers", "prices", "brownout", "classic", "models", "policies"}
 	for _, s := range settings(&c) {
 		known = append(known, s.Key)
 	}

@@ -99,7 +99,7 @@ func checkEntries(t *testing.T, s *Sources, data string) {
 func TestSampleOfLists(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("server: {tls_certificate: a, tls_key: b, tls_client_ca: c}\n") // which tenants' certificates need
-	for line := range strings.Lines(sample + brownoutSample + classicSample + modelsSample) {
+	for line := range strings.Lines(sample + brownoutSample + classicSample + modelsSample + policiesSample) {
 		if text := strings.TrimPrefix(line, "# "); strings.HasPrefix(text, " ") || strings.HasSuffix(strings.TrimSpace(text), ":") {
 			b.WriteString(text)
 		}
@@ -109,7 +109,7 @@ func TestSampleOfLists(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, b.String())
 	}
 	c, err := s.Config()
-	if err != nil || len(c.Tenants) != 2 || len(c.Issuers) != 1 || len(c.Brownout) != 2 || len(c.Classic) != 2 || len(c.Models) != 3 {
+	if err != nil || len(c.Tenants) != 2 || len(c.Issuers) != 1 || len(c.Brownout) != 2 || len(c.Classic) != 2 || len(c.Models) != 3 || len(c.Policies) != 1 {
 		t.Fatalf("%d tenants, %d issuers, %v", len(c.Tenants), len(c.Issuers), err)
 	}
 	var shown []string
@@ -120,7 +120,7 @@ func TestSampleOfLists(t *testing.T) {
 		"tenants[0].": tenantFields(&c.Tenants[0]), "tenants[0].limits.": limitFields(&c.Tenants[0].Limits),
 		"issuers[0].": issuerFields(&c.Issuers[0]), "tenants[0].claims[0].": claimFields(&c.Tenants[0].Claims[0]),
 		"brownout[1].": stepFields(&c.Brownout[1]), "classic[0].": classicFields(&c.Classic[0]),
-		"models[0].": modelFields(&c.Models[0]), "models[0].check.": checkFields(&c.Models[0].Check),
+		"models[0].": modelFields(&c.Models[0]), "models[0].check.": checkFields(&c.Models[0].Check), "policies[0].": policyFields(&c.Policies[0]),
 	} {
 		for _, f := range fields {
 			if f.nested == nil && !slices.Contains(shown, prefix+f.key) {

@@ -179,13 +179,13 @@ const policiesSample = `
 #       - id: weapons
 #         category: illicit/violent # OpenAI's names or others; default: the id
 #         words: [pipe bomb, detonator] # whole words and phrases
-#         words_file: weapons.txt # more of them, one on a line
+#         # words_file: weapons.txt # more of them, one on a line
 #         case_sensitive: false
 #         input: block # refuse the request; flag: report it; ignore
 #         output: block # end the answer before it; redact: replace it; flag; ignore
 #       - id: project-names
 #         patterns: ["\\bproject-[a-z]{3,12}\\b"]
-#         patterns_file: projects.txt
+#         # patterns_file: projects.txt
 #         max_match_bytes: 64 # of patterns without a longest match, such as a.*b
 #         output: redact
 #         replacement: "[project]" # default: the category, or the kind of data, in brackets
