@@ -23,7 +23,7 @@ func (s *Sources) decodePolicies(d *fileDecoder, n *yaml.Node) error {
 		if err := d.record(n, path, policyFields(&p)); err != nil {
 			return err
 		}
-		if _, err := compilePolicy(p, moderation.Options{ReadFile: readList}); err != nil {
+		if _, err := moderation.New(p, moderation.Options{ReadFile: readList}); err != nil {
 			return d.errorf(n, "%s: %v", path, err)
 		}
 		policies = append(policies, p)
@@ -108,7 +108,7 @@ func (c Config) SafetyOf(m ServedModel, key []byte) (*moderation.Policy, error) 
 			return nil, wrong(err)
 		}
 		spec.Name = cmp.Or(spec.Name, m.Name)
-		p, err := compilePolicy(spec, moderation.Options{Secret: key})
+		p, err := moderation.New(spec, moderation.Options{Secret: key})
 		if err != nil {
 			return nil, wrong(err)
 		}
@@ -118,21 +118,13 @@ func (c Config) SafetyOf(m ServedModel, key []byte) (*moderation.Policy, error) 
 		if c.Policies[i].Name != m.Safety {
 			continue
 		}
-		p, err := compilePolicy(c.Policies[i], moderation.Options{ReadFile: readList, Secret: key})
+		p, err := moderation.New(c.Policies[i], moderation.Options{ReadFile: readList, Secret: key})
 		if err != nil {
 			return nil, wrong(err)
 		}
 		return p, nil
 	}
 	return nil, wrong(fmt.Errorf("there is no policy %q; list it in policies, or set safety to one of the list or to %s", m.Safety, NoPolicy))
-}
-
-func compilePolicy(s moderation.Spec, o moderation.Options) (*moderation.Policy, error) {
-	p, err := moderation.New(s, o)
-	if err == nil && len(p.Classifiers()) > 0 {
-		return nil, fmt.Errorf("the policy %q has a classifier, and no model can be one yet: remove the rule", s.Name)
-	}
-	return p, err
 }
 
 // validatePolicies checks that names are given once, and that those that models have are there.
@@ -150,17 +142,31 @@ func (c Config) validatePolicies() error {
 		seen[name] = true
 	}
 	for _, m := range append(c.ServedModels(), c.RoutedModels()...) {
-		if m.Safety != "" && m.Safety != NoPolicy && !seen[m.Safety] {
-			_, err := c.SafetyOf(m, nil)
+		p, err := c.SafetyOf(m, nil)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+		errs = append(errs, c.validateClassifiers(m.Name, p))
 		if i := slices.IndexFunc(c.Policies, func(p moderation.Spec) bool { return p.Name == m.Safety }); i >= 0 && !isLocal(m) && readsAnswers(&c.Policies[i]) {
 			errs = append(errs, fmt.Errorf("check policies: the model %q is computed by its replicas, whose answers pass as they come; "+
 				"the policy %q has rules with output: let the replicas keep it, and give this model one whose rules have input only", m.Name, m.Safety))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateClassifiers checks that the models that a policy asks are there.
+func (c Config) validateClassifiers(model string, p *moderation.Policy) error {
+	for _, k := range p.Classifiers() {
+		if !slices.ContainsFunc(c.ServedModels(), func(m ServedModel) bool { return m.Name == k.Model || slices.Contains(m.Aliases, k.Model) }) {
+			return fmt.Errorf("check policies: the policy %q of the model %q asks the classifier %q, which is no model that is computed here", p.Name(), model, k.Model)
+		}
+		if k.Predictor != "" && !slices.ContainsFunc(c.ClassicModels(), func(m Classic) bool { return m.Name == k.Predictor }) {
+			return fmt.Errorf("check policies: the policy %q of the model %q asks the classical model %q, which is not served", p.Name(), model, k.Predictor)
+		}
+	}
+	return nil
 }
 
 func readsAnswers(p *moderation.Spec) bool {
@@ -193,4 +199,11 @@ const policiesSample = `
 #         pii: [email, phone, card, iban, ip, ssn, key]
 #         input: flag
 #         output: redact
+#       # - id: toxic # a model scores what requests bring
+#       #   category: harassment
+#       #   classifier:
+#       #     model: my-reranker # with a question; or a text encoder, with a predictor
+#       #     question: Is this text an insult?
+#       #     threshold: 0.8
+#       #   input: block
 `

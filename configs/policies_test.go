@@ -32,6 +32,8 @@ func TestPoliciesOfTheFile(t *testing.T) {
 		{"name", strings.Replace(rule("words: [x], input: flag"), "house", "none", 1), "another one"},
 		{"pii", rule("pii: [shoe], input: flag") + local, "is not accepted"},
 		{"classifier", rule("classifier: {model: m, question: q, threshold: 0.5}, output: block") + local, "output must be ignore"},
+		{"no such classifier", rule("classifier: {model: m, question: q, threshold: 0.5}, input: block") + local, `asks the classifier "m"`},
+		{"no such predictor", rule("classifier: {model: chat, predictor: q, threshold: 0.5}, input: block") + local, `asks the classical model "q"`},
 	} {
 		path := filepath.Join(dir, "weir.yml")
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {

@@ -19,8 +19,9 @@ type automaton struct {
 	insts    []syntax.Inst // of all patterns, one program behind the other
 	owners   []int32       // by instruction: its pattern
 	patterns []*pattern
-	entries  []uint32 // by pattern: where its program begins
-	begins   []border // that patterns ask for, without repetitions
+	entries  []uint32             // by pattern: where its program begins
+	begins   []border             // that patterns ask for, without repetitions
+	allowed  [utf8.RuneSelf]uint8 // by the rune before: which of begins allow a match; not behind a dot
 
 	ascii  [utf8.RuneSelf]uint16
 	lows   []rune   // where ranges of runes of one class begin, ascending
@@ -101,6 +102,9 @@ func newAutomaton(patterns []*pattern) *automaton {
 		if !slices.Contains(a.begins, p.begin) {
 			a.begins = append(a.begins, p.begin)
 		}
+	}
+	for r := range rune(utf8.RuneSelf) {
+		a.allowed[r] = a.begin(-1, r)
 	}
 	a.classify()
 	return a
@@ -194,12 +198,13 @@ func (a *automaton) class(r rune) int {
 // start is the state before a rune, where the runes before that are given: of the patterns
 // that may begin there.
 func (a *automaton) start(prev2, prev rune) *state {
-	mask, k := 0, kindOf(prev)
-	for i, b := range a.begins {
-		if b.begins(prev2, prev) {
-			mask |= 1 << i
-		}
+	var mask uint8
+	if prev >= 0 && prev < utf8.RuneSelf && prev != '.' {
+		mask = a.allowed[prev]
+	} else {
+		mask = a.begin(prev2, prev)
 	}
+	k := kindOf(prev)
 	if s := a.starts[mask][k].Load(); s != nil {
 		return s
 	}
@@ -212,6 +217,17 @@ func (a *automaton) start(prev2, prev rune) *state {
 	s, _ := a.intern(set.list, k)
 	a.starts[mask][k].Store(s)
 	return s
+}
+
+// begin says, by bits, which of the patterns' borders allow a match between two runes before it and
+// the rune that begins it.
+func (a *automaton) begin(prev2, prev rune) (mask uint8) {
+	for i, b := range a.begins {
+		if b.begins(prev2, prev) {
+			mask |= 1 << i
+		}
+	}
+	return mask
 }
 
 // step is what the rune of a class makes of a state.

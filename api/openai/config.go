@@ -39,6 +39,8 @@ type Config struct {
 	ResponseCache replay.CacheConfig // off without Bytes
 	GrammarBytes  int64              // of compiled grammars, of all tenants together
 
+	Predict Predict // of classical models, for policies' classifiers; nil: there are none
+
 	Brownout func() *brownout.Step // what is lowered now, nil for nothing; nil: never anything
 
 	Version string             // of the program, for /version

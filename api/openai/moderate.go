@@ -50,7 +50,28 @@ func (c *call) moderate(m *Model, o *object) *api.Error {
 			return policyViolation(m, t.path, c.moderated.Blocked())
 		}
 	}
-	return nil
+	return c.moderateByModels(m, o, r.texts)
+}
+
+// moderateByModels has the policy's classifiers read the texts.
+func (c *call) moderateByModels(m *Model, o *object, texts []inputText) *api.Error {
+	if len(m.Policy.Classifiers()) == 0 {
+		return nil
+	}
+	list, reports := make([]string, len(texts)), make([]*moderation.Report, len(texts))
+	for i := range texts {
+		list[i], reports[i] = strings.Join(texts[i].parts, "\n"), c.moderated
+	}
+	blocked, fault := c.classify(m.Policy, list, reports, true, nil)
+	o.turn = c.turn
+	switch {
+	case fault != nil:
+		return fault
+	case blocked < 0:
+		return nil
+	}
+	c.policyOf = m.ID
+	return policyViolation(m, texts[blocked].path, c.moderated.Blocked())
 }
 
 func policyViolation(m *Model, path string, f *moderation.Finding) *api.Error {

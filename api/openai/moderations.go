@@ -50,15 +50,27 @@ func (c *call) moderations() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	results := make([]moderationJSON, len(texts))
+	results, reports := make([]moderationJSON, len(texts)), make([]*moderation.Report, len(texts))
 	for i, text := range texts {
 		o.turn.breathe()
 		if fault := o.turn.ended(); fault != nil {
 			return fault
 		}
-		if results[i], fault = c.classified(p, text); fault != nil {
-			return fault
+		reports[i] = &moderation.Report{}
+		p.Classify(text, reports[i])
+	}
+	scores := make([]map[string]float64, len(texts))
+	tell := func(text int, category string, score float64) {
+		if scores[text] == nil {
+			scores[text] = make(map[string]float64)
 		}
+		scores[text][category] = max(scores[text][category], score)
+	}
+	if _, fault := c.classify(p, texts, reports, false, tell); fault != nil {
+		return fault
+	}
+	for i := range results {
+		results[i] = resultOf(p, reports[i], scores[i])
 	}
 	warn(c.ctx, o.notes)
 	api.WriteJSON(c.ctx, statusOK, struct {
@@ -155,7 +167,8 @@ func (m *Model) policy() *moderation.Policy {
 	return m.Policy
 }
 
-func (c *call) classified(p *moderation.Policy, text string) (moderationJSON, *api.Error) {
+// resultOf writes what a policy found in a text; scores are those of classifiers, by category.
+func resultOf(p *moderation.Policy, report *moderation.Report, scores map[string]float64) moderationJSON {
 	r := moderationJSON{Categories: map[string]bool{}, Scores: map[string]float64{}, Types: map[string][]string{}}
 	for _, name := range openAICategories {
 		r.Categories[name], r.Scores[name], r.Types[name] = false, 0, []string{}
@@ -163,12 +176,13 @@ func (c *call) classified(p *moderation.Policy, text string) (moderationJSON, *a
 	for _, name := range p.Categories() {
 		r.Categories[name], r.Scores[name], r.Types[name] = false, 0, []string{"text"}
 	}
-	report := &moderation.Report{}
-	p.Classify(text, report)
+	for name, score := range scores {
+		r.Scores[name] = score
+	}
 	for i := range report.Findings {
 		f := &report.Findings[i]
 		r.Flagged, r.Categories[f.Category] = true, true
 		r.Scores[f.Category] = max(r.Scores[f.Category], f.Score)
 	}
-	return r, nil
+	return r
 }

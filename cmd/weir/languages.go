@@ -102,6 +102,9 @@ func planModels(c configs.Config, budget int64) ([]*planned, error) {
 		}
 		list = append(list, p)
 	}
+	for _, p := range list {
+		errs = append(errs, checkClassifiers(p, list))
+	}
 	return list, errors.Join(errs...)
 }
 

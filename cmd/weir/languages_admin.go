@@ -105,7 +105,9 @@ func (l *languages) entryOf(name, label string) (*openai.Model, func(), bool) {
 		lease.Release()
 		return nil, nil, false
 	}
-	return r.entry, lease.Release, true
+	own := *r.entry
+	own.Policy = l.policy(name, label)
+	return &own, lease.Release, true
 }
 
 // give implements rolled.

@@ -281,6 +281,7 @@ func (s *server) build(b telemetry.Build) error {
 		return err
 	}
 	edge.Hooks = s.moderated.hooks(edge.Hooks)
+	edge.Predict = s.predictVectors
 	edge.Hooks = s.others.counted(s.rollouts.rolled(edge.Hooks))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {

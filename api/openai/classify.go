@@ -1,0 +1,162 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"weir/api"
+	"weir/api/edge"
+	"weir/api/moderation"
+	"weir/internal/inference"
+)
+
+// Policies may have classifiers: models here that score texts. A reranker scores a text against
+// a question; the vector that a text encoder makes of a text is a row for a classical model.
+// What such a model cannot answer is refused: a text that was not checked does not pass.
+
+// Predict gives each row's score by a classical model.
+type Predict func(ctx context.Context, model string, rows [][]float32) ([]float64, error)
+
+// classify has the classifiers of a policy read texts, in one call each, and adds what they find
+// to the reports, of which there is one for each text. With input set only rules about requests
+// count, and the place of the first text that one of them blocks is returned, or -1. tell gets every
+// score; it may be nil.
+func (c *call) classify(p *moderation.Policy, texts []string, reports []*moderation.Report, input bool,
+	tell func(text int, category string, score float64)) (blocked int, fault *api.Error) {
+	blocked = -1
+	if len(texts) == 0 {
+		return blocked, nil
+	}
+	for _, k := range p.Classifiers() {
+		if input && k.Action == moderation.Ignore {
+			continue
+		}
+		scores, fault := c.scored(&k.ClassifierSpec, texts)
+		if fault != nil {
+			return -1, fault
+		}
+		for i, score := range scores {
+			if tell != nil {
+				tell(i, k.Category, score)
+			}
+			if p.Scored(&k, score, texts[i], reports[i]) && input && (blocked < 0 || i < blocked) {
+				blocked = i
+			}
+		}
+	}
+	return blocked, nil
+}
+
+// scored asks a classifier's model. The call's turn is others' meanwhile.
+func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []float64, fault *api.Error) {
+	had := c.turn != nil
+	c.endTurn()
+	defer func() {
+		if had && fault == nil {
+			c.turn, fault = c.server.turns.take(c.gone())
+		}
+	}()
+	set := c.server.models.Load()
+	entry, ok := set.find(k.Model)
+	if !ok || entry.Upstream != nil {
+		return nil, classifierUnavailable(k.Model)
+	}
+	m, release, fault := c.classifier(entry)
+	if fault != nil {
+		return nil, fault
+	}
+	defer release()
+	rank := k.Question != ""
+	if m.Pooler == nil || m.Pooler.ranks() != rank || !rank && c.server.config.Predict == nil {
+		return nil, classifierUnavailable(k.Model)
+	}
+	p, fault := c.server.readClassified(m, k.Question, texts)
+	if fault != nil {
+		return nil, fault
+	}
+	t := c.caller.Tenant
+	asked := &inference.Embedding{ID: "policy-" + c.id, Tenant: t.Name, Weight: t.Weight, Class: t.Class, Arrived: c.arrived,
+		WaitUntil: c.after(t.QueueTimeout), Texts: p.texts, Types: p.types}
+	if fault := c.embed(m, asked); fault != nil {
+		return nil, fault
+	}
+	if fault := m.Pooler.checkVectors(asked); fault != nil {
+		return nil, fault
+	}
+	if rank {
+		for _, v := range p.answer.(*scoreAnswer).scores(asked.Vectors) {
+			scores = append(scores, float64(v))
+		}
+		return scores, nil
+	}
+	return c.predicted(k.Predictor, asked.Vectors)
+}
+
+// classifier holds the version that answers for a model.
+func (c *call) classifier(entry *Model) (m *Model, release func(), fault *api.Error) {
+	if entry.Versions == nil {
+		return entry, func() {}, nil
+	}
+	held, err := entry.Versions.Acquire(&Ask{Model: entry.ID, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: routeModerations})
+	if err != nil {
+		return nil, nil, edge.Fault(err)
+	}
+	if m = held.Model; m == nil {
+		if m, err = c.await(held.Load, nil); err != nil {
+			held.Release()
+			return nil, nil, edge.Fault(err)
+		}
+	}
+	return m, held.Release, nil
+}
+
+// readClassified tokenises texts as /v1/score or /v1/embeddings does. What a model cannot read of a
+// text is cut off its end.
+func (s *Server) readClassified(m *Model, question string, texts []string) (*pooling, *api.Error) {
+	texts = slices.Clone(texts)
+	for i := range texts {
+		if texts[i] == "" {
+			texts[i] = " "
+		}
+	}
+	body, err := json.Marshal(map[string]any{"text_1": question, "text_2": texts, "truncate_prompt_tokens": -1})
+	if question == "" {
+		body, err = json.Marshal(map[string]any{"input": texts, "truncate_prompt_tokens": -1})
+	}
+	if err != nil {
+		return nil, internalError("a text could not be read by the policy's classifier")
+	}
+	o, fault := parseBody(body, false)
+	if fault != nil {
+		return nil, fault
+	}
+	if question == "" {
+		return s.readEmbedding(o, m)
+	}
+	return s.readScore(o, m)
+}
+
+// predicted has a classical model score vectors of length 1, as /v1/embeddings gives them.
+func (c *call) predicted(model string, vectors [][]float32) ([]float64, *api.Error) {
+	for _, v := range vectors {
+		normalise(v)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go c.server.watch(cancel, c.watch(), ctx.Done())
+	scores, err := c.server.config.Predict(ctx, model, vectors)
+	switch {
+	case err == nil && len(scores) == len(vectors):
+		return scores, nil
+	case context.Cause(ctx) != nil:
+		if fault := c.server.interrupted(model, context.Cause(ctx)); fault != nil {
+			return nil, fault
+		}
+	}
+	return nil, classifierUnavailable(model)
+}
+
+func classifierUnavailable(model string) *api.Error {
+	return api.Refuse("classifier_unavailable", "the policy of this model asks the classifier "+model+", which does not answer now")
+}
