@@ -77,7 +77,7 @@ func (g *guard) close() (told []family.Part, blocked bool) {
 
 func (g *guard) take(p *family.Part, hidden bool) (blocked bool) {
 	f := g.filter(p.Kind)
-	if g.begun && (g.filter(g.open) != f || p.Kind == family.CallStart || p.Kind == family.CallEnd || p.Repaired) {
+	if g.begun && (g.filter(g.open) != f || p.Kind == family.CallStart || p.Kind == family.CallEnd || p.Repaired || p.Begun) {
 		if g.end() {
 			return true
 		}
@@ -89,6 +89,9 @@ func (g *guard) take(p *family.Part, hidden bool) (blocked bool) {
 	}
 	from := len(g.text)
 	g.text, blocked = f.Append(g.text, p.Bytes)
+	if p.Begun && !blocked { // such a part may be left out, and nothing else with it
+		g.text, blocked = f.Close(g.text)
+	}
 	g.tell(*p, from)
 	return blocked
 }
