@@ -39,6 +39,7 @@ func attentions(ctx *build.Context) {
 			a.mixFloats(half)
 		}
 		a.blend()
+		a.rotate()
 	}
 	halve(&lanes{Context: ctx, family: "attention", data: data})
 }

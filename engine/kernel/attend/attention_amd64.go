@@ -49,6 +49,11 @@ func mixF32AVX512(out *float32, weights *float32, headDim int, data *byte, tiles
 //go:noescape
 func blendAVX512(acc []float32, x []float32, a float32, b float32)
 
+// rotateAVX512 replaces n values by their Walsh-Hadamard transform, which is not scaled; n is a power of two, 32 at least.
+//
+//go:noescape
+func rotateAVX512(x *float32, n int)
+
 // quantizeAVX2 computes codes[i] = round(x[i]*inverse) for 32 values, within [-127,127].
 //
 //go:noescape
@@ -93,6 +98,11 @@ func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *
 //
 //go:noescape
 func blendAVX2(acc []float32, x []float32, a float32, b float32)
+
+// rotateAVX2 replaces n values by their Walsh-Hadamard transform, which is not scaled; n is a power of two, 32 at least.
+//
+//go:noescape
+func rotateAVX2(x *float32, n int)
 
 // halveAVX2 rounds n values to float16, a multiple of 8 above 0.
 //

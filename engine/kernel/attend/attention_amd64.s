@@ -1770,6 +1770,134 @@ done1:
 	VZEROUPPER
 	RET
 
+// func rotateAVX512(x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·rotateAVX512(SB), NOSPLIT, $0-16
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    AX, DX
+	MOVQ    CX, BX
+	VMOVUPS attention_signs1<>+0(SB), Z0
+	VMOVUPS attention_signs2<>+0(SB), Z1
+	VMOVUPS attention_signs4<>+0(SB), Z2
+	VMOVUPS attention_signs8<>+0(SB), Z3
+
+within:
+	VMOVUPS     (DX), Z4
+	VPERMILPS   $0xb1, Z4, Z5
+	VFMADD213PS Z5, Z0, Z4
+	VPERMILPS   $0x4e, Z4, Z5
+	VFMADD213PS Z5, Z1, Z4
+	VSHUFF32X4  $0xb1, Z4, Z4, Z5
+	VFMADD213PS Z5, Z2, Z4
+	VSHUFF32X4  $0x4e, Z4, Z4, Z5
+	VFMADD213PS Z5, Z3, Z4
+	VMOVUPS     Z4, (DX)
+	ADDQ        $0x40, DX
+	SUBQ        $+64, BX
+	JNZ         within
+	MOVQ        AX, SI
+	MOVQ        $+64, BX
+	ADDQ        CX, SI
+
+step:
+	MOVQ AX, DX
+
+span:
+	MOVQ BX, DI
+
+pairs:
+	VMOVUPS (DX), Z0
+	VMOVUPS (DX)(BX*1), Z1
+	VADDPS  Z1, Z0, Z2
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z2, (DX)
+	VMOVUPS Z0, (DX)(BX*1)
+	ADDQ    $0x40, DX
+	SUBQ    $+64, DI
+	JNZ     pairs
+	ADDQ    BX, DX
+	CMPQ    DX, SI
+	JL      span
+	SHLQ    $0x01, BX
+	CMPQ    BX, CX
+	JL      step
+	VZEROUPPER
+	RET
+
+DATA attention_signs1<>+0(SB)/4, $0x3f800000
+DATA attention_signs1<>+4(SB)/4, $0xbf800000
+DATA attention_signs1<>+8(SB)/4, $0x3f800000
+DATA attention_signs1<>+12(SB)/4, $0xbf800000
+DATA attention_signs1<>+16(SB)/4, $0x3f800000
+DATA attention_signs1<>+20(SB)/4, $0xbf800000
+DATA attention_signs1<>+24(SB)/4, $0x3f800000
+DATA attention_signs1<>+28(SB)/4, $0xbf800000
+DATA attention_signs1<>+32(SB)/4, $0x3f800000
+DATA attention_signs1<>+36(SB)/4, $0xbf800000
+DATA attention_signs1<>+40(SB)/4, $0x3f800000
+DATA attention_signs1<>+44(SB)/4, $0xbf800000
+DATA attention_signs1<>+48(SB)/4, $0x3f800000
+DATA attention_signs1<>+52(SB)/4, $0xbf800000
+DATA attention_signs1<>+56(SB)/4, $0x3f800000
+DATA attention_signs1<>+60(SB)/4, $0xbf800000
+GLOBL attention_signs1<>(SB), RODATA|NOPTR, $64
+
+DATA attention_signs2<>+0(SB)/4, $0x3f800000
+DATA attention_signs2<>+4(SB)/4, $0x3f800000
+DATA attention_signs2<>+8(SB)/4, $0xbf800000
+DATA attention_signs2<>+12(SB)/4, $0xbf800000
+DATA attention_signs2<>+16(SB)/4, $0x3f800000
+DATA attention_signs2<>+20(SB)/4, $0x3f800000
+DATA attention_signs2<>+24(SB)/4, $0xbf800000
+DATA attention_signs2<>+28(SB)/4, $0xbf800000
+DATA attention_signs2<>+32(SB)/4, $0x3f800000
+DATA attention_signs2<>+36(SB)/4, $0x3f800000
+DATA attention_signs2<>+40(SB)/4, $0xbf800000
+DATA attention_signs2<>+44(SB)/4, $0xbf800000
+DATA attention_signs2<>+48(SB)/4, $0x3f800000
+DATA attention_signs2<>+52(SB)/4, $0x3f800000
+DATA attention_signs2<>+56(SB)/4, $0xbf800000
+DATA attention_signs2<>+60(SB)/4, $0xbf800000
+GLOBL attention_signs2<>(SB), RODATA|NOPTR, $64
+
+DATA attention_signs4<>+0(SB)/4, $0x3f800000
+DATA attention_signs4<>+4(SB)/4, $0x3f800000
+DATA attention_signs4<>+8(SB)/4, $0x3f800000
+DATA attention_signs4<>+12(SB)/4, $0x3f800000
+DATA attention_signs4<>+16(SB)/4, $0xbf800000
+DATA attention_signs4<>+20(SB)/4, $0xbf800000
+DATA attention_signs4<>+24(SB)/4, $0xbf800000
+DATA attention_signs4<>+28(SB)/4, $0xbf800000
+DATA attention_signs4<>+32(SB)/4, $0x3f800000
+DATA attention_signs4<>+36(SB)/4, $0x3f800000
+DATA attention_signs4<>+40(SB)/4, $0x3f800000
+DATA attention_signs4<>+44(SB)/4, $0x3f800000
+DATA attention_signs4<>+48(SB)/4, $0xbf800000
+DATA attention_signs4<>+52(SB)/4, $0xbf800000
+DATA attention_signs4<>+56(SB)/4, $0xbf800000
+DATA attention_signs4<>+60(SB)/4, $0xbf800000
+GLOBL attention_signs4<>(SB), RODATA|NOPTR, $64
+
+DATA attention_signs8<>+0(SB)/4, $0x3f800000
+DATA attention_signs8<>+4(SB)/4, $0x3f800000
+DATA attention_signs8<>+8(SB)/4, $0x3f800000
+DATA attention_signs8<>+12(SB)/4, $0x3f800000
+DATA attention_signs8<>+16(SB)/4, $0x3f800000
+DATA attention_signs8<>+20(SB)/4, $0x3f800000
+DATA attention_signs8<>+24(SB)/4, $0x3f800000
+DATA attention_signs8<>+28(SB)/4, $0x3f800000
+DATA attention_signs8<>+32(SB)/4, $0xbf800000
+DATA attention_signs8<>+36(SB)/4, $0xbf800000
+DATA attention_signs8<>+40(SB)/4, $0xbf800000
+DATA attention_signs8<>+44(SB)/4, $0xbf800000
+DATA attention_signs8<>+48(SB)/4, $0xbf800000
+DATA attention_signs8<>+52(SB)/4, $0xbf800000
+DATA attention_signs8<>+56(SB)/4, $0xbf800000
+DATA attention_signs8<>+60(SB)/4, $0xbf800000
+GLOBL attention_signs8<>(SB), RODATA|NOPTR, $64
+
 // func quantizeAVX2(codes *int8, x *float32, inverse float32)
 // Requires: AVX, AVX2, SSE
 TEXT ·quantizeAVX2(SB), NOSPLIT, $0-20
@@ -3994,6 +4122,59 @@ DATA attention_mask<>+52(SB)/4, $0x00000000
 DATA attention_mask<>+56(SB)/4, $0x00000000
 DATA attention_mask<>+60(SB)/4, $0x00000000
 GLOBL attention_mask<>(SB), RODATA|NOPTR, $64
+
+// func rotateAVX2(x *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·rotateAVX2(SB), NOSPLIT, $0-16
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    AX, DX
+	MOVQ    CX, BX
+	VMOVUPS attention_signs1<>+0(SB), Y0
+	VMOVUPS attention_signs2<>+0(SB), Y1
+	VMOVUPS attention_signs4<>+0(SB), Y2
+
+within:
+	VMOVUPS     (DX), Y3
+	VPERMILPS   $0xb1, Y3, Y4
+	VFMADD213PS Y4, Y0, Y3
+	VPERMILPS   $0x4e, Y3, Y4
+	VFMADD213PS Y4, Y1, Y3
+	VPERM2F128  $0x01, Y3, Y3, Y4
+	VFMADD213PS Y4, Y2, Y3
+	VMOVUPS     Y3, (DX)
+	ADDQ        $0x20, DX
+	SUBQ        $+32, BX
+	JNZ         within
+	MOVQ        AX, SI
+	MOVQ        $+32, BX
+	ADDQ        CX, SI
+
+step:
+	MOVQ AX, DX
+
+span:
+	MOVQ BX, DI
+
+pairs:
+	VMOVUPS (DX), Y0
+	VMOVUPS (DX)(BX*1), Y1
+	VADDPS  Y1, Y0, Y2
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y0, (DX)(BX*1)
+	ADDQ    $0x20, DX
+	SUBQ    $+32, DI
+	JNZ     pairs
+	ADDQ    BX, DX
+	CMPQ    DX, SI
+	JL      span
+	SHLQ    $0x01, BX
+	CMPQ    BX, CX
+	JL      step
+	VZEROUPPER
+	RET
 
 // func halveAVX2(dst *uint16, x *float32, n int)
 // Requires: AVX, F16C

@@ -121,3 +121,15 @@ func blend(level isa.Level, acc, x []float32, a, b float32) {
 		blendPortable(acc, x, a, b)
 	}
 }
+
+// rotateRun rotates a power of two of values, at least 32.
+func rotateRun(level isa.Level, x []float32) {
+	switch level {
+	case isa.AVX512:
+		rotateAVX512(&x[0], len(x))
+	case isa.AVX2:
+		rotateAVX2(&x[0], len(x))
+	default:
+		rotatePortable(x)
+	}
+}

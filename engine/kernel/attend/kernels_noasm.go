@@ -39,3 +39,5 @@ func mixF32(_ isa.Level, out, weights []float32, headDim int, s *stretch, n int)
 func blend(_ isa.Level, acc, x []float32, a, b float32) { blendPortable(acc, x, a, b) }
 
 func halveEights(_ isa.Level, dst []byte, x []float32) { halvePortable(dst, x) }
+
+func rotateRun(_ isa.Level, x []float32) { rotatePortable(x) }

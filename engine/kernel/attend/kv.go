@@ -106,7 +106,7 @@ func (s KVShape) Check() error {
 //
 // In keys the tokens are neighbours, so that one register holds a product's
 // terms of sixteen scores. Codes of q8_0 lie in groups of the four that
-// VPDPBUSD adds up: of keys four values of a token, of values four tokens. It
+// VPDPBUSD adds up, and keys and values are rotated (see rotate.go): of keys four values of a token, of values four tokens. It
 // takes one unsigned operand: keys are kept plus 128, values meet weights, which
 // have no sign. Scales are float16, one for 32 values of a token. What lies at
 // tokens that were never stored is arbitrary and never enters a result.

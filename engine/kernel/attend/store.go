@@ -21,6 +21,9 @@ type Place struct {
 func (a *Attention) Store(kv *KV, layer int, k, v []float32, places []Place) {
 	j := &a.store
 	j.level, j.kv, j.layer, j.k, j.v, j.places = a.level, kv, layer, k, v, places
+	if need := 2 * kv.HeadDim * a.member.Workers(); kv.Type == KVQ8 && len(j.turned) < need {
+		j.turned = make([]float32, need)
+	}
 	j.runs = j.runs[:0]
 	for row, p := range places {
 		if row == 0 || p.Block != places[row-1].Block || p.Token != places[row-1].Token+1 || p.Token%tileTokens == 0 {
@@ -41,12 +44,13 @@ type storeJob struct {
 	layer  int
 	k, v   []float32
 	places []Place
-	runs   []int // the first row of each, and the end
+	runs   []int     // the first row of each, and the end
+	turned []float32 // of q8_0: for each worker a key and a value, rotated
 }
 
 // Do stores one run. Where a tile's tokens are not in order another worker may be at
 // the same tile: they share cache lines, no byte.
-func (j *storeJob) Do(_, run int) {
+func (j *storeJob) Do(worker, run int) {
 	kv, first, n := j.kv, j.runs[run], j.runs[run+1]-j.runs[run]
 	p := j.places[first]
 	if p.Token+n > kv.BlockTokens {
@@ -64,12 +68,24 @@ func (j *storeJob) Do(_, run int) {
 			o := (first+i)*width + h*kv.HeadDim
 			k, v := j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim]
 			if kv.Type == KVQ8 {
+				k, v = j.turn(worker, k, v)
 				kv.storeQ8(j.level, tile, k, v, token+i)
 			} else {
 				storeF16(j.level, tile, k, v, token+i)
 			}
 		}
 	}
+}
+
+// turn gives a key and a value rotated, in the worker's memory.
+func (j *storeJob) turn(worker int, k, v []float32) (turnedKey, turnedValue []float32) {
+	d := len(k)
+	own := j.turned[2*d*worker : 2*d*(worker+1)]
+	copy(own, k)
+	copy(own[d:], v)
+	rotate(j.level, own[:d])
+	rotate(j.level, own[d:])
+	return own[:d], own[d:]
 }
 
 // tokenRows are the keys of a head of n tokens, each width floats behind the one before.
@@ -128,6 +144,7 @@ func halvePortable(dst []byte, x []float32) {
 	}
 }
 
+// storeQ8 stores a key and a value that are rotated.
 func (kv *KV) storeQ8(level isa.Level, tile []byte, k, v []float32, token int) {
 	keys, vals := tile, tile[kv.valuesAt():]
 	var codes [blockValues]int8

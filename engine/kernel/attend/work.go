@@ -22,6 +22,7 @@ type attendWork struct {
 	now    []softState // [lanes], of the segment
 	all    []softState // [lanes], of all segments so far
 	codes  weightCodes
+	turned []float32                          // [HeadDim]: a rotated query
 	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
 }
 
@@ -36,6 +37,9 @@ func (w *attendWork) reserve(lanes, headDim int) {
 		w.query = make([]uint32, n)
 		w.part = make([]float32, n)
 		w.acc = make([]float32, n)
+	}
+	if headDim > len(w.turned) {
+		w.turned = make([]float32, headDim)
 	}
 	if n := lanes * scoreStride; n > len(w.scores) {
 		w.scores = alignedFloats(n)
@@ -95,12 +99,15 @@ func (w *attendWork) packFloats(lane int) {
 // queryWords is the size of four lanes' packed codes of 32 values.
 const queryWords = (8 + 2) * laneStep
 
-// packCodes lays queries out as [lanes/4][HeadDim/32] times eight words of four
+// packCodes rotates queries and lays them out as [lanes/4][HeadDim/32] times eight words of four
 // codes for each of four lanes, four scales and four terms that undo the 128
 // in keys' codes.
 func (w *attendWork) packCodes(q []float32, lane int) {
 	blocks := len(q) / blockValues
 	to := w.query[lane/laneStep*blocks*queryWords+lane%laneStep:]
+	q = w.turned[:copy(w.turned, q)]
+	rotate(w.level, q)
+	factor := w.Scale / float32(rotated(len(q))) // exact
 	var codes [blockValues]int8
 	for b := range blocks {
 		x := (*[blockValues]float32)(q[b*blockValues:])
@@ -115,7 +122,7 @@ func (w *attendWork) packCodes(q []float32, lane int) {
 			}
 			to[b*queryWords+i*laneStep] = word
 		}
-		to[b*queryWords+8*laneStep] = math.Float32bits(scale * w.Scale)
+		to[b*queryWords+8*laneStep] = math.Float32bits(scale * factor)
 		to[b*queryWords+9*laneStep] = uint32(-128 * sum)
 	}
 }
@@ -322,12 +329,17 @@ func (w *attendWork) restore(from []float32) {
 	copy(w.part, from[2*w.lanes:][:w.lanes*w.KV.HeadDim])
 }
 
-// finish normalises the result.
+// finish normalises the result, and rotates it back where values are rotated.
 func (w *attendWork) finish() {
 	d := w.KV.HeadDim
 	for l := range w.lanes {
-		out, inverse := w.vector(w.Out, w.tile, w.head, l), 1/w.all[l].sum
-		for i, v := range w.acc[l*d : l*d+d] {
+		acc, inverse := w.acc[l*d:l*d+d], 1/w.all[l].sum
+		if w.KV.Type == KVQ8 {
+			rotate(w.level, acc)
+			inverse /= float32(rotated(d))
+		}
+		out := w.vector(w.Out, w.tile, w.head, l)
+		for i, v := range acc {
 			out[i] = v * inverse
 		}
 	}

@@ -1,0 +1,33 @@
+package attend
+
+import "weir/engine/kernel/isa"
+
+// Some elements of keys are many times as large as their neighbours, the same ones at nearly every
+// token, and a scale that fits them leaves few steps to the others. So keys and queries of
+// q8_0 are rotated before they are rounded, by the Walsh-Hadamard transform of a head: an outlier becomes a little
+// of each element, and products of keys and queries stay what they are, but for a factor. Values are
+// rotated, too, and the mixed ones back. (QuIP and QuaRot do the same to weights; ik_llama.cpp to keys.)
+
+// rotated is how many values are rotated together: the largest power of two that divides a head, so that a head of 96
+// is three times 32. It is the factor of a rotation there and back, and of a product of two rotated vectors.
+func rotated(headDim int) int { return headDim & -headDim }
+
+// rotate replaces a head's values by their rotation. Sums are added up in one order at every level. A value that is not finite
+// makes all that it meets so.
+func rotate(level isa.Level, x []float32) {
+	n := rotated(len(x))
+	for i := 0; i < len(x); i += n {
+		rotateRun(level, x[i:i+n])
+	}
+}
+
+func rotatePortable(x []float32) {
+	for h := 1; h < len(x); h *= 2 {
+		for i := 0; i < len(x); i += 2 * h {
+			a, b := x[i:i+h], x[i+h:i+2*h]
+			for j, v := range a {
+				a[j], b[j] = v+b[j], v-b[j]
+			}
+		}
+	}
+}
