@@ -50,8 +50,8 @@ func FuzzPolicy(f *testing.F) {
 			return
 		}
 		r := &Report{}
-		p.Check(text, r)
-		p.Classify(text, r)
+		p.Check(text, r, nil)
+		p.Classify(text, r, nil)
 		if p.FiltersOutput() {
 			first, blocked, _ := filtered(p, Plain, false, text)
 			second, again, _ := filtered(p, Plain, false, strings.SplitAfter(text, " ")...)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
@@ -108,15 +109,15 @@ func TestFilterBlocksBeforeTheMatch(t *testing.T) {
 		t.Errorf("findings %+v", r.Findings)
 	}
 	in := &Report{}
-	if !p.Check("a pipe bomb and an apple", in) || in.Blocked() == nil || in.Blocked().Category != "illicit/violent" || in.Blocked().Side != Input {
+	if !p.Check("a pipe bomb and an apple", in, nil) || in.Blocked() == nil || in.Blocked().Category != "illicit/violent" || in.Blocked().Side != Input {
 		t.Errorf("input: %+v", in.Findings)
 	}
 	in = &Report{}
-	if p.Check("an apple", in) || len(in.Findings) != 1 || in.Findings[0].Action != Flag {
+	if p.Check("an apple", in, nil) || len(in.Findings) != 1 || in.Findings[0].Action != Flag {
 		t.Errorf("input: %+v", in.Findings)
 	}
 	in = &Report{}
-	p.Classify("apple a@b.co x-1234", in)
+	p.Classify("apple a@b.co x-1234", in, nil)
 	if len(in.Findings) != 3 {
 		t.Errorf("all rules: %+v", in.Findings)
 	}
@@ -361,4 +362,22 @@ func BenchmarkFilter(b *testing.B) {
 	for b.Loop() {
 		dst, _ = f.Append(dst[:0], text)
 	}
+}
+
+// Filters of one policy run at the same time on the automaton that they make together.
+func TestFiltersShareAPolicy(t *testing.T) {
+	p := splitRules(t, 8)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for k := range splitTexts {
+				text := splitTexts[(i+k)%len(splitTexts)]
+				want, _, _ := filtered(p, Plain, false, text)
+				if got, _, _ := filtered(p, Plain, false, strings.SplitAfter(text, "")...); got != want {
+					t.Errorf("%q is %q, then %q", text, want, got)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

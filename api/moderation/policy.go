@@ -224,29 +224,35 @@ func (p *Policy) ChangesOutput() bool {
 }
 
 // Check looks at a text of a request. What it finds is added to the report; blocked says that
-// the request is to be refused.
-func (p *Policy) Check(text string, report *Report) (blocked bool) {
+// the request is to be refused. goOn is called between slices of a long text and may end
+// the work; it may be nil.
+func (p *Policy) Check(text string, report *Report, goOn func() bool) (blocked bool) {
 	if !p.ReadsInput() {
 		return false
 	}
-	f := p.newFilter(&p.input, Plain, report)
-	f.quiet = true
-	return f.all(text)
+	return p.newFilter(&p.input, Plain, report).all(text, goOn)
 }
 
-// all takes a whole text.
-func (f *Filter) all(text string) (blocked bool) {
-	if _, blocked = f.Append(nil, []byte(text)); !blocked {
-		_, blocked = f.Close(nil)
+// sliceBytes of a text are read between two calls of goOn.
+const sliceBytes = 4 << 10
+
+// all reads a whole text, of which nothing is sent.
+func (f *Filter) all(text string, goOn func() bool) (blocked bool) {
+	f.quiet = true
+	for len(text) > 0 {
+		n := min(len(text), sliceBytes)
+		if _, blocked = f.Append(nil, []byte(text[:n])); blocked || goOn != nil && !goOn() {
+			return blocked
+		}
+		text = text[n:]
 	}
+	_, blocked = f.Close(nil)
 	return blocked
 }
 
-// Classify says which rules of either side find something in a text.
-func (p *Policy) Classify(text string, report *Report) {
-	f := p.newFilter(&sideRules{flag: p.all}, Plain, report)
-	f.quiet = true
-	f.all(text)
+// Classify says which rules of either side find something in a text. goOn is as in Check.
+func (p *Policy) Classify(text string, report *Report, goOn func() bool) {
+	p.newFilter(&sideRules{flag: p.all}, Plain, report).all(text, goOn)
 }
 
 // Categories are those of the rules, without repetitions, in the file's order.

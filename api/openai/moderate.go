@@ -41,11 +41,12 @@ func (c *call) moderate(m *Model, o *object) *api.Error {
 		return badRequest("invalid_value", r.unread, "%s holds token ids, and the policy %q of the model %s reads text: send text", r.unread, p.Name(), m.ID)
 	}
 	for i := range r.texts {
-		o.turn.breathe()
+		t := &r.texts[i]
+		blocked := t.isBlocked(p, c.moderated, o.turn.goOn)
 		if fault := o.turn.ended(); fault != nil {
 			return fault
 		}
-		if t := &r.texts[i]; t.isBlocked(p, c.moderated) {
+		if blocked {
 			c.policyOf = m.ID
 			return policyViolation(m, t.path, c.moderated.Blocked())
 		}
@@ -97,15 +98,15 @@ type inputText struct {
 
 // isBlocked has a policy read the text: with its parts on lines of their own, and with them next
 // to each other, as templates join them in either way.
-func (t *inputText) isBlocked(p *moderation.Policy, report *moderation.Report) bool {
-	if p.Check(strings.Join(t.parts, "\n"), report) {
+func (t *inputText) isBlocked(p *moderation.Policy, report *moderation.Report, goOn func() bool) bool {
+	if p.Check(strings.Join(t.parts, "\n"), report, goOn) {
 		return true
 	}
 	if len(t.parts) < 2 {
 		return false
 	}
 	joined := &moderation.Report{}
-	if !p.Check(strings.Join(t.parts, ""), joined) {
+	if !p.Check(strings.Join(t.parts, ""), joined, goOn) {
 		return false
 	}
 	report.Findings = append(report.Findings, *joined.Blocked())

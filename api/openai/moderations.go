@@ -52,12 +52,11 @@ func (c *call) moderations() *api.Error {
 	}
 	results, reports := make([]moderationJSON, len(texts)), make([]*moderation.Report, len(texts))
 	for i, text := range texts {
-		o.turn.breathe()
+		reports[i] = &moderation.Report{}
+		p.Classify(text, reports[i], o.turn.goOn)
 		if fault := o.turn.ended(); fault != nil {
 			return fault
 		}
-		reports[i] = &moderation.Report{}
-		p.Classify(text, reports[i])
 	}
 	scores := make([]map[string]float64, len(texts))
 	tell := func(text int, category string, score float64) {

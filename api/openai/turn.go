@@ -117,6 +117,12 @@ func (t *turn) breathe() {
 	}
 }
 
+// goOn is breathe between slices of work; false ends the work.
+func (t *turn) goOn() bool {
+	t.breathe()
+	return t.ended() == nil
+}
+
 // options adds to o where the work rests.
 func (t *turn) options(o tokenizer.EncodeOptions) tokenizer.EncodeOptions {
 	if t != nil {

@@ -26,15 +26,15 @@ def refused():
 
 
 def blocked_stream():
-    with client.chat.completions.stream(model=MODEL, messages=QUESTION, temperature=0, max_tokens=60) as stream:
-        try:
+    """The helper raises what it raises for OpenAI's own filter."""
+    try:
+        with client.chat.completions.stream(model=MODEL, messages=QUESTION, temperature=0, max_tokens=60) as stream:
             for _ in stream:
                 pass
-        except openai.ContentFilterFinishReasonError:
-            return "the helper raises"
-        final = stream.get_final_completion().choices[0]
-    expect(f"the end is content_filter, not {final.finish_reason}", final.finish_reason == "content_filter")
-    return final.message.content
+            stream.get_final_completion()
+    except openai.ContentFilterFinishReasonError as e:
+        return e
+    raise AssertionError("the helper took the answer for a whole one")
 
 
 def blocked_chunks():
