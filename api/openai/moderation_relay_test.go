@@ -1,0 +1,54 @@
+package openai
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/api/edge"
+)
+
+// Requests to a model that other servers compute are read before any of them is asked.
+func TestInputOfRelayedModelsIsRead(t *testing.T) {
+	backend := &fakeBackend{}
+	var mu sync.Mutex
+	var finished []edge.RequestFinish
+	c := DefaultConfig()
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) {
+		mu.Lock()
+		defer mu.Unlock()
+		finished = append(finished, f)
+	}
+	r := relayRig(t, c, edgeUpstream(t, backend))
+	defer r.close()
+	front := *r.openai.models.Load().list[0]
+	front.Policy = testPolicy(t, bombRule, mailRule)
+	if err := r.openai.SetModels(&front); err != nil {
+		t.Fatal(err)
+	}
+	for body, code := range map[string]string{
+		`{"prompt":"a pipe bomb"}`: "content_policy_violation",
+		`{"prompt":[1,2,3]}`:       "invalid_value", // the tokenizer is not known here
+	} {
+		if status, text := r.post(routeCompletions, body); status != http.StatusBadRequest || !strings.Contains(text, code) {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+	if status, text := r.post(routeResponses, `{"input":"a pipe bomb"}`); status != http.StatusBadRequest || !strings.Contains(text, "content_policy_violation") {
+		t.Errorf("%d %s", status, text)
+	}
+	backend.mu.Lock()
+	if n := len(backend.runs); n != 0 {
+		t.Errorf("%d requests reached the upstream", n)
+	}
+	backend.mu.Unlock()
+	if status, text := r.post(routeCompletions, `{"prompt":"ann@example.org"}`); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(finished) != 1 || finished[0].Moderated == nil || len(finished[0].Moderated.Findings) != 1 || finished[0].Moderated.Findings[0].Rule != "mail" {
+		t.Errorf("ended: %+v", finished)
+	}
+}
