@@ -1,6 +1,7 @@
 package moderation
 
 import (
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -38,9 +39,9 @@ func (s *jsonState) contains(from, to int) bool {
 	if s.open && from >= s.opened {
 		return true
 	}
-	for i := len(s.strings) - 1; i >= 0; i-- {
-		if from >= s.strings[i].from {
-			return to <= s.strings[i].to
+	for _, inner := range slices.Backward(s.strings) {
+		if from >= inner.from {
+			return to <= inner.to
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -175,9 +176,7 @@ func resultOf(p *moderation.Policy, report *moderation.Report, scores map[string
 	for _, name := range p.Categories() {
 		r.Categories[name], r.Scores[name], r.Types[name] = false, 0, []string{"text"}
 	}
-	for name, score := range scores {
-		r.Scores[name] = score
-	}
+	maps.Copy(r.Scores, scores)
 	for i := range report.Findings {
 		f := &report.Findings[i]
 		r.Flagged, r.Categories[f.Category] = true, true
