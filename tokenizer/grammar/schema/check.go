@@ -305,6 +305,9 @@ func (k *checker) objectwise(s, v *value) (bool, error) {
 	if err != nil || len(v.keys) < least || most >= 0 && len(v.keys) > most {
 		return false, err
 	}
+	if known, ok := k.c.made.foreign[s]; ok && !slices.ContainsFunc(v.keys, func(name string) bool { return !slices.Contains(known, name) }) {
+		return false, nil
+	}
 	required, err := k.c.names(s, "required")
 	if err != nil {
 		return false, err

@@ -135,9 +135,6 @@ func (c *compiler) add(cl *closure, s *value, up *trail) error {
 		return nil
 	}
 	cl.has[s] = true
-	if c.asserts(s) {
-		cl.members = append(cl.members, s)
-	}
 	t, err := c.typesOf(s)
 	if err != nil {
 		return err
@@ -145,7 +142,17 @@ func (c *compiler) add(cl *closure, s *value, up *trail) error {
 	cl.types &= t
 	cl.never = cl.never || cl.types == 0
 	cl.listed = cl.listed || c.doc.keyword(s, "enum") != nil || c.doc.keyword(s, "const") != nil
-	return c.addInPlace(cl, s, &trail{at: s, up: up})
+	first := !s.before("allOf", "properties") && !s.before("$ref", "properties")
+	if first && c.asserts(s) {
+		cl.members = append(cl.members, s)
+	}
+	if err := c.addInPlace(cl, s, &trail{at: s, up: up}); err != nil {
+		return err
+	}
+	if !first && c.asserts(s) { // properties come in the order in which the schema has them, those of a base class first
+		cl.members = append(cl.members, s)
+	}
+	return nil
 }
 
 // addInPlace follows the references and the combinations of a member.

@@ -12,6 +12,7 @@ type made struct {
 	pattern     map[*value]*pattern // the text must not match it
 	excluded    map[*value][]*value // constants that are out
 	indivisible map[*value]*big.Rat // the number must not be a multiple of it
+	foreign     map[*value][]string // the object must have a property of another name than these
 	negated     map[*value]*negation
 	bare        map[*value]*value
 	hidden      map[*value]bool // contraries: what they look at does not count for unevaluatedProperties and unevaluatedItems
@@ -27,8 +28,9 @@ type negation struct {
 const firstMade = 1 << 30
 
 func newMade() *made {
-	return &made{next: firstMade, types: map[*value]types{}, pattern: map[*value]*pattern{}, excluded: map[*value][]*value{}, indivisible: map[*value]*big.Rat{},
-		negated: map[*value]*negation{}, bare: map[*value]*value{}, hidden: map[*value]bool{}}
+	return &made{next: firstMade, types: map[*value]types{}, pattern: map[*value]*pattern{}, excluded: map[*value][]*value{},
+		indivisible: map[*value]*big.Rat{}, foreign: map[*value][]string{}, negated: map[*value]*negation{}, bare: map[*value]*value{},
+		hidden: map[*value]bool{}}
 }
 
 // object makes a schema in the place of another; pairs are keywords and values.
@@ -204,6 +206,20 @@ func (c *compiler) negateKeyword(s *value, keyword string) (alternatives []*valu
 		return alternatives, true, err
 	case "properties":
 		return c.negateProperties(s, v)
+	case "additionalProperties":
+		if !isNever(v) || c.doc.keyword(s, "patternProperties") != nil {
+			return nil, false, nil
+		}
+		properties, err := c.members(s, "properties")
+		if err != nil {
+			return nil, false, err
+		}
+		other := m.object(s, "type", word("object"))
+		m.foreign[other] = nil
+		if properties != nil {
+			m.foreign[other] = properties.keys
+		}
+		return one(other)
 	}
 	if other := c.negateBound(s, keyword, v); other != nil {
 		return one(other)
@@ -331,6 +347,11 @@ func (c *compiler) addLogic(cl *closure, s *value, t *trail) error {
 			return err
 		}
 	}
+	if known, ok := c.made.foreign[s]; ok {
+		if err := c.addForeign(cl, s, t, known); err != nil {
+			return err
+		}
+	}
 	if err := c.addCondition(cl, s, t); err != nil {
 		return err
 	}
@@ -358,6 +379,34 @@ func (c *compiler) addLogic(cl *closure, s *value, t *trail) error {
 		}
 	}
 	return nil
+}
+
+// addForeign is the contrary of a closed object: a property is there that it does not know. It is one of those that the closure names so far,
+// the first of them that is there, so that no object fits two branches; names that no schema lists are left out.
+func (c *compiler) addForeign(cl *closure, s *value, t *trail, known []string) error {
+	var branches []*value
+	var earlier []*value
+	for _, m := range cl.members {
+		properties, err := c.members(m, "properties")
+		if err != nil {
+			return err
+		}
+		if properties == nil {
+			continue
+		}
+		for i, name := range properties.keys {
+			if isNever(properties.items[i]) || slices.Contains(known, name) {
+				continue
+			}
+			if err := c.spend(1 + len(earlier)); err != nil {
+				return err
+			}
+			known = append(slices.Clip(known), name)
+			branches = append(branches, c.made.both(s, append([]*value{c.made.with(s, name)}, earlier...)...))
+			earlier = append(earlier, c.made.without(s, name))
+		}
+	}
+	return c.choose(cl, s, "additionalProperties", t, branches...)
 }
 
 // addCondition is if, then and else.

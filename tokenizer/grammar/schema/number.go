@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// wholeDigits bounds whole numbers without a bound of their own; 15 digits are exact in every reader's float64.
-	wholeDigits = 15
+	// wholeDigits bounds whole numbers without a bound of their own; 18 digits fit into 64 bits.
+	wholeDigits = 18
 	// partDigits bounds the digits after the point of numbers without a bound of their own.
 	partDigits = 15
 	// boundDigits bounds the digits of minimum, maximum and multipleOf.

@@ -120,8 +120,8 @@ func (c *compiler) build(s *shape) error {
 				members = append(slices.Clip(members), open.at)
 			}
 		}
-		key, members := conjunction(members)
-		key += string(rune(leaf.types)) + leaf.underKey(members)
+		key, sorted := conjunction(members)
+		key += string(rune(leaf.types)) + leaf.underKey(sorted)
 		if leaf.never || seen[key] {
 			return nil
 		}

@@ -54,6 +54,13 @@ func (v *value) get(key string) *value {
 	return nil
 }
 
+// before reports whether an object has a key in front of another one, or has it alone.
+func (v *value) before(key, other string) bool {
+	i, ok := v.index[key]
+	j, there := v.index[other]
+	return ok && (!there || i < j)
+}
+
 // pointer is where the value stands, as an RFC 6901 pointer; the document is "".
 func (v *value) pointer() string {
 	var steps []string
