@@ -25,6 +25,7 @@ type lexState struct {
 	tokens []int32   // the control tokens that may come here, as terminals
 	bytes  bool      // a byte may come here
 	next   atomic.Pointer[lexSteps]
+	like   atomic.Pointer[lexState] // a state that no token can tell from this one; what is known of it holds here, too
 	split  atomic.Pointer[known]
 }
 
@@ -45,6 +46,7 @@ type lexer struct {
 	parts  regex.Alphabet // scratch
 	kept   []lexPart      // scratch
 	ofs    map[string][]uint8
+	taken  map[taken]bool
 }
 
 func newLexer(g *Grammar) (*lexer, error) {
@@ -52,7 +54,8 @@ func newLexer(g *Grammar) (*lexer, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lexer{g: g, auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{}}
+	l := &lexer{g: g, auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{},
+		taken: map[taken]bool{}}
 	l.states[""] = l.dead
 	return l, nil
 }
@@ -105,6 +108,24 @@ func (l *lexer) intern(parts []lexPart) (*lexState, error) {
 	}
 	l.states[string(l.key)] = s
 	return s, nil
+}
+
+// clip is the state that stands for all which texts of fewer than some bytes cannot tell apart.
+func (l *lexer) clip(s *lexState, bytes int) (*lexState, error) {
+	if c := s.like.Load(); c != nil {
+		return c, nil
+	}
+	parts := make([]lexPart, len(s.parts))
+	for i, p := range s.parts {
+		if parts[i] = p; p.node != controlNode {
+			parts[i].node = l.auto.Clip(p.node, uint32(bytes)) //nolint:gosec // the length of a token
+		}
+	}
+	c, err := l.intern(parts)
+	if err == nil {
+		s.like.Store(c)
+	}
+	return c, err
 }
 
 // derive works out the states after a state that is not dead.

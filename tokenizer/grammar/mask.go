@@ -100,6 +100,10 @@ func (s *scratch) work(limit int) error {
 // split says what the tokens do at a lexer state, whatever the parser's row is: they stay inside the terminals in progress, they run past
 // the end of one, or they do not fit.
 func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
+	s, err := e.like(s)
+	if err != nil {
+		return nil, err
+	}
 	if k := s.split.Load(); k != nil {
 		k.used.Store(true)
 		return k, nil
@@ -110,7 +114,7 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 	clear(inside)
 	trie := v.trie
 	for _, sl := range v.slices {
-		ok, err := e.contains(s, sl, walk)
+		ok, err := e.inside(s, sl, walk)
 		if err != nil {
 			return nil, err
 		}
@@ -146,6 +150,23 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 	k := &known{tokens: newTokenSet(inside), cross: p.take(), whole: trie}
 	v.cache.put(&s.split, k)
 	return k, nil
+}
+
+// like is the state whose split is that of a state, too: one where counts that no token reaches are no bound.
+func (e *engine) like(s *lexState) (*lexState, error) {
+	if c := s.like.Load(); c != nil {
+		return c, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return nil, e.err
+	}
+	c, err := e.lexer.clip(s, e.v.depth+1)
+	if err != nil {
+		e.err = err
+	}
+	return c, err
 }
 
 // lexStep is the lexer state after a byte.

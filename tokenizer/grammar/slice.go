@@ -1,20 +1,36 @@
 package grammar
 
 import (
+	"unicode/utf8"
+
 	"weir/tokenizer/grammar/regex"
 )
 
 // slice is a set of tokens that terminals often take as a whole, such as all without a quotation mark. Where a terminal takes every text
 // of its expression, its tokens need no walk, and only the trie of the others is left.
 type slice struct {
-	table  [][256]uint16 // by state, of which 0 is dead and 1 the first
-	class  [256]uint8
+	all    *machine   // of texts of the slice
+	one    *machine   // of single characters of it
+	most   int      // characters of a token
 	tokens []uint64 // a bit for each
 	rest   []node
 }
 
+// machine is an automaton in full.
+type machine struct {
+	next  [][256]uint16 // by state, of which 0 is dead and 1 the first
+	class [256]uint8
+	ends  []bool // by state
+}
+
+// sliceText is texts of 1 to most of some characters.
+type sliceText struct {
+	one  *regex.Regex
+	most int
+}
+
 // sliceTexts are the expressions of the slices, those first that leave the fewest tokens.
-func sliceTexts() []*regex.Regex {
+func sliceTexts() []sliceText {
 	without := func(letters string, from rune) *regex.Regex {
 		ranges := make([]regex.RuneRange, 0, len(letters)+1)
 		for _, r := range letters {
@@ -27,29 +43,23 @@ func sliceTexts() []*regex.Regex {
 	prose := without("<>[]`{|}", 0)
 	word := regex.Runes(regex.RuneRange{First: '0', Last: '9'}, regex.RuneRange{First: 'A', Last: 'Z'},
 		regex.RuneRange{First: '_', Last: '_'}, regex.RuneRange{First: 'a', Last: 'z'})
-	return []*regex.Regex{
-		regex.Repeat(regex.AnyRune(), 1, regex.Unbounded),
-		regex.Repeat(quoted, 1, regex.Unbounded),
-		regex.Repeat(prose, 1, regex.Unbounded),
-		regex.Repeat(quoted, 1, 30),
-		regex.Repeat(quoted, 1, 10),
-		regex.Repeat(word, 1, regex.Unbounded),
-		regex.Repeat(word, 1, 10),
+	return []sliceText{
+		{regex.AnyRune(), regex.Unbounded}, {quoted, regex.Unbounded}, {prose, regex.Unbounded}, {quoted, 30}, {quoted, 10},
+		{word, regex.Unbounded}, {word, 10},
 	}
 }
 
-// newSlice lists the tokens of a trie that an expression matches. The expression is one of ours and has few states.
-func newSlice(v *Vocabulary, r *regex.Regex) *slice {
-	s := &slice{tokens: make([]uint64, v.words)}
+// newMachine is nil for an expression that exceeds a limit, which those of the slices do not.
+func newMachine(r *regex.Regex) *machine {
 	a, first, err := regex.NewAutomaton(r)
 	if err != nil {
 		return nil
 	}
-	s.class = *a.Class()
+	t := &machine{class: *a.Class()}
 	states := []regex.Node{regex.NoText, first[0]}
 	number := map[regex.Node]uint16{regex.NoText: 0, first[0]: 1}
 	for i := 0; i < len(states); i++ {
-		s.table = append(s.table, [256]uint16{})
+		t.next, t.ends = append(t.next, [256]uint16{}), append(t.ends, a.Nullable(states[i]))
 		for b := range 256 {
 			n, err := a.Derive(states[i], byte(b))
 			if err != nil {
@@ -59,21 +69,34 @@ func newSlice(v *Vocabulary, r *regex.Regex) *slice {
 				number[n] = uint16(len(states))
 				states = append(states, n)
 			}
-			s.table[i][b] = number[n]
+			t.next[i][b] = number[n]
 		}
 	}
-	at := make([]uint16, v.depth+1)
+	return t
+}
+
+// newSlice lists the tokens of a trie that an expression matches.
+func newSlice(v *Vocabulary, text sliceText) *slice {
+	s := &slice{all: newMachine(regex.Repeat(text.one, 1, text.most)), one: newMachine(text.one), tokens: make([]uint64, v.words)}
+	if s.all == nil || s.one == nil {
+		return nil
+	}
+	at, long := make([]uint16, v.depth+1), make([]int, v.depth+1)
 	at[0] = 1
 	p := pruned{from: v.trie}
 	for i := range v.trie {
 		n := &v.trie[i]
 		p.at(i)
-		q := s.table[at[n.depth-1]][n.byte]
-		at[n.depth] = q
+		q := s.all.next[at[n.depth-1]][n.byte]
+		at[n.depth], long[n.depth] = q, long[n.depth-1]
+		if utf8.RuneStart(n.byte) {
+			long[n.depth]++
+		}
 		switch {
 		case n.token == none:
-		case q != 0 && a.Nullable(states[q]):
+		case s.all.ends[q]:
 			v.set(s.tokens, n.token)
+			s.most = max(s.most, long[n.depth])
 		default:
 			p.keepNode(i)
 		}
@@ -82,10 +105,97 @@ func newSlice(v *Vocabulary, r *regex.Regex) *slice {
 	return s
 }
 
-// contains reports whether every text of a slice, begun at a lexer state, stays inside the terminals in progress. It gives up, and says
-// no, where that takes a long search.
+// inside reports whether every token of a slice, begun at a lexer state, stays inside the terminals in progress.
+func (e *engine) inside(s *lexState, sl *slice, walk *scratch) (bool, error) {
+	counted, ok, err := e.counts(s, sl)
+	if ok || err != nil {
+		return ok, err
+	}
+	if counted { // what a search finds out is that the count ends somewhere in the longest token
+		return false, nil
+	}
+	return e.contains(s, sl, walk)
+}
+
+// counts reports whether a terminal in progress is a repetition, and whether it is one that the tokens of a slice stay inside of: what is
+// repeated takes each of their characters, and as often as they need. counted is false where a search may find out more.
+func (e *engine) counts(s *lexState, sl *slice) (counted, ok bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return false, false, e.err
+	}
+	counted = true
+	for _, p := range s.parts {
+		if p.node == controlNode {
+			continue
+		}
+		one, most, repeats := e.lexer.auto.Counted(p.node)
+		if !repeats {
+			counted = false
+			continue
+		}
+		takes, err := e.lexer.takes(one, sl.one)
+		if err != nil {
+			e.err = err
+			return false, false, err
+		}
+		switch {
+		case !takes:
+			counted = false
+		case most == regex.Unbounded || most >= sl.most:
+			return true, true, nil
+		}
+	}
+	return counted, false, nil
+}
+
+// taken is a question to takes.
+type taken struct {
+	node regex.Node
+	t    *machine
+}
+
+// takes reports whether a node matches every text of a machine.
+func (l *lexer) takes(n regex.Node, t *machine) (bool, error) {
+	if ok, known := l.taken[taken{n, t}]; known {
+		return ok, nil
+	}
+	type pair struct {
+		n regex.Node
+		y uint16
+	}
+	ok := true
+	work, known := []pair{{n, 1}}, map[pair]bool{{n, 1}: true}
+	for len(work) > 0 && ok {
+		p := work[len(work)-1]
+		work = work[:len(work)-1]
+		ok = !t.ends[p.y] || l.auto.Nullable(p.n)
+		for b := range 256 {
+			y := t.next[p.y][b]
+			if y == 0 {
+				continue
+			}
+			d, err := l.auto.Derive(p.n, byte(b))
+			if err != nil {
+				return false, err
+			}
+			if next := (pair{d, y}); !known[next] {
+				known[next] = true
+				work = append(work, next)
+			}
+		}
+		ok = ok && len(known) < maxPairs
+	}
+	l.taken[taken{n, t}] = ok
+	return ok, nil
+}
+
+// maxPairs bounds the searches that tell whether a slice stays inside terminals; one that takes longer says no.
+const maxPairs = 1000
+
+// contains reports whether every text of a slice, begun at a lexer state, stays inside the terminals in progress.
 func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
-	const most = 1000
 	type pair struct {
 		s *lexState
 		y uint16
@@ -93,7 +203,7 @@ func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 	var seen [256][256]bool
 	var letters []byte // one byte of each pair of classes
 	for b := range 256 {
-		if x, y := e.class[b], sl.class[b]; !seen[x][y] {
+		if x, y := e.class[b], sl.all.class[b]; !seen[x][y] {
 			seen[x][y] = true
 			letters = append(letters, byte(b))
 		}
@@ -104,7 +214,7 @@ func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 		work = work[:len(work)-1]
 		last := p
 		for _, b := range letters {
-			y := sl.table[p.y][b]
+			y := sl.all.next[p.y][b]
 			if y == 0 {
 				continue
 			}
@@ -117,7 +227,7 @@ func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 			}
 			if next := (pair{q, y}); next != last && !known[next] {
 				last = next
-				if len(known) == most {
+				if len(known) == maxPairs {
 					return false, nil
 				}
 				known[next] = true

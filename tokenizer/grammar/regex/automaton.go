@@ -54,6 +54,8 @@ type Automaton struct {
 	words   [][]string
 	derived map[uint64]Node
 	alive   map[Node]bool
+	tight   map[Node]Node
+	clipped map[clip]Node
 	classes [256]uint8
 	members []byte // one byte of each class
 	err     error
@@ -64,6 +66,7 @@ type Automaton struct {
 func NewAutomaton(roots ...*Regex) (*Automaton, []Node, error) {
 	a := &Automaton{
 		index: map[node]Node{}, lists: map[string]Node{}, setOf: map[ByteSet]uint32{}, derived: map[uint64]Node{}, alive: map[Node]bool{},
+		tight: map[Node]Node{}, clipped: map[clip]Node{},
 	}
 	a.intern(node{op: opNothing}, facts{plain: true})
 	a.intern(node{op: opEmpty}, facts{nullable: true, plain: true})

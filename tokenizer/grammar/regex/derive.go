@@ -105,6 +105,64 @@ func (a *Automaton) Alive(n Node) (bool, error) {
 	if known, ok := a.alive[n]; ok {
 		return known, a.err
 	}
+	if t := a.tighten(n); t != n {
+		if alive, err := a.search(t); alive && err == nil {
+			a.alive[n] = true
+			return true, nil
+		}
+	}
+	return a.search(n)
+}
+
+// slack is how much room tighten leaves between a count's two ends.
+const slack = 16
+
+// tighten gives a node that matches some of a node's texts: the upper counts are cut down to what is near the lower ones. Nodes that differ in how
+// much of a large count is left have one tight node, so that one search says of all of them that they are alive.
+func (a *Automaton) tighten(id Node) Node {
+	n := a.nodes[id]
+	switch n.op {
+	case opRepeat, opConcat, opOr, opAnd:
+	default:
+		return id
+	}
+	if t, ok := a.tight[id]; ok {
+		return t
+	}
+	t := id
+	switch n.op {
+	case opRepeat:
+		if n.hi != noMost && n.hi > n.lo+slack {
+			t = a.repeat(Node(n.a), n.lo, n.lo+slack)
+		}
+	case opConcat:
+		t = a.concat(a.tighten(Node(n.a)), a.tighten(Node(n.b)))
+	default:
+		kids := make([]Node, 0, n.hi-n.lo)
+		for i := n.lo; i < n.hi; i++ { // a.kids may grow meanwhile
+			kids = append(kids, a.tighten(a.kids[i]))
+		}
+		if n.op == opOr {
+			t = a.or(kids...)
+		} else {
+			t = a.and(kids...)
+		}
+	}
+	a.tight[id] = t
+	return t
+}
+
+// search looks for a text of a node among its derivatives.
+func (a *Automaton) search(n Node) (bool, error) {
+	if n == NoText {
+		return false, a.err
+	}
+	if f := a.facts[n]; f.plain || f.nullable {
+		return true, a.err
+	}
+	if known, ok := a.alive[n]; ok {
+		return known, a.err
+	}
 	queue, from := []Node{n}, map[Node]Node{n: n}
 	for i := 0; i < len(queue); i++ {
 		if len(queue) > maxSearch {

@@ -1,0 +1,55 @@
+package regex
+
+// Counted says of a node which is a repetition, followed by whatever may come, what it repeats and how often at most: as many texts of the node one,
+// and fewer, are the beginning of a text that matches. Unbounded is no bound; ok is false for other nodes.
+func (a *Automaton) Counted(id Node) (one Node, most int, ok bool) {
+	n := a.nodes[id]
+	if n.op == opConcat {
+		n = a.nodes[n.a]
+	}
+	if n.op != opRepeat || !a.facts[id].plain {
+		return 0, 0, false
+	}
+	if n.hi == noMost {
+		return Node(n.a), Unbounded, true
+	}
+	return Node(n.a), int(n.hi), true
+}
+
+// clip is a question to Clip.
+type clip struct {
+	node  Node
+	bytes uint32
+}
+
+// Clip gives a node that texts of fewer than some bytes cannot tell from a given one, neither by what may follow them nor by whether they match: counts
+// that no such text reaches are made alike. A node with & or ~ in it is left as it is, since what may follow depends on all of it.
+func (a *Automaton) Clip(id Node, bytes uint32) Node {
+	n := a.nodes[id]
+	if !a.facts[id].plain || n.op != opRepeat && n.op != opConcat && n.op != opOr {
+		return id
+	}
+	key := clip{id, bytes}
+	if c, ok := a.clipped[key]; ok {
+		return c
+	}
+	c := id
+	switch n.op {
+	case opRepeat:
+		most := n.hi
+		if most >= bytes {
+			most = noMost
+		}
+		c = a.repeat(Node(n.a), min(n.lo, bytes), most)
+	case opConcat:
+		c = a.concat(a.Clip(Node(n.a), bytes), a.Clip(Node(n.b), bytes))
+	default:
+		kids := make([]Node, 0, n.hi-n.lo)
+		for i := n.lo; i < n.hi; i++ { // a.kids may grow meanwhile
+			kids = append(kids, a.Clip(a.kids[i], bytes))
+		}
+		c = a.or(kids...)
+	}
+	a.clipped[key] = c
+	return c
+}
