@@ -9,8 +9,8 @@ import (
 // slice is a set of tokens that terminals often take as a whole, such as all without a quotation mark. Where a terminal takes every text
 // of its expression, its tokens need no walk, and only the trie of the others is left.
 type slice struct {
-	all    *machine   // of texts of the slice
-	one    *machine   // of single characters of it
+	all    *machine // of texts of the slice
+	one    *machine // of single characters of it
 	most   int      // characters of a token
 	tokens []uint64 // a bit for each
 	rest   []node

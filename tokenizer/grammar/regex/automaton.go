@@ -56,6 +56,7 @@ type Automaton struct {
 	alive   map[Node]bool
 	tight   map[Node]Node
 	clipped map[clip]Node
+	letters Alphabet // scratch of search
 	classes [256]uint8
 	members []byte // one byte of each class
 	err     error

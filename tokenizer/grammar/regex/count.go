@@ -1,11 +1,18 @@
 package regex
 
 // Counted says of a node which is a repetition, followed by whatever may come, what it repeats and how often at most: as many texts of the node one,
-// and fewer, are the beginning of a text that matches. Unbounded is no bound; ok is false for other nodes.
+// and fewer, are the beginning of a text that matches. Unbounded is no bound; ok is false for other nodes. An unbounded repetition may leave out
+// texts of a finite number: some text is always left.
 func (a *Automaton) Counted(id Node) (one Node, most int, ok bool) {
 	n := a.nodes[id]
 	if n.op == opConcat {
-		n = a.nodes[n.a]
+		if !a.facts[n.b].plain {
+			return 0, 0, false
+		}
+		id, n = Node(n.a), a.nodes[n.a]
+	}
+	if n.op == opAnd {
+		return a.countedBut(n)
 	}
 	if n.op != opRepeat || !a.facts[id].plain {
 		return 0, 0, false
@@ -14,6 +21,40 @@ func (a *Automaton) Counted(id Node) (one Node, most int, ok bool) {
 		return Node(n.a), Unbounded, true
 	}
 	return Node(n.a), int(n.hi), true
+}
+
+// countedBut is Counted for an and of an unbounded repetition and the contraries of finite sets.
+func (a *Automaton) countedBut(and node) (one Node, most int, ok bool) {
+	for _, k := range a.kids[and.lo:and.hi] {
+		switch n := a.nodes[k]; {
+		case n.op == opNot && a.finite(Node(n.a)):
+		case n.op == opRepeat && n.hi == noMost && a.facts[k].plain && !a.facts[n.a].nullable && !ok:
+			one, ok = Node(n.a), true
+		default:
+			return 0, 0, false
+		}
+	}
+	return one, Unbounded, ok
+}
+
+// finite reports whether a node plainly matches a finite number of texts.
+func (a *Automaton) finite(id Node) bool {
+	n := a.nodes[id]
+	switch n.op {
+	case opNothing, opEmpty, opBytes, opWords:
+		return true
+	case opConcat:
+		return a.finite(Node(n.a)) && a.finite(Node(n.b))
+	case opOr:
+		for _, k := range a.kids[n.lo:n.hi] {
+			if !a.finite(k) {
+				return false
+			}
+		}
+		return true
+	default:
+		return false
+	}
 }
 
 // clip is a question to Clip.

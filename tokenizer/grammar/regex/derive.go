@@ -2,6 +2,7 @@ package regex
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -164,17 +165,27 @@ func (a *Automaton) search(n Node) (bool, error) {
 		return known, a.err
 	}
 	queue, from := []Node{n}, map[Node]Node{n: n}
-	for i := 0; i < len(queue); i++ {
-		if len(queue) > maxSearch {
+	for first, turn := 0, 0; first < len(queue); turn++ {
+		if len(from) > maxSearch {
 			return false, fmt.Errorf("%w: no text was found that it matches within %d derivatives; use simpler patterns or smaller counts",
 				ErrSize, maxSearch)
 		}
-		for _, b := range a.members {
-			d := a.derive(queue[i], b)
+		// The oldest and the newest by turns: short texts and long ones are both found soon.
+		x := queue[first]
+		if turn%2 == 0 {
+			first++
+		} else {
+			x = queue[len(queue)-1]
+			queue = queue[:len(queue)-1]
+		}
+		a.letters.Reset(a)
+		a.letters.Refine(a, x)
+		for part := range a.letters.Count {
+			d := a.derive(x, a.members[slices.Index(a.letters.Of, uint8(part))]) //nolint:gosec // there are 256 parts at most
 			if _, seen := from[d]; seen || d == NoText {
 				continue
 			}
-			from[d] = queue[i]
+			from[d] = x
 			known, ok := a.alive[d]
 			if ok && !known {
 				continue
@@ -193,7 +204,7 @@ func (a *Automaton) search(n Node) (bool, error) {
 			return false, a.err
 		}
 	}
-	for _, x := range queue {
+	for x := range from {
 		a.alive[x] = false
 	}
 	return false, nil
