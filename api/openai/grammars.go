@@ -31,11 +31,7 @@ type grammars struct {
 	turns *turnstile
 }
 
-const (
-	grammarCacheAge   = 24 * time.Hour
-	grammarBytes      = 32 << 10 // of a grammar in use, beside
-	grammarTextFactor = 64       // times its text
-)
+const grammarCacheAge = 24 * time.Hour
 
 func newGrammars(c Config, aborted <-chan struct{}) *grammars {
 	return &grammars{
@@ -83,6 +79,7 @@ func (c *call) constrain(j *job) *api.Error {
 // get compiles rules, or finds them compiled. gone is closed when the client hangs up.
 func (g *grammars) get(tenant string, key replay.Hash, r *answerRules, gone <-chan struct{}) (*compiledRules, *api.Error) {
 	if c, ok := g.cache.Get(tenant, key); ok {
+		g.cache.Weigh(tenant, key, c.bytes(r)) // answers have made it larger
 		return c, nil
 	}
 	turn, fault := g.turns.take(gone)
@@ -95,9 +92,18 @@ func (g *grammars) get(tenant string, key replay.Hash, r *answerRules, gone <-ch
 	}
 	c, fault := r.compile()
 	if fault == nil {
-		g.cache.Put(tenant, key, c, int64(grammarBytes+grammarTextFactor*r.size()))
+		g.cache.Put(tenant, key, c, c.bytes(r))
 	}
 	return c, fault
+}
+
+// bytes is what rules take, compiled and with their text.
+func (c *compiledRules) bytes(r *answerRules) int64 {
+	n := int64(r.size())
+	if c.grammar != nil {
+		n += c.grammar.Bytes()
+	}
+	return n
 }
 
 // matcher is a grammar's matcher as the engine takes it.

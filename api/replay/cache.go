@@ -111,6 +111,34 @@ func (c *Cache[V]) Put(tenant string, h Hash, v V, bytes int64) {
 	}
 }
 
+// Weigh says anew how many bytes an entry takes, where it is still there. An entry that
+// has come above a quarter of the cache is forgotten.
+func (c *Cache[V]) Weigh(tenant string, h Hash, bytes int64) {
+	bytes += cachedBytes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.tenants[tenant]
+	if s == nil {
+		return
+	}
+	e, found := s.entries.Peek(h)
+	if !found || e.bytes == bytes {
+		return
+	}
+	if bytes > c.config.Bytes/4 {
+		s.entries.Remove(h)
+		c.gone(tenant, s, e)
+		return
+	}
+	s.bytes += bytes - e.bytes
+	c.bytes += bytes - e.bytes
+	e.bytes = bytes
+	s.entries.Add(h, e)
+	for c.bytes > c.config.Bytes {
+		c.evict()
+	}
+}
+
 // Forget drops all that a tenant has, and returns how many entries it had.
 func (c *Cache[V]) Forget(tenant string) (entries int) {
 	c.mu.Lock()

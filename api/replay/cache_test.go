@@ -101,3 +101,28 @@ func TestCacheForgetsATenant(t *testing.T) {
 		t.Errorf("%v, %v, %+v", mine, theirs, st)
 	}
 }
+
+// An entry that has grown counts as what it is now, and goes when it is too large.
+func TestCacheWeighsAnew(t *testing.T) {
+	const each = cachedBytes + 100
+	c := NewCache[int](CacheConfig{Bytes: 12 * each, MaxAge: time.Hour})
+	for i := range 12 {
+		c.Put("a", Hash{byte(i)}, i, 100)
+	}
+	c.Weigh("a", Hash{11}, 100+each)
+	if st := c.Stats(); st.Entries != 11 || st.Bytes != 12*each || st.Evictions != 1 {
+		t.Errorf("%+v", st)
+	}
+	if _, ok := c.Get("a", Hash{0}); ok {
+		t.Error("the oldest entry is still there")
+	}
+	c.Weigh("a", Hash{11}, 4*each)
+	c.Weigh("a", Hash{99}, 100)
+	c.Weigh("b", Hash{1}, 100)
+	if _, ok := c.Get("a", Hash{11}); ok {
+		t.Error("an entry above a quarter of the cache is kept")
+	}
+	if st := c.Stats(); st.Entries != 10 || st.Bytes != 10*each {
+		t.Errorf("%+v", st)
+	}
+}

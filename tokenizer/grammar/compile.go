@@ -42,6 +42,7 @@ type Grammar struct {
 	nullable []bool         // by terminal
 	start    int32          // place before the start symbol
 	root     int32          // rule of that place
+	compiled int64          // bytes of the above
 
 	mu      sync.Mutex
 	engines map[*Vocabulary]*engine
@@ -68,9 +69,11 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 	c.starts()
 	g := c.g
 	// The first automaton is built here, so that what is wrong with an expression is said before any answer begins.
-	if _, _, err := regex.NewAutomaton(g.regexes...); err != nil {
+	auto, _, err := regex.NewAutomaton(g.regexes...)
+	if err != nil {
 		return nil, err
 	}
+	g.measure(auto.Size())
 	return g, nil
 }
 

@@ -37,6 +37,7 @@ type engine struct {
 	classes int
 	start   *place
 	dead    *place
+	bytes   atomic.Int64 // what all of it takes, counted under mu
 
 	mu     sync.Mutex
 	lexer  *lexer
@@ -56,6 +57,9 @@ func newEngine(g *Grammar, v *Vocabulary) (*engine, error) {
 		g: g, v: v, class: l.auto.Class(), classes: l.auto.Classes(), dead: &place{}, lexer: l,
 		rows: map[string]*row{}, places: map[string]*place{},
 	}
+	l.grown = e.grown
+	l.nodes = l.auto.Size()
+	e.grown(grammarSize + nodeSize*l.nodes)
 	e.build = rowBuilder{e: e, seen: map[item]bool{}, done: map[item]bool{}}
 	for _, t := range g.tokens {
 		id, err := v.controlID(t)
@@ -153,6 +157,7 @@ func (e *engine) open(p *place) error {
 		s.of = e.lexer.partition(make([]uint8, e.classes))
 	}
 	s.to = make([]atomic.Pointer[place], count)
+	e.grown(stepSize * count)
 	p.next.Store(s)
 	return nil
 }
@@ -262,6 +267,7 @@ func (e *engine) after(r *row, s *lexState) (*row, error) {
 		r.reached = map[uint32]*row{}
 	}
 	r.reached[s.id] = n
+	e.grown(4 * stepSize)
 	return n, nil
 }
 
@@ -307,5 +313,6 @@ func (e *engine) intern(end bool, parts []part) *place {
 	}
 	p := &place{parts: slices.Clone(parts), end: end}
 	e.places[string(e.key)] = p
+	e.grown(placeSize + 2*partSize*len(parts))
 	return p
 }

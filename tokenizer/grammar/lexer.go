@@ -47,6 +47,8 @@ type lexer struct {
 	kept   []lexPart      // scratch
 	ofs    map[string][]uint8
 	taken  map[taken]bool
+	grown  func(bytes int) // counts what was added
+	nodes  int             // of auto that were counted
 }
 
 func newLexer(g *Grammar) (*lexer, error) {
@@ -107,6 +109,8 @@ func (l *lexer) intern(parts []lexPart) (*lexState, error) {
 		s.bytes = s.bytes || p.node != regex.EmptyText
 	}
 	l.states[string(l.key)] = s
+	l.grown(stateSize + 2*lexPartSize*len(kept) + nodeSize*(l.auto.Size()-l.nodes))
+	l.nodes = l.auto.Size()
 	return s, nil
 }
 
@@ -150,6 +154,7 @@ func (l *lexer) derive(s *lexState) (*lexSteps, error) {
 		}
 	}
 	s.next.Store(steps)
+	l.grown(4*stepSize + stepSize*len(steps.to))
 	return steps, nil
 }
 
@@ -159,6 +164,7 @@ func (l *lexer) partition(of []uint8) []uint8 {
 		return known
 	}
 	known := slices.Clone(of)
+	l.grown(8*stepSize + 2*len(of))
 	l.ofs[string(of)] = known
 	return known
 }

@@ -99,6 +99,7 @@ func (b *rowBuilder) take() (*row, error) {
 		err = b.predict(r)
 		if err == nil {
 			b.e.rows[string(b.key)] = r
+			b.e.grown(r.bytes())
 		}
 	}
 	b.items, b.end = b.items[:0], false

@@ -1,0 +1,51 @@
+package grammar
+
+// What parts of a grammar take, in bytes: their own fields, the entry of the map that finds them, and what lists cost beside their elements.
+const (
+	grammarSize = 4096 // with the automaton's maps
+	symbolSize  = 64   // of the code and its rules
+	placeSize   = 224
+	partSize    = 16
+	rowSize     = 448
+	itemSize    = 48 // in a row's items, its key, and what follows it
+	stateSize   = 256
+	lexPartSize = 24
+	stepSize    = 8
+	nodeSize    = 160 // of an automaton, with its derivatives
+)
+
+// Bytes is about how much memory the grammar takes: what was compiled, and what its matchers have worked out so far. Masks and splits are the
+// vocabulary's and not counted here.
+func (g *Grammar) Bytes() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	bytes := g.compiled
+	for _, e := range g.engines {
+		bytes += e.bytes.Load()
+	}
+	return bytes
+}
+
+// measure counts what was compiled.
+func (g *Grammar) measure(nodes int) {
+	symbols := len(g.code) + len(g.tokens)
+	for i := range g.rules {
+		symbols += 1 + len(g.rules[i].starts)
+	}
+	g.compiled = int64(grammarSize + symbolSize*symbols + nodeSize*nodes)
+}
+
+// grown counts a part that was added; the engine's mutex is held, and readers of the sum hold none.
+func (e *engine) grown(bytes int) { e.bytes.Add(int64(bytes)) }
+
+// bytes is what a row takes.
+func (r *row) bytes() int {
+	items := 2 * len(r.items)
+	for _, after := range r.after {
+		items += 1 + len(after)
+	}
+	for _, after := range r.rules {
+		items += 2 + len(after)
+	}
+	return rowSize + itemSize*items
+}
