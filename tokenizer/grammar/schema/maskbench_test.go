@@ -292,7 +292,8 @@ func writeTrace(t *testing.T, folder string, tok *tokenizer.Tokenizer, traces []
 		Pieces  [][]byte         `json:"pieces"`
 		Control map[string]int32 `json:"control"`
 		End     int32            `json:"end"`
-	}{pieces, control, end}
+		Kind    string           `json:"kind"`
+	}{pieces, control, end, tok.Kind()}
 	data, err := json.Marshal(vocabulary)
 	if err != nil {
 		t.Fatal(err)
