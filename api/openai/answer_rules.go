@@ -10,6 +10,7 @@ import (
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/schema"
+	"weir/tokenizer/grammar/tag"
 )
 
 // answerRules are what the grammar of an answer is made of: its text's format, and how a
@@ -48,9 +49,11 @@ func (r *answerRules) hash() replay.Hash {
 		r.format.writeTo(d)
 	}
 	d.flag(r.reading != nil)
-	if q := r.reading; q != nil {
+	if r.reading != nil || r.format != nil && r.format.kind == formatTag {
 		d.text(r.model.ID) // its family, and which markers are control tokens
 		d.text(r.model.Version)
+	}
+	if q := r.reading; q != nil {
 		d.flag(q.thinks)
 		d.flag(q.options.Opening.Thinking)
 		d.text(q.options.Opening.Markup)
@@ -125,7 +128,7 @@ func (r *answerRules) compileWith(add schemaCompiler) (*compiledRules, *api.Erro
 func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schemaCompiler) (start grammar.Symbol, fault *api.Error) {
 	var body *grammar.Symbol
 	if r.format != nil {
-		text, ignored, err := r.format.add(b)
+		text, ignored, err := r.format.add(b, r.control)
 		if err != nil {
 			return 0, r.refuse(err)
 		}
@@ -144,10 +147,7 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 			}
 			return s, err
 		},
-		Control: func(text string) bool {
-			id, known := r.model.Tokenizer.ID(text)
-			return known && r.model.Tokenizer.IsControl(id)
-		},
+		Control: r.control,
 	}
 	if q.options.Choice.Mode == family.Auto {
 		rules.Loose = func(t *family.Tool, err error) {
@@ -165,6 +165,12 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 	return start, nil
 }
 
+// control reports whether a text is a control token of the model.
+func (r *answerRules) control(text string) bool {
+	id, known := r.model.Tokenizer.ID(text)
+	return known && r.model.Tokenizer.IsControl(id)
+}
+
 // refuse tells the client what is wrong with the rules.
 func (r *answerRules) refuse(err error) *api.Error {
 	if r.format == nil {
@@ -173,7 +179,11 @@ func (r *answerRules) refuse(err error) *api.Error {
 	if r.format.kind <= formatSchema {
 		return schemaFault(r.format.field, err)
 	}
-	return badRequest(r.format.code(), r.format.field, "%s: %v", r.format.field, err)
+	param := r.format.field
+	if wrong := (*tag.Error)(nil); errors.As(err, &wrong) && wrong.Pointer != "" {
+		param += "#" + wrong.Pointer
+	}
+	return badRequest(r.format.code(), param, "%s: %v", r.format.field, err)
 }
 
 // schemaFault tells the client what is wrong with a schema. The parameter ends with the

@@ -2,12 +2,12 @@ package openai
 
 import (
 	"fmt"
-	"strings"
 
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/notation"
 	"weir/tokenizer/grammar/regex"
 	"weir/tokenizer/grammar/schema"
+	"weir/tokenizer/grammar/tag"
 )
 
 // format is what a request says that its answers must look like. It is not changed after
@@ -29,6 +29,7 @@ const (
 	formatRegex
 	formatChoice
 	formatGrammar
+	formatTag // a structural tag
 )
 
 // writeTo hashes all that decides on the rules.
@@ -45,8 +46,9 @@ func (f *format) writeTo(d digest) {
 	d.text(f.options.Whitespace)
 }
 
-// add adds the format's rules to a grammar.
-func (f *format) add(b *grammar.Builder) (start grammar.Symbol, ignored []schema.Ignored, err error) {
+// add adds the format's rules to a grammar. control reports whether a text is a control
+// token of the model.
+func (f *format) add(b *grammar.Builder, control func(text string) bool) (start grammar.Symbol, ignored []schema.Ignored, err error) {
 	switch f.kind {
 	case formatObject:
 		start, err = schema.AddObject(b, f.options)
@@ -63,13 +65,10 @@ func (f *format) add(b *grammar.Builder) (start grammar.Symbol, ignored []schema
 	case formatChoice:
 		return b.Regex(regex.Words(f.choices...)), nil, nil
 	case formatGrammar:
-		text := string(f.text)
-		read := notation.Lark
-		if strings.Contains(text, "::=") {
-			read = notation.GBNF
-		}
-		start, err = read(b, text)
+		start, err = notation.Read(b, string(f.text))
 		return start, nil, err
+	case formatTag:
+		return tag.Add(b, f.text, tag.Options{Schema: f.options, Control: control})
 	}
 	return 0, nil, fmt.Errorf("unknown kind of format %d", f.kind)
 }

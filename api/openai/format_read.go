@@ -21,7 +21,7 @@ func readFormat(o *object, fault **api.Error) *format {
 	if inner, ok := readInner(o, "structured_outputs", r.fault); ok {
 		if r.structured(inner); *fault == nil && r.found == nil {
 			keep(fault, badRequest("invalid_value", "structured_outputs",
-				"structured_outputs constrains nothing; it must have one of json, json_object, regex, choice and grammar"))
+				"structured_outputs constrains nothing; it must have one of json, json_object, regex, choice, grammar and structural_tag"))
 		}
 		inner.finish(fault)
 	}
@@ -87,12 +87,12 @@ func (r *formatReader) response() {
 			at.finish(r.fault)
 		}
 	case "structural_tag":
-		keep(r.fault, unsupported(o.path, "structural tags are not served; send a json_schema"))
+		r.keep(&format{kind: formatTag, field: o.path, text: o.gather("format", "structures", "triggers")})
 	case "":
 		keep(r.fault, missing(join(o.path, "type"), "text, json_object or json_schema"))
 	default:
 		keep(r.fault, badRequest("invalid_value", join(o.path, "type"),
-			"%s is %s; it must be text, json_object or json_schema", join(o.path, "type"), strconv.Quote(quote([]byte(kind)))))
+			"%s is %s; it must be text, json_object, json_schema or structural_tag", join(o.path, "type"), strconv.Quote(quote([]byte(kind)))))
 	}
 	o.finish(r.fault)
 }
@@ -151,6 +151,38 @@ func readGrammar(o *object, name string, r *formatReader) {
 	}
 }
 
+// readTag reads a structural tag: an object, or one as a string.
+func readTag(o *object, name string, r *formatReader) {
+	raw, ok := o.take(name)
+	if !ok {
+		return
+	}
+	f := &format{kind: formatTag, field: join(o.path, name), text: raw}
+	if raw[0] == '"' {
+		text, err := parseString(f.field, raw)
+		keep(r.fault, err)
+		f.text = []byte(text)
+	}
+	r.keep(f)
+}
+
+// gather is an object of some fields of an object, those that it has.
+func (o *object) gather(names ...string) []byte {
+	text := []byte{'{'}
+	for _, name := range names {
+		raw, ok := o.take(name)
+		if !ok {
+			continue
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(strconv.AppendQuote(text, name), ':')
+		text = append(text, raw...)
+	}
+	return append(text, '}')
+}
+
 func readAlternatives(o *object, name string, r *formatReader) {
 	raw, ok := o.take(name)
 	if !ok {
@@ -178,11 +210,7 @@ func (r *formatReader) structured(o *object) {
 	readPattern(o, "regex", r)
 	readAlternatives(o, "choice", r)
 	readGrammar(o, "grammar", r)
-	for _, name := range []string{"structural_tag"} {
-		if _, ok := o.take(name); ok {
-			keep(r.fault, unsupported(join(o.path, name), "structural tags are not served; send json, regex, choice or grammar"))
-		}
-	}
+	readTag(o, "structural_tag", r)
 	readBlanks(o, "whitespace_pattern", r)
 	compact := o.flag("disable_any_whitespace", false, r.fault)
 	if r.found != nil && compact {

@@ -245,6 +245,11 @@ func TestRegexesAndChoicesBindAnswers(t *testing.T) {
 		{`"guided_grammar":"root ::= \"x\" [0-9]+ \"y\""`, "x12yz", []string{"x12y"}},
 		{`"structured_outputs":{"grammar":"start: \"x\" /[0-9]+/ \"y\""}`, "x12yz", []string{"x12y"}},
 		{`"grammar":"root ::= \"a\" | \"b\"","ebnf":""`, "b", []string{"b"}},
+		{`"response_format":{"type":"structural_tag","format":{"type":"triggered_tags","triggers":["<f"],"tags":[{"begin":"<f>","content":` +
+			`{"type":"json_schema","json_schema":{"enum":["x"]}},"end":"</f>"}],"at_least_one":true,"stop_after_first":true}}`, "a<f>1", []string{`<f>"x"</f>`}},
+		{`"response_format":{"type":"structural_tag","format":{"type":"tag","begin":"<f>","content":{"type":"const_string","value":"x"},"end":"!"}}`,
+			"no", []string{"<f>x!"}},
+		{`"structured_outputs":{"structural_tag":"{\"type\":\"structural_tag\",\"format\":{\"type\":\"const_string\",\"value\":\"x\"}}"}`, "no", []string{"x"}},
 	} {
 		r.backend.script = writer(t, uint64(i), c.wish)
 		status, text := r.post(routeChat, chatWith(c.fields))

@@ -57,6 +57,7 @@ var table = []folder{
 	{path: "tokenizer/grammar"},
 	{path: "tokenizer/grammar/regex"},
 	{path: "tokenizer/grammar/notation", own: []string{"tokenizer/grammar"}},
+	{path: "tokenizer/grammar/tag", own: []string{"tokenizer/grammar"}},
 	{path: "tokenizer/family", own: []string{"tokenizer"}},
 
 	{path: "engine/classic", own: []string{"engine/gbdt", "engine/kernel/pool", "engine/onnx", "internal", "scheduler"}},

@@ -10,9 +10,6 @@ import (
 	"weir/tokenizer/grammar/regex"
 )
 
-// maxControl is the most bytes of a control token's text inside a family's markup.
-const maxControl = 48
-
 // Rules is what the grammar of an answer depends on besides the family.
 type Rules struct {
 	Tools   []Tool
@@ -236,29 +233,8 @@ func markRegex(mark string) *regex.Regex {
 	return regex.Optional(regex.Literal("\n"))
 }
 
-// control finds the first control token in markup, the longest one there; n is 0 where there is none, at then the end. Only texts between
-// brackets or wide bars are asked for, as families write their tokens.
-func (g *builder) control(markup string) (at, n int) {
-	if g.r.Control == nil {
-		return len(markup), 0
-	}
-	for at = range len(markup) {
-		if !bracket(markup[at]) && !strings.HasPrefix(markup[at:], wideBar) {
-			continue
-		}
-		for n = min(maxControl, len(markup)-at); n > 1; n-- {
-			if text := markup[at : at+n]; (bracket(text[n-1]) || strings.HasSuffix(text, wideBar)) && g.r.Control(text) {
-				return at, n
-			}
-		}
-	}
-	return len(markup), 0
-}
-
-// wideBar stands at both ends of DeepSeek's token ｜DSML｜, with brackets around or without.
-const wideBar = "｜"
-
-func bracket(c byte) bool { return c == '<' || c == '>' || c == '[' || c == ']' }
+// control finds the first control token in markup.
+func (g *builder) control(markup string) (at, n int) { return grammar.FindControl(markup, g.r.Control) }
 
 // calls is one call or more.
 func (g *builder) calls() (grammar.Symbol, error) {

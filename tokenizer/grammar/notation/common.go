@@ -1,5 +1,19 @@
 package notation
 
+import (
+	"strings"
+
+	"weir/tokenizer/grammar"
+)
+
+// Read adds the rules of a grammar in either notation: with ::= in it, it is GBNF, else Lark.
+func Read(b *grammar.Builder, text string) (grammar.Symbol, error) {
+	if strings.Contains(text, "::=") {
+		return GBNF(b, text)
+	}
+	return Lark(b, text)
+}
+
 // commonTerminals are the terminals of Lark's library "common" as patterns.
 var commonTerminals = map[string]string{
 	"DIGIT":          `[0-9]`,
