@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-LIMIT_SECONDS = 20  # for one schema with its texts
+LIMIT_SECONDS = 10  # for one schema with its texts
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"  # Llama 3's
 
 
@@ -41,7 +41,7 @@ class Vocabulary:
         """The vocabulary as Hugging Face's tokenizer.json. Where several pairs give a token, all of them are merges, of the token's rank."""
         letters, ids = byte_letters(), {}
         for i, token in enumerate(self.tokens):
-            text = "".join(letters[b] for b in token)
+            text = self.control.get(i) or "".join(letters[b] for b in token)
             ids[f"<{i}>" if text in ids or not text else text] = i
         merges = [[text[:k], text[k:]] for text in ids for k in range(1, len(text)) if text[:k] in ids and text[k:] in ids]
         level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}

@@ -43,7 +43,10 @@ func (c *compiler) array(members []*value, under map[*value][]*value) (form, err
 			return nil, err
 		}
 		places = max(places, len(parts[i].items))
-		if err := c.refuseOfArrays(m, f.most); err != nil {
+		if u := c.doc.keyword(m, "uniqueItems"); u != nil && u.truth && (f.most < 0 || f.most > 1) {
+			f.unique = m
+		}
+		if err := c.refuseOfArrays(m); err != nil {
 			return nil, err
 		}
 	}
@@ -89,12 +92,7 @@ func (c *compiler) array(members []*value, under map[*value][]*value) (form, err
 }
 
 // refuseOfArrays refuses what a grammar cannot say of arrays.
-func (c *compiler) refuseOfArrays(m *value, most int) error {
-	if v := c.doc.keyword(m, "uniqueItems"); v != nil && v.truth && (most < 0 || most > 1) {
-		if err := c.refuse(m, "uniqueItems", "that items differ is not enforced; leave it out, or use an object with one property for each"); err != nil {
-			return err
-		}
-	}
+func (c *compiler) refuseOfArrays(m *value) error {
 	if v := c.doc.keyword(m, "contains"); v != nil {
 		least, err := c.count(m, "minContains", 1)
 		if err != nil {

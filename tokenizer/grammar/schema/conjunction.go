@@ -112,6 +112,13 @@ func (cl *closure) clone() *closure {
 	return &n
 }
 
+// moveLast moves a member behind all others, as properties come in the order in which the schema has them.
+func (cl *closure) moveLast(s *value) {
+	if i := slices.Index(cl.members, s); i >= 0 {
+		cl.members = append(slices.Delete(slices.Clone(cl.members), i, i+1), s)
+	}
+}
+
 // add takes a schema into a closure, with all that it refers to in its own place.
 func (c *compiler) add(cl *closure, s *value, up *trail) error {
 	if err := c.spend(1); err != nil {
@@ -254,6 +261,9 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 		alternative.choices = alternative.choices[1:]
 		if err := c.add(alternative, branch, next.trail); err != nil {
 			return err
+		}
+		if (next.keyword == "anyOf" || next.keyword == "oneOf") && next.at.before(next.keyword, "properties") {
+			alternative.moveLast(next.at)
 		}
 		if err := c.expand(alternative, leaf); err != nil {
 			return err

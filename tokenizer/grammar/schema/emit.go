@@ -140,6 +140,9 @@ func (e *emitter) constant(v *value) grammar.Symbol {
 }
 
 func (f *arrayForm) emit(e *emitter) (grammar.Symbol, error) {
+	if f.unique != nil {
+		return f.emitUnique(e, f.values()), nil
+	}
 	room := f.room()
 	var list []grammar.Symbol // the items so far, with commas
 	var alternatives [][]grammar.Symbol

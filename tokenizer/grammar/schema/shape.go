@@ -61,6 +61,9 @@ func (c *compiler) compile(root *value) (*shape, error) {
 	if err := c.finish(); err != nil {
 		return nil, err
 	}
+	if err := c.settleUnique(); err != nil {
+		return nil, err
+	}
 	if !start.alive {
 		return nil, &Error{Pointer: root.pointer(), Reason: "no finite value satisfies the schema: its parts contradict each other, or it asks for " +
 			"itself without end"}
@@ -296,6 +299,7 @@ type arrayForm struct {
 	items       []*shape
 	rest        *shape // of the items behind those; nil where there can be none
 	least, most int    // most < 0 is no bound
+	unique      *value // the schema that asks that items differ, nil where none does or they cannot help it
 }
 
 // room is how many items there can be: most, less where a place has no value; < 0 is no bound.
@@ -313,6 +317,11 @@ func (f *arrayForm) room() int {
 }
 
 func (f *arrayForm) possible() bool {
+	if f.unique != nil {
+		if values := f.values(); values != nil && f.least > len(values) {
+			return false
+		}
+	}
 	room := f.room()
 	return room < 0 || f.least <= room
 }
