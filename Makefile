@@ -46,7 +46,7 @@ vet: ## go vet for both architectures, and with ONNX Runtime and llama.cpp where
 	GOARCH=arm64 $(GO) vet ./...
 	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags ort ./engine/onnx ./engine/classic; \
 	else echo 'without go vet -tags ort: no C compiler'; fi
-	@if command -v g++ >/dev/null; then set -x; CGO_ENABLED=1 CXX=$(CURDIR)/.ci/vet-cxx $(GO) vet -tags llamacpp ./engine/llamacpp; \
+	@if command -v g++ >/dev/null; then set -x; CGO_ENABLED=1 CXX=$(CURDIR)/.ci/vet-cxx $(GO) vet -tags llamacpp ./engine/llamacpp ./cmd/weir; \
 	else echo 'without go vet -tags llamacpp: no C++ compiler'; fi
 
 ort-lib: ## ONNX Runtime's library for builds with -tags ort, into .cache/ort (needs npm)
@@ -55,6 +55,7 @@ ort-lib: ## ONNX Runtime's library for builds with -tags ort, into .cache/ort (n
 llamacpp: ## go-llama.cpp's library, into .cache, and the tests of engine/llamacpp with it (needs git, a C++ compiler and GitHub)
 	@.ci/llamacpp .cache/go-llama.cpp
 	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp ./engine/llamacpp
+	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp -run LlamaCpp ./cmd/weir
 
 generate: ## rewrite generated files
 	cd engine/kernel/asm && $(GO) run .

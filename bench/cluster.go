@@ -208,10 +208,15 @@ var servedAt = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 // startTimeout is what a process gets until it serves.
 const startTimeout = 2 * time.Minute
 
-// start runs weir and returns when it says where it serves.
+// start runs weir as a part of the cluster.
 func (c *cluster) start(ctx context.Context, args []string) (*process, error) {
-	cmd := exec.Command(c.o.Weir, args...) //nolint:gosec,noctx // it is this executable, and stop ends it
-	cmd.Stderr = c.o.Log
+	return startWeir(ctx, c.o.Weir, c.o.Log, args)
+}
+
+// startWeir runs weir and returns when it says where it serves. The caller ends it.
+func startWeir(ctx context.Context, weir string, log io.Writer, args []string) (*process, error) {
+	cmd := exec.Command(weir, args...) //nolint:gosec,noctx // it is this executable, and the caller ends it
+	cmd.Stderr = log
 	cmd.Env = append(os.Environ(), "WEIR_CONFIG=")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -27,6 +27,7 @@ type FleetOptions struct {
 	Report   time.Duration // between two reports of a replica; default 250 ms; below 0 is never
 	Late     time.Duration // how late a report comes; default 50 ms
 	Faults   []FleetFault
+	Scaling  FleetScaling // with a Max above 0, Replicas is that
 	Seed     uint64
 	Check    bool // recount scheduler, cache and index at the end
 }
@@ -46,6 +47,12 @@ const (
 )
 
 func (o *FleetOptions) defaults() error {
+	if o.Scaling.Max != 0 {
+		if err := o.Scaling.defaults(); err != nil {
+			return fmt.Errorf("simulate a fleet: %w", err)
+		}
+		o.Replicas = o.Scaling.Max
+	}
 	if o.Replicas == 0 {
 		o.Replicas = 3
 	}
@@ -62,9 +69,11 @@ func (o *FleetOptions) defaults() error {
 		o.Late = 50 * time.Millisecond
 	}
 	o.Load.defaults(o.Replicas)
-	if o.Replicas < 1 || o.Load.Requests < 1 || o.Load.Tenants < 1 || o.Load.Turns < 1 || !(o.Load.Rate > 0) {
-		return fmt.Errorf("simulate a fleet: %d replicas, %d requests, %d tenants, %g turns, %g requests a second: all must be at least 1, the rate above 0",
-			o.Replicas, o.Load.Requests, o.Load.Tenants, o.Load.Turns, o.Load.Rate)
+	if o.Replicas < 1 || o.Load.Requests < 1 || o.Load.Tenants < 1 || o.Load.Turns < 1 || !(o.Load.Rate > 0) ||
+		!(o.Load.Swing >= 0 && o.Load.Swing < 1) {
+		return fmt.Errorf("simulate a fleet: %d replicas, %d requests, %d tenants, %g turns, %g requests a second, a swing of %g: all must be at "+
+			"least 1, the rate above 0, the swing from 0 to below 1",
+			o.Replicas, o.Load.Requests, o.Load.Tenants, o.Load.Turns, o.Load.Rate, o.Load.Swing)
 	}
 	if o.KVTokens < fleetModelLen {
 		return fmt.Errorf("simulate a fleet: a cache of %d tokens, want at least the longest request's %d", o.KVTokens, fleetModelLen)
@@ -99,6 +108,10 @@ type FleetResult struct {
 	Duration time.Duration // until the last request ended
 	Busiest  float64       // most compute time of a replica, by the mean
 	Digest   uint64        // equal simulations have equal ones
+
+	Present time.Duration // of all replicas together, from their start to their end
+	Most    int           // replicas at a time
+	Scales  []FleetScale  // what an autoscaler changed
 }
 
 // HitRate is the share of prompt tokens that came from replicas' caches.
@@ -106,6 +119,11 @@ func (r *FleetResult) HitRate() float64 { return float64(r.Cached) / max(1, floa
 
 // PerSecond is the output tokens by the second.
 func (r *FleetResult) PerSecond() float64 { return float64(r.Output) / r.Duration.Seconds() }
+
+// MeanReplicas is how many replicas were there in the mean, those that start or end included.
+func (r *FleetResult) MeanReplicas() float64 {
+	return r.Present.Seconds() / max(r.Duration.Seconds(), 1e-9)
+}
 
 // SimulateFleet runs a load on a fleet in virtual time. The same options give the same result.
 func SimulateFleet(o FleetOptions) (*FleetResult, error) {
@@ -137,12 +155,16 @@ type fleet struct {
 	left     int // requests that have not ended
 	balancer *balance.Balancer
 	replicas []fleetReplica
+	numbers  []int // of replicas, by their ids in the balancer
 	events   fleetEvents
 	count    uint64 // of events, breaks ties
 	all      []conversation
 	domains  []kvcache.Domain // by tenant
 	answers  float64          // mean length so far
 	done     FleetResult
+
+	scaling   *scaling      // nil: the fleet stays as it is
+	accounted time.Duration // until when Present is counted
 }
 
 // fleetReplica is one simulated server.
@@ -155,6 +177,8 @@ type fleetReplica struct {
 	live  map[*fleetRequest]bool
 	lived scheduler.Counters // of processes that died
 	took  time.Duration      // compute time
+	state fleetState
+	since time.Duration // when it was started
 }
 
 // fleetRequest is a turn on its way.
@@ -196,6 +220,8 @@ const (
 	deathIsNoticed
 	replicaReturns
 	returnIsNoticed
+	scalingLooks
+	replicaStarts
 )
 
 type fleetEvents []fleetEvent
@@ -233,14 +259,22 @@ func newFleet(o FleetOptions) (*fleet, error) {
 	if f.balancer, err = balance.New(f.zero, c); err != nil {
 		return nil, err
 	}
+	f.numbers = make([]int, o.Replicas)
+	if o.Scaling.Max > 0 {
+		if err := f.startScaling(); err != nil {
+			return nil, err
+		}
+	}
 	for i := range f.replicas {
 		r := &f.replicas[i]
 		r.live = make(map[*fleetRequest]bool)
-		if err := f.boot(r); err != nil {
-			return nil, err
-		}
-		if r.id, err = f.balancer.Add(f.zero, balance.Member{Slots: servedConfig().MaxSeqs, Blocks: o.KVTokens / simBlock}); err != nil {
-			return nil, err
+		if r.state == serves {
+			if err := f.boot(r); err != nil {
+				return nil, err
+			}
+			if err := f.join(i); err != nil {
+				return nil, err
+			}
 		}
 		if o.Report > 0 { // replicas do not report in step with each other
 			f.post(fleetEvent{at: o.Report * time.Duration(i) / time.Duration(o.Replicas), kind: reportIsTaken, replica: i})
@@ -298,6 +332,12 @@ func (f *fleet) handle(e *fleetEvent) error {
 		return f.boot(r)
 	case returnIsNoticed:
 		f.balancer.Resume(f.time(), r.id)
+	case scalingLooks:
+		f.scale()
+	case replicaStarts:
+		if e.life == r.life {
+			return f.started(e.replica)
+		}
 	}
 	return nil
 }
@@ -334,7 +374,7 @@ func (f *fleet) send(q *fleetRequest) error {
 	if err != nil {
 		return err
 	}
-	q.lease, q.replica = lease, slices.IndexFunc(f.replicas, func(r fleetReplica) bool { return r.id == lease.Replica })
+	q.lease, q.replica = lease, f.numbers[lease.Replica]
 	if lease.Reason.Why == balance.ByGate {
 		f.done.Gated++
 	}
@@ -374,6 +414,7 @@ func (f *fleet) step(number int) error {
 		f.tell(r)
 	}
 	r.busy = false
+	defer f.leave(number)
 	before := r.sim.now
 	for r.sim.live > 0 {
 		computed := r.sim.step()
@@ -500,6 +541,10 @@ func (f *fleet) finish() error {
 		sum, most = sum+r.took, max(most, r.took)
 	}
 	d.Busiest = float64(most) * float64(len(f.replicas)) / float64(max(sum, 1))
+	f.account()
+	if f.scaling != nil {
+		d.Scales = f.scaling.changes
+	}
 	slices.Sort(d.TTFT)
 	slices.Sort(d.E2E)
 	return f.check()

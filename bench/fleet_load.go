@@ -23,6 +23,7 @@ type FleetLoad struct {
 	Turns    float64 // mean of a conversation; default 4
 	Think    time.Duration
 	// Think is the mean time from an answer to the next turn; default 20 s.
+	Swing float64 // of the rate over the load's time, from 1 - Swing of its mean to 1 + Swing in the middle and back; below 1
 }
 
 func (l *FleetLoad) defaults(replicas int) {
@@ -92,11 +93,22 @@ func (l *FleetLoad) conversations(seed uint64) []conversation {
 		all = append(all, c)
 	}
 	times := shape.arrive(r, len(all))
-	rescale(times, float64(l.Requests)/l.Rate)
+	total := float64(l.Requests) / l.Rate
+	rescale(times, total)
 	for i, at := range times {
-		all[i].begins = time.Duration(at * float64(time.Second))
+		all[i].begins = time.Duration(total * l.swung(at/total) * float64(time.Second))
 	}
 	return all
+}
+
+// swung is when so great a share of a load has come, as a share of its time.
+func (l *FleetLoad) swung(share float64) float64 {
+	come := func(x float64) bool { return x-l.Swing/(2*math.Pi)*math.Sin(2*math.Pi*x) >= share }
+	if l.Swing == 0 {
+		return share
+	}
+	const steps = 1 << 20
+	return float64(sort.Search(steps, func(i int) bool { return come(float64(i) / steps) })) / steps
 }
 
 // shareOf draws a length and takes a share of it, at least 1.

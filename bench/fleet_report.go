@@ -11,7 +11,7 @@ import (
 func PrintFleets(w io.Writer, results []*FleetResult) error {
 	columns := []column{{title: "policy"}}
 	for _, title := range []string{
-		"done", "cut", "failed", "retries", "cached", "TTFT p50", "p99", "end p50", "p99", "tok/s", "busiest", "gated", "lasted",
+		"done", "cut", "failed", "retries", "cached", "TTFT p50", "p99", "end p50", "p99", "tok/s", "busiest", "gated", "lasted", "replicas",
 	} {
 		columns = append(columns, column{title: title, align: right})
 	}
@@ -26,7 +26,7 @@ func PrintFleets(w io.Writer, results []*FleetResult) error {
 			row = append(row, short(Percentile(p.values, p.p))+" s")
 		}
 		rows = append(rows, append(row, fmt.Sprintf("%.1f", r.PerSecond()), fmt.Sprintf("%.2f", r.Busiest), strconv.Itoa(r.Gated),
-			fmt.Sprintf("%.0f s", r.Duration.Seconds())))
+			fmt.Sprintf("%.0f s", r.Duration.Seconds()), fmt.Sprintf("%.2f", r.MeanReplicas())))
 	}
 	return markdown(w, columns, rows)
 }

@@ -88,6 +88,7 @@ type Tiktoken struct {
 // Model says what is served and under which names.
 type Model struct {
 	Path         string   // a GGUF file; empty is the embedded model
+	Engine       string   // one of Engines
 	ChatTemplate string   // a file or the name of a format; empty: the model's own
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
 	Prompts      []string // of a text encoder, each NAME=TEXT; see TaskPrompts
@@ -97,6 +98,15 @@ type Model struct {
 
 	Defaults []ModelSetting // as ServedModel's
 }
+
+// Values of Model.Engine.
+const (
+	NativeEngine   = "native"
+	LlamaCppEngine = "llamacpp" // in builds with the tag llamacpp
+)
+
+// Engines are the values of Model.Engine.
+var Engines = []string{NativeEngine, LlamaCppEngine}
 
 // TaskPrompts are the texts that go before those of requests to a text encoder, by the
 // name of a task or by an alias of the model.
@@ -145,6 +155,7 @@ func Default() Config {
 		},
 		HTTP:      api.DefaultConfig(),
 		API:       openai.DefaultConfig(),
+		Model:     Model{Engine: NativeEngine},
 		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
 		Predict:   defaultPredict(),
@@ -315,6 +326,10 @@ func settings(c *Config) []Setting {
 
 		{Key: "model.path", Flag: "model", Usage: "GGUF file, instead of the argument; empty is the built-in model",
 			binding: bindText(&c.Model.Path, "a path", anyText)},
+		{Key: ModelEngineKey, Flag: "engine",
+			Usage: "what computes the model: native, or llamacpp for architectures that native does not know, one request at a " +
+				"time and only in builds with llama.cpp",
+			binding: bindChoice(&c.Model.Engine, Engines)},
 		{Key: "model.chat_template", Flag: "chat-template",
 			Usage:   "chat template: a file, or chatml, gemma, llama2, llama3 or zephyr; empty is the model's own",
 			binding: bindText(&c.Model.ChatTemplate, "a path or a name", anyText)},

@@ -69,13 +69,16 @@ var LoadTimes = []string{LoadAtStartup, LoadLazily, LoadNever}
 // Policies are the values of ServedModel.Policy.
 var Policies = []string{"prefix", "least_load", "power_of_two", "round_robin", "consistent_hash"}
 
-// ChatTemplateKey is the key of Model.ChatTemplate.
-const ChatTemplateKey = "model.chat_template"
+// Keys of Model.ChatTemplate and Model.Engine.
+const (
+	ChatTemplateKey = "model.chat_template"
+	ModelEngineKey  = "model.engine"
+)
 
 // modelKeys are the settings that a record may have for itself, under the last part of
 // their keys.
 var modelKeys = []string{
-	ChatTemplateKey, "model.embedding_prompts",
+	ModelEngineKey, ChatTemplateKey, "model.embedding_prompts",
 	"engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
@@ -127,6 +130,9 @@ func (c Config) ServedModels() []ServedModel {
 			m.Aliases = c.Model.ServedNames[1:]
 		}
 		m.Defaults = c.Model.Defaults
+		if c.Model.Engine != NativeEngine {
+			m.Settings = append(m.Settings, ModelSetting{ModelEngineKey, c.Model.Engine})
+		}
 		if c.Model.ChatTemplate != "" {
 			m.Settings = append(m.Settings, ModelSetting{ChatTemplateKey, c.Model.ChatTemplate})
 		}
@@ -153,7 +159,8 @@ func (c Config) RoutedModels() []ServedModel {
 // ForModel is the configuration of one model alone: the section model describes it, and
 // its own settings stand in place of the general ones.
 func (c Config) ForModel(m ServedModel) Config {
-	c.Model = Model{Path: m.Path, ServedNames: append([]string{m.Name}, m.Aliases...), MemoryBytes: c.Model.MemoryBytes}
+	c.Model = Model{Path: m.Path, ServedNames: append([]string{m.Name}, m.Aliases...), MemoryBytes: c.Model.MemoryBytes,
+		Engine: NativeEngine}
 	if m.Path == BuiltinPath {
 		c.Model.Path = ""
 	}
@@ -317,6 +324,7 @@ const modelsSample = `
 #     policy: prefix # how a replica is picked: least_load, power_of_two, round_robin, consistent_hash
 #     fallback: [small] # models that answer when this one cannot, in order
 #     tokenizer: /models/chat.gguf # of a model that replicas compute: its prompts are counted exactly and named by the replicas' block hashes
+#     engine: native # llamacpp: for architectures that native does not know, in builds with llama.cpp
 #     chat_template: llama3
 #     embedding_prompts: ["query=search_query: "]
 #     max_model_len: 8192

@@ -19,6 +19,7 @@ func newBenchSimFleet() *cobra.Command {
 		policies []string
 		kills    []string
 		plot     string
+		scale    string
 	)
 	cmd := &cobra.Command{
 		Use:   "fleet",
@@ -27,7 +28,8 @@ func newBenchSimFleet() *cobra.Command {
 			"load of conversations: tenants with Zipf's shares, each with a system prompt, turns that carry all that was said. One\n" +
 			"row for each policy, all under the same load. The same seed gives the same table.",
 		Example: "  weir bench sim fleet\n  weir bench sim fleet --replicas 100 --requests 100000 --policies prefix,round_robin\n" +
-			"  weir bench sim fleet --kill 1@60s+30s --plot fleet.svg",
+			"  weir bench sim fleet --kill 1@60s+30s --plot fleet.svg\n" +
+			"  weir bench sim fleet --autoscale 2-16 --swing 0.9 --rate 4 --requests 20000 --policies prefix",
 		Args: atMost(0),
 	}
 	f := cmd.Flags()
@@ -45,6 +47,9 @@ func newBenchSimFleet() *cobra.Command {
 	f.DurationVar(&o.Report, "reports", 250*time.Millisecond, "time between two reports of a replica; below 0 is never")
 	f.DurationVar(&o.Late, "late", 50*time.Millisecond, "how late a report comes")
 	f.StringArrayVar(&kills, "kill", nil, "kill a replica: NUMBER@WHEN, or NUMBER@WHEN+DOWN to have it back with a cold cache")
+	f.StringVar(&scale, "autoscale", "", "MIN-MAX: replicas come and go by the rules of configs/kubernetes/autoscale.yaml; instead of --replicas")
+	f.DurationVar(&o.Scaling.StartUp, "start-up", time.Minute, "with --autoscale: time that a new replica needs until it serves")
+	f.Float64Var(&o.Load.Swing, "swing", 0, "the rate goes from 1 - SWING of its mean up to 1 + SWING in the middle of the run, and back")
 	f.Uint64Var(&o.Seed, "seed", 1, "the same seed gives the same load and the same picks")
 	f.StringVar(&plot, "plot", "", "write the distributions of the time to the first token as SVG")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -54,6 +59,11 @@ func newBenchSimFleet() *cobra.Command {
 				return err
 			}
 			o.Faults = append(o.Faults, fault)
+		}
+		if scale != "" {
+			if _, err := fmt.Sscanf(scale, "%d-%d", &o.Scaling.Min, &o.Scaling.Max); err != nil || o.Scaling.Max < 1 {
+				return &usageError{fmt.Errorf("--autoscale %q: it takes two numbers of replicas, as 2-16", scale), ""}
+			}
 		}
 		var results []*bench.FleetResult
 		for _, name := range policies {

@@ -55,13 +55,13 @@ func (r *resident) greedy(ctx context.Context, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	room := min(checkTokens, r.engine.Info().MaxModelLen-len(ids))
+	room := min(checkTokens, r.info().MaxModelLen-len(ids))
 	if room < 1 {
-		return "", fmt.Errorf("the check's prompt has %d tokens and the context holds %d", len(ids), r.engine.Info().MaxModelLen)
+		return "", fmt.Errorf("the check's prompt has %d tokens and the context holds %d", len(ids), r.info().MaxModelLen)
 	}
 	sampling := inference.DefaultSampling()
 	sampling.Temperature = 0
-	stream, err := r.engine.Submit(&inference.Request{ID: "check", Prompt: ids, MaxTokens: room, N: 1, PromptLogprobs: -1,
+	stream, err := r.submit(&inference.Request{ID: "check", Prompt: ids, MaxTokens: room, N: 1, PromptLogprobs: -1,
 		Sampling: sampling, Arrived: time.Now()})
 	if err != nil {
 		return "", err

@@ -68,14 +68,14 @@ func (c *conversation) ask(question string, stop <-chan os.Signal) (answer, erro
 		return answer{}, err
 	}
 	limit := c.options.maxTokens
-	if room := c.model.engine.Info().MaxModelLen - len(prompt); limit == 0 || limit > room {
+	if room := c.model.info().MaxModelLen - len(prompt); limit == 0 || limit > room {
 		limit = room
 	}
 	if limit < 1 {
 		return answer{}, fmt.Errorf("the conversation has %d tokens and the context holds %d; /clear starts a new one",
-			len(prompt), c.model.engine.Info().MaxModelLen)
+			len(prompt), c.model.info().MaxModelLen)
 	}
-	stream, err := c.model.engine.Submit(&inference.Request{
+	stream, err := c.model.submit(&inference.Request{
 		ID: "run", Prompt: prompt, MaxTokens: limit, N: 1, PromptLogprobs: -1,
 		Sampling: c.options.sampling(), Arrived: asked,
 	})

@@ -66,7 +66,7 @@ func (r *resident) Close(ctx context.Context) error {
 	if r.encoder != nil {
 		return r.encoder.Close(ctx)
 	}
-	return r.engine.Close(ctx)
+	return r.generator().Close(ctx)
 }
 
 const (
@@ -117,14 +117,10 @@ func (p *planned) size(budget int64, models int) error {
 	}
 	defer f.Close()
 	for range 2 {
-		opts, err := engineOptions(p.config)
-		if err != nil {
-			return err
-		}
-		if p.info, err = llm.Describe(f, opts); err != nil {
+		if p.info, err = describe(f, p.config); err != nil {
 			return loadError(p.config.Model, err)
 		}
-		sized := p.config.Engine.KVMemoryBytes > 0 || p.info.Embeds
+		sized := p.config.Engine.KVMemoryBytes > 0 || p.info.Embeds || onLlamaCpp(p.config)
 		if sized || models == 1 && p.record.Load == configs.LoadAtStartup {
 			return nil
 		}
@@ -335,6 +331,8 @@ func (l *languages) snapshot(name string) telemetry.Snapshot {
 		return telemetry.Snapshot{}
 	case r.encoder != nil:
 		return encoderSnapshot(r.encoder)
+	case r.llama != nil:
+		return llamaCppSnapshot(r.llama)
 	default:
 		return snapshot(r.engine)
 	}
@@ -405,7 +403,7 @@ func (m *model) close() error {
 	if m.encoder != nil {
 		return m.encoder.Close(context.Background())
 	}
-	return m.engine.Close(context.Background())
+	return m.generator().Close(context.Background())
 }
 
 // newEntry is the model as the edge knows it.
@@ -422,7 +420,10 @@ func (r *resident) newEntry(p *planned) *openai.Model {
 		e.Pooler = poolerOf(r.model)
 		e.Pooler.Prompts = p.config.Model.TaskPrompts()
 	} else {
-		e.Backend, e.Vocabulary = r.engine, openai.NewVocabulary(r.tokenizer)
+		e.Backend = r.generator()
+	}
+	if r.engine != nil {
+		e.Vocabulary = openai.NewVocabulary(r.tokenizer)
 	}
 	return e
 }
@@ -430,7 +431,10 @@ func (r *resident) newEntry(p *planned) *openai.Model {
 // advise logs what an operator should know of a model.
 func (r *resident) advise(p *planned) {
 	info, model := r.info(), zap.String("model", r.name)
-	if r.template.Template == nil && r.engine != nil {
+	if r.llama != nil {
+		r.log.Warn("this model runs on llama.cpp: one request at a time, the next ones wait; no prefix cache, no batching", model)
+	}
+	if r.template.Template == nil && r.encoder == nil {
 		r.log.Warn("this model cannot chat; /v1/completions works", model, zap.Error(r.template.why))
 	}
 	if len(p.config.Model.Prompts) > 0 && r.encoder == nil {
@@ -475,7 +479,7 @@ func (l *languages) Outline(name string) openai.Outline {
 	case r.encoder != nil:
 		o.Load = r.encoder.Load()
 	default:
-		o.Load = r.engine.Load()
+		o.Load = r.generator().Load()
 	}
 	return o
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -14,9 +15,12 @@ import (
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
+	"weir/engine/llamacpp"
 	"weir/engine/llm"
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
+	"weir/internal/inference"
+	"weir/router"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
@@ -88,11 +92,7 @@ func openRunnable(c configs.Config) (*gguf.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts, err := engineOptions(c)
-	if err == nil {
-		_, err = llm.Describe(f, opts)
-	}
-	if err != nil {
+	if _, err = describe(f, c); err != nil {
 		return nil, errors.Join(loadError(c.Model, err), f.Close())
 	}
 	if choice := c.Model.ChatTemplate; choice != "" {
@@ -114,8 +114,10 @@ func loadError(c configs.Model, err error) error {
 // and back.
 type model struct {
 	name      string
-	engine    *llm.Engine  // nil: an encoder
-	encoder   *llm.Encoder // nil: a language model
+	engine    *llm.Engine      // one of these three computes it
+	encoder   *llm.Encoder     // of texts
+	llama     *llamacpp.Engine // for language models that engine does not know
+	llamaInfo llm.Info         // of llama
 	tokenizer *tokenizer.Tokenizer
 	template  template
 
@@ -124,10 +126,39 @@ type model struct {
 
 // info describes the model.
 func (m *model) info() llm.Info {
-	if m.encoder != nil {
+	switch {
+	case m.encoder != nil:
 		return m.encoder.Info()
+	case m.llama != nil:
+		return m.llamaInfo
 	}
 	return m.engine.Info()
+}
+
+// generator computes a language model's answers.
+type generator interface {
+	router.Backend
+	Close(ctx context.Context) error
+}
+
+// generator is nil for an encoder.
+func (m *model) generator() generator {
+	switch {
+	case m.encoder != nil:
+		return nil
+	case m.llama != nil:
+		return m.llama
+	}
+	return m.engine
+}
+
+// submit queues one request of a language model.
+func (m *model) submit(r *inference.Request) (*inference.Stream, error) {
+	streams, err := m.generator().SubmitAll([]*inference.Request{r})
+	if err != nil {
+		return nil, err
+	}
+	return streams[0], nil
 }
 
 // modelHooks are called by the engine's loop.
@@ -152,6 +183,9 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	}
 	if m.template, err = chooseTemplate(c.Model.ChatTemplate, f, m.tokenizer); err != nil {
 		return nil, err
+	}
+	if onLlamaCpp(c) {
+		return m, m.openLlamaCpp(c, f)
 	}
 	opts.EndTokens = m.tokenizer.EOG()
 	opts.Secret = prefixSecret(c.Engine)

@@ -111,7 +111,7 @@ func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) erro
 		return errors.Join(fmt.Errorf("chat with %s: it embeds texts and writes none; weir serve offers /v1/embeddings for it", printable(m.name)),
 			m.encoder.Close(context.Background()))
 	}
-	defer m.engine.Close(context.Background())
+	defer m.generator().Close(context.Background())
 	if m.template.Template == nil {
 		return fmt.Errorf("chat with %s: %w; weir serve offers /v1/completions for it", printable(m.name), m.template.why)
 	}

@@ -505,9 +505,12 @@ func (s *server) debugEngine() any {
 	var list []any
 	for _, r := range s.languages.residents() {
 		about := map[string]any{"model": r.name, "info": r.info()}
-		if r.encoder != nil {
+		switch {
+		case r.encoder != nil:
 			about["stats"] = r.encoder.Stats()
-		} else {
+		case r.llama != nil:
+			about["stats"] = r.llama.Load()
+		default:
 			about["stats"] = r.engine.Stats()
 		}
 		list = append(list, about)

@@ -11,10 +11,13 @@ import (
 	"weir/internal/inference"
 )
 
+// Linked says whether this build has llama.cpp.
+const Linked = true
+
 // Open loads a model into llama.cpp.
 func Open(path string, o Options) (*Engine, error) {
-	o.MaxModelLen = cmp.Or(o.MaxModelLen, 2048)
-	m, err := llama.New(path, llama.SetContext(o.MaxModelLen), llama.EnableF16Memory, llama.SetMMap(true))
+	m, err := llama.New(path, llama.SetContext(room(cmp.Or(o.MaxModelLen, DefaultModelLen))), llama.EnableF16Memory, llama.SetMMap(true),
+		llama.WithRopeFreqBase(cmp.Or(o.RopeFreqBase, 10000)), llama.WithRopeFreqScale(1/cmp.Or(o.RopeScale, 1)))
 	if err != nil {
 		return nil, fmt.Errorf("llama.cpp cannot load %s (what it says is on standard error): %w", path, err)
 	}

@@ -6,7 +6,7 @@
 // everywhere: no batching, no paging, no prefix cache. The binding is of March 2024 with a llama.cpp of October 2023, so
 // architectures since then are unknown to it. It takes texts and not token ids: the prompt is tokenised anew, control
 // tokens of a chat template reach the model as plain text, and ids of answers are found by their text. There are no
-// log-probabilities, masks, biases or several choices: such requests are refused. A cancel takes effect at the next output
+// log-probabilities, masks, formats, biases or several choices: such requests are refused. A cancel takes effect at the next output
 // token, not while the prompt is computed. A fault inside the library ends the process.
 package llamacpp
 
@@ -32,10 +32,20 @@ type Vocabulary struct {
 // Options size an engine.
 type Options struct {
 	Threads     int // 0: 4
-	MaxModelLen int // prompt and output together, in tokens; 0: 2048
+	MaxModelLen int // prompt and output together, in tokens; 0: DefaultModelLen
 	MaxWaiting  int // requests in line; 0: 1024
 	Vocabulary  Vocabulary
+
+	// RopeFreqBase is the file's ARCH.rope.freq_base, and RopeScale its ARCH.rope.scale_linear; 0: 10000 and 1. The binding does
+	// not take them from the file.
+	RopeFreqBase, RopeScale float32
 }
+
+// DefaultModelLen is how long prompt and output may be together where the options do not say.
+const DefaultModelLen = 2048
+
+// room is the library's context for sequences of so many tokens of ours: its own tokenizer may find more of them in a prompt.
+func room(maxModelLen int) int { return maxModelLen + maxModelLen/8 + 8 }
 
 // call is what a generator is asked for.
 type call struct {
@@ -77,13 +87,10 @@ type job struct {
 	ended  error // why it shall stop; nil: it goes on
 }
 
-// reservedShare of the context is kept back, because the library's own tokenizer may count more tokens than ours.
-const reservedShare = 8
-
 // newEngine starts the loop.
 func newEngine(g generator, o Options) (*Engine, error) {
 	if o.MaxModelLen == 0 {
-		o.MaxModelLen = 2048
+		o.MaxModelLen = DefaultModelLen
 	}
 	if o.Vocabulary.Text == nil || o.Vocabulary.Tokens == nil {
 		return nil, errors.New("llama.cpp takes texts: the vocabulary is missing")
@@ -180,6 +187,8 @@ func (e *Engine) check(r *inference.Request) error {
 		return fmt.Errorf("%w: a model on llama.cpp has no %s; leave it out", inference.ErrInvalid, what)
 	}
 	switch {
+	case r.Constraint != nil:
+		return unsupported("grammars: no response_format, no structured outputs, no required tools")
 	case r.N > 1:
 		return unsupported("n above 1")
 	case s.Logprobs >= 0 || r.PromptLogprobs >= 0:
@@ -195,7 +204,7 @@ func (e *Engine) check(r *inference.Request) error {
 	case len(r.Prompt) == 0 || r.MaxTokens < 1:
 		return fmt.Errorf("%w: a prompt and at least one output token are needed", inference.ErrInvalid)
 	}
-	if most := e.options.MaxModelLen - e.options.MaxModelLen/reservedShare; len(r.Prompt)+r.MaxTokens > most {
+	if most := e.options.MaxModelLen; len(r.Prompt)+r.MaxTokens > most {
 		return &inference.LimitError{
 			Err: inference.ErrContextLength, What: "prompt tokens + max_tokens", Need: len(r.Prompt) + r.MaxTokens, Limit: most,
 			Remedy: "shorten the prompt, lower max_tokens or raise --max-model-len",

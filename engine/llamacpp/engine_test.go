@@ -179,10 +179,14 @@ func TestCancelsAndDeadlines(t *testing.T) {
 	})
 }
 
+// anything is a constraint that nobody asks.
+type anything struct{ inference.Constraint }
+
 func TestWhatLlamaCppCannotDoIsRefused(t *testing.T) {
 	e := start(t, &clock{}, Options{MaxModelLen: 80, MaxWaiting: 1})
 	defer e.Close(context.Background())
 	for name, change := range map[string]func(*inference.Request){
+		"grammars":             func(r *inference.Request) { r.Constraint = anything{} },
 		"n":                    func(r *inference.Request) { r.N = 2 },
 		"log-probabilities":    func(r *inference.Request) { r.Sampling.Logprobs = 0 },
 		"logit_bias":           func(r *inference.Request) { r.Sampling.LogitBias = make([]inference.TokenBias, 1) },
@@ -197,7 +201,7 @@ func TestWhatLlamaCppCannotDoIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := e.SubmitAll([]*inference.Request{request("a", "x", 70)}); !errors.Is(err, inference.ErrContextLength) {
+	if _, err := e.SubmitAll([]*inference.Request{request("a", "x", 80)}); !errors.Is(err, inference.ErrContextLength) {
 		t.Errorf("too long: %v", err)
 	}
 	if _, err := e.SubmitAll([]*inference.Request{request("a", "x", 1), request("a", "x", 1)}); !errors.Is(err, inference.ErrQueueFull) {
