@@ -127,6 +127,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	if err != nil {
 		return nil, fl.fail(a, err)
 	}
+	r.heard.Add(1)
 	f.note(r, res.Header)
 	a.status = res.StatusCode
 	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 const (
 	probeTimeout  = 2 * time.Second
 	failedProbes  = 2       // in a row take a replica out; a probe that found it ready puts it back
+	busyProbes    = 15      // instead, without an answer, while it works and its probes wait behind that: about a minute
 	maxProbeBytes = 1 << 16 // of an answer that says how a replica is
 	jitter        = 0.2     // of pauses, so that replicas and routers do not fall into step
 )
@@ -59,27 +61,51 @@ func (f *Fleet) Run(ctx context.Context) {
 
 // watch probes a replica until ctx ends.
 func (f *Fleet) watch(ctx context.Context, r *replica) {
-	failures := 0
+	var d doubts
 	for {
-		state, why := r.probe(ctx)
+		before := r.heard.Load()
+		found := r.probe(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if state == Down {
-			failures++
-		} else {
-			failures = 0
+		if d.add(found, kinds[r.target.Kind].healthWaits && r.running.Load() > 0, r.heard.Load() != before) {
+			f.judge(r, found.state, found.why)
 		}
-		if state != Down || failures >= failedProbes {
-			f.judge(r, state, why)
-		}
-		if state == Ready {
+		if found.state == Ready {
 			f.scrape(ctx, r)
 		}
 		if !pause(ctx, f.config.ProbeEvery) {
 			return
 		}
 	}
+}
+
+// probed is what a probe found out.
+type probed struct {
+	state State
+	why   string
+	slow  bool // no answer came in time
+}
+
+// doubts are the failed probes of a replica, in a row.
+type doubts struct{ failures int }
+
+// add takes in a probe and reports whether it counts. A replica that does not answer its
+// probe in time, and meanwhile sent pieces of other answers, is busy and lives. waits says
+// that probes may stand in line behind its requests.
+func (d *doubts) add(p probed, waits, heard bool) bool {
+	switch {
+	case p.state != Down:
+		d.failures = 0
+		return true
+	case p.slow && heard:
+		return false
+	}
+	d.failures++
+	if p.slow && waits {
+		return d.failures >= busyProbes
+	}
+	return d.failures >= failedProbes
 }
 
 // judge notes what the probes say of a replica. Of one that is down nothing is cached any
@@ -114,28 +140,29 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // probe asks a replica whether it takes requests.
-func (r *replica) probe(ctx context.Context) (s State, why string) {
+func (r *replica) probe(ctx context.Context) probed {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	failed := func(err error) probed { return probed{Down, err.Error(), errors.Is(err, context.DeadlineExceeded)} }
 	address := r.wire.base.JoinPath("models").String()
 	if path := kinds[r.target.Kind].health; path != "" {
 		address = r.wire.root(path)
 	}
 	res, err := r.wire.get(ctx, address)
 	if err != nil {
-		return Down, err.Error()
+		return failed(err)
 	}
 	defer func() { _ = res.Body.Close() }() // only read
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxProbeBytes))
 	switch {
 	case err != nil:
-		return Down, err.Error()
+		return failed(err)
 	case res.StatusCode == http.StatusOK:
-		return Ready, ""
+		return probed{state: Ready}
 	case res.StatusCode == http.StatusServiceUnavailable && isDraining(body):
-		return Draining, status(body)
+		return probed{state: Draining, why: status(body)}
 	}
-	return Down, fmt.Sprintf("status %d of %s: %.100q", res.StatusCode, strings.TrimPrefix(address, "http://"), body)
+	return probed{state: Down, why: fmt.Sprintf("status %d of %s: %.100q", res.StatusCode, strings.TrimPrefix(address, "http://"), body)}
 }
 
 // status is the word of a health answer: {"status":"draining"}.

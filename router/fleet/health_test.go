@@ -49,6 +49,38 @@ func stateOf(f *Fleet, id string) State {
 	return ""
 }
 
+// A replica that does not answer its probes is down after two of them; not while pieces of its answers come, and much later where its
+// probes wait behind its requests.
+func TestProbesOfBusyReplicas(t *testing.T) {
+	silent, refused, ready := probed{state: Down, slow: true}, probed{state: Down}, probed{state: Ready}
+	after := func(p probed, waits, heard bool) int {
+		var d doubts
+		for n := 1; n <= 100; n++ {
+			if d.add(p, waits, heard) {
+				return n
+			}
+		}
+		return 0
+	}
+	for _, c := range []struct {
+		name         string
+		probe        probed
+		waits, heard bool
+		want         int
+	}{
+		{"ready", ready, false, false, 1}, {"silent", silent, false, false, failedProbes}, {"silent, and answers come", silent, false, true, 0},
+		{"refused, and answers came", refused, true, true, failedProbes}, {"silent behind its requests", silent, true, false, busyProbes},
+	} {
+		if got := after(c.probe, c.waits, c.heard); got != c.want {
+			t.Errorf("%s: it counts after %d probes, want %d", c.name, got, c.want)
+		}
+	}
+	d := doubts{failures: 1}
+	if d.add(ready, false, false); d.failures != 0 {
+		t.Error("a good probe leaves doubts")
+	}
+}
+
 // Probes find out who takes requests: draining and dead replicas get none, and come back.
 func TestProbes(t *testing.T) {
 	a, b := newFake(t, "a", ""), newFake(t, "b", "")

@@ -30,13 +30,15 @@ type traits struct {
 	metrics   string // path of its Prometheus metrics; "": none
 	continues bool   // with continue_final_message a chat's last message is gone on with
 	counts    bool   // POST /tokenize, outside of the API, counts a text's tokens
+	// healthWaits: the threads that answer probes are those that hold requests, so that a full replica does not answer probes.
+	healthWaits bool
 }
 
 var kinds = map[Kind]traits{
 	Weir:        {health: "/ready", metrics: "/metrics", continues: true, counts: true},
 	VLLM:        {health: "/health", metrics: "/metrics", continues: true, counts: true},
 	SGLang:      {health: "/health", metrics: "/metrics", continues: true},
-	LlamaServer: {health: "/health", metrics: "/metrics"},
+	LlamaServer: {health: "/health", metrics: "/metrics", healthWaits: true},
 	OpenAI:      {},
 	OIP:         {health: "/v2/health/ready"},
 }

@@ -41,6 +41,7 @@ type replica struct {
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	running atomic.Int64 // attempts, streams to their end
+	heard   atomic.Int64 // pieces of answers that it sent
 	counts  replicaCounts
 
 	mu      sync.Mutex

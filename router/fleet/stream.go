@@ -44,6 +44,7 @@ func (s *stream) fill() error {
 	s.held = slices.Grow(s.held, 4<<10)
 	n, err := s.body.Read(s.held[len(s.held):cap(s.held)])
 	s.held = s.held[:len(s.held)+n]
+	s.attempt.replica.heard.Add(1)
 	for !s.content {
 		i := bytes.IndexByte(s.held[s.line:], '\n')
 		if i < 0 {
@@ -131,6 +132,7 @@ func (s *stream) Read(buf []byte) (int, error) {
 // follow reads the rest of a stream that may have to go on elsewhere: by whole events.
 func (s *stream) follow(buf []byte) error {
 	n, err := s.body.Read(buf)
+	s.attempt.replica.heard.Add(1)
 	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
 	s.tail.add(buf[:n])
 	s.held = append(s.held, buf[:n]...)
@@ -155,6 +157,7 @@ func (s *stream) follow(buf []byte) error {
 func (s *stream) relay(buf []byte) (int, error) {
 	n, err := s.body.Read(buf)
 	if n > 0 {
+		s.attempt.replica.heard.Add(1)
 		s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
 		s.tail.add(buf[:n])
 	}
