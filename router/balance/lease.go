@@ -33,8 +33,8 @@ type record struct {
 	ahead   int  // tokens that waited there when it was picked
 	picked  time.Duration
 	first   time.Duration
-	keys    []prefix.Key
-	next    uint32 // of the free list, as place + 1
+	keys    []prefix.Key // where the index is not sure that the replica holds them; nil: it is
+	next    uint32       // of the free list, as place + 1
 }
 
 // leases keeps the records of all leases.
@@ -125,7 +125,7 @@ func (b *Balancer) begin(r *record, now time.Duration) {
 	if n := r.ahead + r.tokens; r.slotted && n >= leastTokens && now > r.picked {
 		p.prefill.learn(float64(now-r.picked) / float64(n))
 	}
-	if b.c.Policy == Prefix {
+	if len(r.keys) > 0 {
 		b.index.Confirm(r.replica, r.keys)
 	}
 }
@@ -148,7 +148,7 @@ func (b *Balancer) end(r *record, now time.Duration, o Outcome) {
 	if r.began && o.Output > 1 {
 		p.decode.learn(float64(now-r.first) / float64(o.Output-1))
 	}
-	if !r.began && b.c.Policy == Prefix {
+	if !r.began && len(r.keys) > 0 {
 		b.index.Confirm(r.replica, r.keys)
 	}
 }

@@ -324,12 +324,15 @@ func (p *picking) take() Lease {
 	r.picks.Add(1)
 	r.given.Add(int64(c.tokens))
 	b.flying.Add(1)
+	var unsure []prefix.Key
 	if b.c.Policy == Prefix && len(p.request.Keys) > 0 {
 		expected := time.Duration(2 * r.prefill.get() * float64(c.ahead+c.tokens))
-		b.index.Put(c.id, p.request.Keys, c.hit, p.now, p.now+max(b.c.Speculative, expected))
+		if b.index.Put(c.id, p.request.Keys, c.hit, p.now, p.now+max(b.c.Speculative, expected)) {
+			unsure = p.request.Keys
+		}
 	}
 	slot, turn := b.leases.open(uint32(p.random.next()), &record{
-		replica: c.id, slotted: c.slot, tokens: c.tokens, ahead: c.ahead, picked: p.now, keys: p.request.Keys,
+		replica: c.id, slotted: c.slot, tokens: c.tokens, ahead: c.ahead, picked: p.now, keys: unsure,
 	})
 	return Lease{
 		Replica: c.id, Reason: Reason{Why: p.why, Policy: b.c.Policy, Hit: c.hit, Of: len(p.request.Keys)},

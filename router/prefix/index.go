@@ -82,10 +82,8 @@ func (ix *Index) Lookup(dst []Match, keys []Key, salt uint32) []Match {
 	if ix.gaps() {
 		return ix.scan(dst, keys)
 	}
-	ends := [...]*Key{&keys[0], &keys[len(keys)-1], &keys[len(keys)/2]}
-	for _, k := range ends {
-		ix.warm(k)
-	}
+	ix.warm(&keys[0])
+	ix.warm(&keys[len(keys)-1])
 	all := ix.countOf(&keys[0])
 	if all == 0 {
 		return dst
@@ -200,15 +198,15 @@ func (ix *Index) Depth(r Replica, keys []Key) int {
 
 // Put notes that a replica has been given a prompt. What it does not hold yet is speculative until the given time: Confirm or its
 // events make it last, or Put renews it. guess is how many keys it is thought to hold, as Lookup said; a wrong one costs time
-// only.
-func (ix *Index) Put(r Replica, keys []Key, guess int, now, until time.Duration) {
-	ix.put(r, keys, guess, now, max(millis(until), 1))
+// only. It reports whether something is speculative: without it, Confirm would do nothing.
+func (ix *Index) Put(r Replica, keys []Key, guess int, now, until time.Duration) (speculative bool) {
+	return ix.put(r, keys, guess, now, max(millis(until), 1))
 }
 
 // Hold is Put of what a replica is known to hold.
 func (ix *Index) Hold(r Replica, keys []Key, now time.Duration) { ix.put(r, keys, 0, now, 0) }
 
-func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until uint32) {
+func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until uint32) (speculative bool) {
 	h := ix.lock(r)
 	defer h.mu.Unlock()
 	defer ix.count(h, h.gaps)
@@ -227,7 +225,7 @@ func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until 
 		e = next
 	}
 	if e == 0 {
-		return
+		return false
 	}
 	switch p := h.at(e); {
 	case until == 0:
@@ -237,8 +235,10 @@ func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until 
 	case p.until != 0 && int32(until-p.until) > 0:
 		p.until = until
 	}
+	speculative = h.at(e).until != 0
 	h.touch(e)
 	h.evict(h.limit, e)
+	return speculative
 }
 
 // Confirm makes what a replica holds of keys last: its answer has begun, so it has computed the prompt. For a replica that reports
