@@ -13,10 +13,11 @@ type architecture struct {
 
 	encoder   bool // a text encoder: rows see the whole text, and nothing is generated
 	layerNorm bool // its norms subtract the mean
+	experts   bool // some networks of its models may be mixtures of experts
 }
 
 // architectures in the order that messages list them.
-var architectures = []architecture{llama, qwen2, qwen3, smollm3, bert, nomicBERT, modernBERT, gemmaEmbedding}
+var architectures = []architecture{llama, qwen2, qwen3, smollm3, bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding}
 
 func architectureNamed(name string) (architecture, error) {
 	known := make([]string, len(architectures))

@@ -1,6 +1,9 @@
 package llm
 
 import (
+	"math"
+	"math/bits"
+
 	"weir/engine/kernel/vector"
 	"weir/internal/inference"
 )
@@ -32,6 +35,55 @@ var nomicBERT = architecture{name: "nomic-bert", encoder: true, layerNorm: true,
 	}
 	return p
 }}
+
+// nomicBERTMoE covers nomic-embed-text 2: bert with rotary positions, whose every second
+// network is a mixture of experts without biases.
+var nomicBERTMoE = architecture{name: "nomic-bert-moe", encoder: true, layerNorm: true, experts: true, plan: func(h *hparams) plan {
+	p := h.layersOf(branchNorms{after: layerNorm})
+	p.embedding = embeddingPlan{types: h.types, norm: layerNorm}
+	p.ropes = []rope{h.rope}
+	p.ropes[0].style = vector.RopeNeox
+	for i := range p.layers {
+		y := &p.layers[i]
+		y.attention.qkvBias, y.attention.oBias = optional, optional
+		y.feed.plain, y.feed.act, y.feed.bias = true, vector.GELU, optional
+		if i%h.expertsEvery == 1 {
+			y.feed.experts = h.experts
+		}
+	}
+	return p
+}}
+
+// jinaBERT2 covers jina-embeddings-v2: bert without positions, whose scores fall with the
+// distance instead, and with a gated network. Those for code also norm queries and keys, and
+// add a layer's input twice.
+var jinaBERT2 = architecture{name: "jina-bert-v2", encoder: true, layerNorm: true, plan: func(h *hparams) plan {
+	p := h.layersOf(branchNorms{after: layerNorm})
+	p.embedding = embeddingPlan{types: h.types, norm: layerNorm}
+	slopes := h.slopes(8)
+	for i := range p.layers {
+		y := &p.layers[i]
+		y.attention.rope, y.attention.slopes = noRope, slopes
+		y.attention.qkvBias, y.attention.oBias, y.feed.bias = required, required, optional
+		y.attention.rowNorm, y.attention.again = true, maybeNorm
+		y.feed.act = vector.GELU
+	}
+	return p
+}}
+
+// slopes are what the heads' scores lose for each position of distance: powers of two to
+// 2^-most, and for heads beyond the largest power of two those between the first ones (Press, Smith and Lewis 2022).
+func (h *hparams) slopes(most float64) []float32 {
+	slopes, even := make([]float32, h.heads), 1<<(bits.Len(uint(max(h.heads, 1)))-1)
+	for i := range slopes {
+		exponent := most * float64(i+1) / float64(even)
+		if i >= even {
+			exponent = most / 2 * float64(2*(i-even)+1) / float64(even)
+		}
+		slopes[i] = float32(math.Exp2(-exponent))
+	}
+	return slopes
+}
 
 // modernBERT covers ModernBERT (Warner et al. 2024) and what was trained on it: layer
 // norms before each branch, no biases, every third layer sees the whole text and the

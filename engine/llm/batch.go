@@ -20,6 +20,8 @@ type batch struct {
 	k, v, att, gate []float32     // [rows of a block][...]
 	normed          []float32     // likewise, of models with exact products
 	branch          []float32     // likewise, of models whose branches have norms
+	mixing          mixing        // of models with experts
+	mostBlock       int           // rows
 	part            []attend.Span // the spans of a block
 	angles          []rotation    // one per rotation of the plan
 	hidden          []float32     // [len(output)][width]
@@ -84,6 +86,7 @@ func (b *batch) addText(tokens []int32, types []uint8, causal bool, blocks []kvc
 // through a layer at a time.
 func (b *batch) reserve(m *model, blockRows int) {
 	rows, q, kv, ffn := len(b.tokens), 0, 0, 0
+	b.mostBlock = blockRows
 	for i := range m.layers {
 		a := &m.layers[i].attention
 		q, kv = max(q, a.heads*a.headDim), max(kv, a.kvHeads*a.headDim)

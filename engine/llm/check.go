@@ -94,6 +94,7 @@ func (m *model) matrices() []namedMatrix {
 		} {
 			list = append(list, namedMatrix{fmt.Sprintf("blk.%d.%s", i, l.name), l.w})
 		}
+		list = append(list, f.mixture.matrices(fmt.Sprintf("blk.%d.", i))...)
 	}
 	return list
 }

@@ -3,18 +3,24 @@ package llm
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
+	"weir/internal/inference"
 	"weir/internal/reference"
 	"weir/kvcache"
 )
 
-// encoders are the architectures with exact outputs in the reference data.
-var encoders = []string{"bert", "nomic-bert", "modern-bert", "gemma-embedding"}
+// encoders are the architectures with exact outputs in the reference data, derived those
+// whose outputs testdata/encoders.py has computed from the definitions, in doubles.
+var (
+	encoders = []string{"bert", "nomic-bert", "modern-bert", "gemma-embedding"}
+	derived  = []string{"jina-bert-v2", "jina-bert-v2-code", "nomic-bert-moe"}
+)
 
 // hiddenOf runs texts through an encoder as one batch, blockRows rows of a layer at a
 // time, and returns the hidden states of all rows.
@@ -63,9 +69,9 @@ func hiddenOf(t *testing.T, m *model, level isa.Level, texts [][]int32, blockRow
 	return b.hidden
 }
 
-func openReference(t *testing.T, name string) *model {
+func openReference(t *testing.T, dir, name string) *model {
 	t.Helper()
-	f, err := gguf.Open(filepath.Join(reference.Path(t, "architectures"), name+".gguf"))
+	f, err := gguf.Open(filepath.Join(dir, name+".gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +82,20 @@ func openReference(t *testing.T, name string) *model {
 // Every encoder, in tiny models whose hidden states are known exactly: alone, among
 // other texts, and cut into blocks.
 func TestEncodersMatchTheirReferences(t *testing.T) {
-	dir := reference.Path(t, "architectures")
+	matchReferences(t, reference.Path(t, "architectures"), encoders)
+}
+
+func TestEncodersMatchTheirDefinitions(t *testing.T) {
+	matchReferences(t, filepath.Join("testdata", "encoders"), derived)
+}
+
+func matchReferences(t *testing.T, dir string, names []string) {
+	t.Helper()
 	tokens := readTokens(t, dir)
 	others := [][]int32{tokens[:5], tokens[7:50], tokens[3:4]}
-	for _, name := range encoders {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			m := openReference(t, name)
+			m := openReference(t, dir, name)
 			ref := readFloats(t, filepath.Join(dir, name+".hidden"))
 			if len(ref) != len(tokens)*m.width {
 				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.width)
@@ -103,5 +117,26 @@ func TestEncodersMatchTheirReferences(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A file whose experts are not what its metadata say is refused by name, as are experts in
+// a family that has none.
+func TestExpertsOfAFileAreChecked(t *testing.T) {
+	set := func(key string, v any) func(b *gguf.Builder) { return func(b *gguf.Builder) { b.Set(key, v) } }
+	for _, c := range []struct {
+		arch string
+		edit func(b *gguf.Builder)
+		want string
+	}{
+		{"nomic-bert-moe", set("nomic-bert-moe.expert_used_count", uint32(7)), "expert_used_count is 7, more than expert_count 6"},
+		{"nomic-bert-moe", set("nomic-bert-moe.expert_count", uint32(5)), "ffn_gate_inp"},
+		{"nomic-bert-moe", set("nomic-bert-moe.moe_every_n_layers", uint32(1)), "blk.1.ffn_up.weight is missing"},
+		{"bert", set("bert.expert_count", uint32(2)), "mixtures of experts"},
+	} {
+		m := tinyText{arch: c.arch, typ: gguf.TypeF32, pooling: inference.PoolingMean, edit: c.edit}
+		if _, err := loadModel(m.file(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", c.arch, err, c.want)
+		}
 	}
 }

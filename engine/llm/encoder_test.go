@@ -20,7 +20,7 @@ import (
 	"weir/scheduler"
 )
 
-// tinyText is a random text encoder of bert's layers, or modern-bert's.
+// tinyText is a random text encoder of bert's layers, modern-bert's or nomic-bert-moe's.
 type tinyText struct {
 	arch    string
 	typ     gguf.Type
@@ -31,6 +31,8 @@ type tinyText struct {
 }
 
 const textLayers, textWidth, textHeads, textFFN, textVocab, textContext = 3, 64, 2, 96, 80, 512
+
+const textExperts = 6 // of nomic-bert-moe, in every second layer
 
 func (m tinyText) file(t testing.TB) *gguf.File {
 	t.Helper()
@@ -74,6 +76,13 @@ func (m tinyText) file(t testing.TB) *gguf.File {
 		norm("output_norm")
 	} else {
 		b.TensorF32("token_types.weight", []uint64{textWidth, 2}, values(2*textWidth, 0, 0.3))
+	}
+	experts := m.arch == "nomic-bert-moe"
+	if experts {
+		set("expert_count", uint32(textExperts))
+		set("expert_used_count", uint32(2))
+		set("moe_every_n_layers", uint32(2))
+	} else if !modern {
 		b.TensorF32("position_embd.weight", []uint64{textWidth, textContext}, values(textContext*textWidth, 0, 0.3))
 	}
 	for i := range textLayers {
@@ -92,8 +101,18 @@ func (m tinyText) file(t testing.TB) *gguf.File {
 		for _, name := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
 			full(at+name, textWidth, textWidth)
 		}
-		full(at+"ffn_up", textFFN, textWidth)
-		full(at+"ffn_down", textWidth, textFFN)
+		if experts && i%2 == 1 {
+			matrix(at+"ffn_gate_inp", textExperts, textWidth)
+			parts := func(name string, rows, cols int) {
+				v := values(textExperts*rows*cols, 0, 1.5/math.Sqrt(float64(cols)))
+				b.Tensor(name+".weight", []uint64{uint64(cols), uint64(rows), textExperts}, m.typ, encodeAs(t, m.typ, v))
+			}
+			parts(at+"ffn_up_exps", textFFN, textWidth)
+			parts(at+"ffn_down_exps", textWidth, textFFN)
+		} else {
+			full(at+"ffn_up", textFFN, textWidth)
+			full(at+"ffn_down", textWidth, textFFN)
+		}
 		norm(at + "attn_output_norm")
 		norm(at + "layer_output_norm")
 	}
@@ -194,6 +213,7 @@ func TestAVectorDoesNotDependOnItsCompany(t *testing.T) {
 		{arch: "bert", typ: gguf.TypeF16, pooling: inference.PoolingCLS},
 		{arch: "bert", typ: gguf.TypeQ8_0, pooling: inference.PoolingMean},
 		{arch: "modern-bert", typ: gguf.TypeQ8_0, pooling: inference.PoolingMean},
+		{arch: "nomic-bert-moe", typ: gguf.TypeQ8_0, pooling: inference.PoolingMean},
 	} {
 		f := m.file(t)
 		for _, level := range isa.Levels() {

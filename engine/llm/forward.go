@@ -85,10 +85,13 @@ func add(x, y []float32) {
 // V are stored.
 func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
 	rows, q := r.rows(), r.of(b.q, a.heads*a.headDim)
-	m.products(c, b, r, a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
+	m.products(c, b, r.of(b.x, m.width), rows, a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
 	if a.headNorm {
 		c.Norm(q, q, a.qNorm, rows*a.heads)
 		c.Norm(b.k, b.k, a.kNorm, rows*a.kvHeads)
+	} else if a.qNorm.Weight != nil {
+		c.Norm(q, q, a.qNorm, rows)
+		c.Norm(b.k, b.k, a.kNorm, rows)
 	}
 	if a.rope != noRope {
 		rope, by := &m.ropes[a.rope], &b.angles[a.rope]
@@ -107,17 +110,29 @@ func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r 
 func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
 	c.Attention(attend.Query{
 		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv, Layer: a.slot, Heads: a.heads,
-		Spans: b.within(r), Scale: a.scale, Reach: a.reach,
+		Spans: b.within(r), Scale: a.scale, Reach: a.reach, Slopes: a.slopes,
 	})
+	if a.again.Weight == nil {
+		m.close(c, b, r, b.att, &a.o, &a.norms)
+		return
+	}
+	x, input := r.of(b.x, m.width), b.branch[:r.rows()*m.width]
+	copy(input, x)
 	m.close(c, b, r, b.att, &a.o, &a.norms)
+	add(x, input)
+	c.Norm(x, x, a.again, r.rows())
 }
 
 // feedForward: x += Down(act(Gate norm(x)) * Up norm(x)).
 func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
+	if f.feedPlan.experts.count > 0 {
+		m.mix(c, f, b, r)
+		return
+	}
 	x, up := r.of(b.x, m.width), f.up.into(nil, false)
 	if f.plain {
 		up.Dst, up.Act = b.gate, f.act
-		m.products(c, b, r, f.norms.before, up)
+		m.products(c, b, x, r.rows(), f.norms.before, up)
 	} else {
 		gate := f.gate.into(nil, false)
 		gate.Act = f.act
@@ -126,12 +141,11 @@ func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
 	m.close(c, b, r, b.gate, &f.down, &f.norms)
 }
 
-// products are those of norm(x), a branch's beginning. Hidden states of BERT's kind
+// products are those of norm(x), rows rows of it, a branch's beginning. Hidden states of BERT's kind
 // have a few large values, beside which int8 leaves little of their neighbours: there
 // what rounding takes from them is multiplied, too. It makes the products of q8_0
 // weights as exact as the weights are, for twice the time.
-func (m *model) products(c *kernel.CPU, b *batch, r block, norm weight.Norm, all ...weight.Product) {
-	x, rows := r.of(b.x, m.width), r.rows()
+func (m *model) products(c *kernel.CPU, b *batch, x []float32, rows int, norm weight.Norm, all ...weight.Product) {
 	if !m.exact {
 		c.Products(x, rows, norm, all...)
 		return

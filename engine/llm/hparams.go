@@ -33,6 +33,9 @@ type hparams struct {
 	local   rope // the rotation of layers with a window
 	types   int  // of tokens
 
+	experts      expertsPlan // of every expertsEvery-th layer
+	expertsEvery int
+
 	causal  bool              // rows see no later ones
 	pooling inference.Pooling // as the file has it
 	ranking inference.Pooling // the rows that a classifier reads, where pooling is PoolingRank
@@ -96,6 +99,10 @@ func (h *hparams) readEncoder(m *metadata) {
 	if n, ok, err := m.f.Uint("tokenizer.ggml.token_type_count"); err == nil && ok {
 		h.types = int(min(n, maxSize))
 	}
+	if h.arch.experts {
+		h.experts = expertsPlan{count: m.size("expert_count", 0), use: m.size("expert_used_count", 0)}
+		h.expertsEvery = m.size("moe_every_n_layers", 0)
+	}
 	h.causal = m.flag("attention.causal", !h.arch.encoder)
 	h.pooling = m.pooling("pooling_type", inference.PoolingNone)
 	h.ranking = m.pooling("classifier.pooling_type", inference.PoolingNone)
@@ -112,7 +119,7 @@ func (h *hparams) check(m *metadata) {
 	if h.heads%h.kvHeads != 0 {
 		m.fail("attention.head_count", "is %d, not a multiple of head_count_kv %d", h.heads, h.kvHeads)
 	}
-	if n, ok, _ := m.f.Uint(m.prefix + ".expert_count"); ok && n > 0 {
+	if n, ok, _ := m.f.Uint(m.prefix + ".expert_count"); ok && n > 0 && !h.arch.experts {
 		m.fail("expert_count", "is %d: mixtures of experts are not supported yet", n)
 	}
 	switch {
@@ -120,6 +127,9 @@ func (h *hparams) check(m *metadata) {
 		m.fail("attention.causal", "is true, and %s is an encoder of whole texts", h.arch.name)
 	case !h.embeds() && !h.causal:
 		m.fail("attention.causal", "is false in a model without pooling_type: it neither generates nor embeds")
+	}
+	if h.experts.use > h.experts.count {
+		m.fail("expert_used_count", "is %d, more than expert_count %d", h.experts.use, h.experts.count)
 	}
 	if h.eps < 0 {
 		m.fail("attention.layer_norm_epsilon", "is %v, must not be negative", h.eps)

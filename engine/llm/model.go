@@ -70,7 +70,11 @@ func (o *outline) load(progress func(done, total int64)) (*model, error) {
 func (w *weights) eightBits() bool {
 	for i := range w.layers {
 		a, f := &w.layers[i].attention, &w.layers[i].feed
-		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, f.up.w} {
+		up := f.up.w
+		if len(f.mixture.experts) > 0 {
+			up = f.mixture.experts[0].up.w
+		}
+		for _, m := range []*weight.Matrix{a.q.w, a.k.w, a.v.w, up} {
 			if m.Type != gguf.TypeQ8_0 {
 				return false
 			}

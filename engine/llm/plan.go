@@ -40,6 +40,7 @@ var (
 	rmsNorm   = normPlan{norm: required}
 	layerNorm = normPlan{norm: required, bias: required}
 	plainNorm = normPlan{norm: required, bias: optional} // a layer norm that may have no bias
+	maybeNorm = normPlan{norm: optional, bias: optional} // a layer norm that the file may have
 )
 
 // branchNorms are the norms of a branch B of a layer: x = after(x + out(B(before(x)))).
@@ -65,14 +66,17 @@ type attentionPlan struct {
 	heads   int // of queries; each kvHeads-th part of them shares a key-value head
 	kvHeads int
 	headDim int
-	scale   float32 // of scores
-	rope    int     // index into plan.ropes, or noRope
-	reach   int     // how far a row sees in both directions; 0 is any distance
-	slot    int     // which layer of the KV store holds its keys and values
+	scale   float32   // of scores
+	rope    int       // index into plan.ropes, or noRope
+	reach   int       // how far a row sees in both directions; 0 is any distance
+	slopes  []float32 // of heads: what a score loses for each position of distance; nil is nothing
+	slot    int       // which layer of the KV store holds its keys and values
 
 	qkvBias  presence // attn_{q,k,v}.bias
 	oBias    presence // attn_output.bias
 	headNorm bool     // RMSNorm of each query and key head before rotation
+	rowNorm  bool     // layer norm of all query heads of a row together, and of its key heads, where the file has one
+	again    normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
 }
 
 // noRope is the rotation of a layer that knows no positions (NoPE).
@@ -81,11 +85,12 @@ const noRope = -1
 // feedPlan is a feed-forward network: down(act(gate x) * up x), or without a gate
 // down(act(up x)).
 type feedPlan struct {
-	norms branchNorms
-	width int
-	act   vector.Activation
-	plain bool     // without a gate
-	bias  presence // ffn_{gate,up,down}.bias
+	norms   branchNorms
+	width   int
+	act     vector.Activation
+	plain   bool // without a gate
+	experts expertsPlan
+	bias    presence // ffn_{gate,up,down}.bias
 }
 
 // presence says whether a tensor is expected.

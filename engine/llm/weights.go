@@ -61,7 +61,8 @@ type attention struct {
 	attentionPlan
 	norms        norms
 	q, k, v, o   linear
-	qNorm, kNorm weight.Norm // with headNorm, [headDim]
+	qNorm, kNorm weight.Norm // with headNorm, [headDim]; with rowNorm, [heads*headDim] and [kvHeads*headDim]
+	again        weight.Norm
 }
 
 type feed struct {
@@ -69,6 +70,7 @@ type feed struct {
 	norms    norms
 	gate, up linear // gate has no matrix in a plain network
 	down     linear
+	mixture  mixture // instead of the three, where the network has experts
 }
 
 // head is what a pooled vector passes through. Parts without a matrix are left out.
@@ -242,7 +244,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	for i := range w.layers {
 		y, at := &w.layers[i], fmt.Sprintf("blk.%d.", i)
 		y.attention.attentionPlan, y.feed.feedPlan = p.layers[i].attention, p.layers[i].feed
-		w.branches = w.branches || y.attention.attentionPlan.norms.out.norm != absent
+		w.branches = w.branches || y.attention.attentionPlan.norms.out.norm != absent || y.attention.attentionPlan.again.norm != absent
 		l.attention(&y.attention, at, h)
 		l.feed(&y.feed, at, h)
 	}
@@ -306,11 +308,19 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 		l.norm(&a.qNorm, at+"attn_q_norm", rmsNorm, a.headDim, h.eps)
 		l.norm(&a.kNorm, at+"attn_k_norm", rmsNorm, a.headDim, h.eps)
 	}
+	if a.rowNorm {
+		l.norm(&a.qNorm, at+"attn_q_norm", maybeNorm, q, h.eps)
+		l.norm(&a.kNorm, at+"attn_k_norm", maybeNorm, kv, h.eps)
+	}
+	l.norm(&a.again, at+"attn_norm_2", a.attentionPlan.again, h.width, h.eps)
 }
 
 func (l *loader) feed(f *feed, at string, h *hparams) {
 	l.norms(&f.norms, f.feedPlan.norms, at+"ffn_norm", at+"post_ffw_norm", at+"layer_output_norm", h)
 	switch {
+	case f.feedPlan.experts.count > 0:
+		l.mixture(f, at, h)
+		return
 	case f.plain:
 		l.linear(&f.up, at+"ffn_up", f.bias, f.width, h.width)
 	case l.fused(at+"ffn_up", f.bias, h.width, fusedPart{&f.gate, f.width}, fusedPart{&f.up, f.width}):

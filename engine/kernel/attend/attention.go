@@ -57,6 +57,10 @@ type Query struct {
 	Spans  []Span
 	Scale  float32
 	Reach  int // how far from itself a row sees, in positions; 0 is any distance
+
+	// Slopes, one per head of queries, are what a score loses for each position between the row and the key (ALiBi);
+	// nil: nothing.
+	Slopes []float32
 }
 
 // Attention answers queries for one engine as a member of a pool. It is not safe

@@ -15,6 +15,8 @@ type texts struct {
 	all   []*sequence
 	spans []Span
 	q     []float32
+
+	slopes []float32 // of heads; nil: scores do not fall with distance
 }
 
 func newTexts(r *rand.Rand, kv *KV, shape headShape, lengths []int) *texts {
@@ -37,7 +39,7 @@ func (t *texts) attend(c *device, kv *KV, reach int) []float32 {
 	}
 	got := make([]float32, len(t.q))
 	scale := float32(1.3 / math.Sqrt(float64(t.shape.dim)))
-	c.Attend(Query{Out: got, Q: t.q, KV: kv, Heads: t.shape.kvHeads * t.shape.group, Spans: t.spans, Scale: scale, Reach: reach})
+	c.Attend(Query{Out: got, Q: t.q, KV: kv, Heads: t.shape.kvHeads * t.shape.group, Spans: t.spans, Scale: scale, Reach: reach, Slopes: t.slopes})
 	return got
 }
 
@@ -110,4 +112,60 @@ func TestATextsAttentionDoesNotDependOnItsCompany(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Scores that fall with the distance, in both directions and for a row that sees those before.
+func TestScoresFallWithDistance(t *testing.T) {
+	shape := headShape{16, 2, 2}
+	kv := newKV(t, KVF32, 16, 60, shape.kvHeads, shape.dim)
+	x := newTexts(rand.New(rand.NewPCG(8, 1)), kv, shape, []int{1, 35, 530})
+	x.slopes = []float32{0.5, 0.25, 0.01, 0}
+	for _, whole := range []bool{true, false} {
+		for i := range x.spans {
+			if x.spans[i].Whole = 0; whole {
+				x.spans[i].Whole = x.spans[i].Count
+			}
+		}
+		want := x.falling(whole)
+		for _, level := range isa.Levels() {
+			c := newDevice(2, level)
+			defer c.Close()
+			if e := near(x.attend(c, kv, 0), want); !(e < 2e-6) {
+				t.Errorf("%v, whole texts %v: relative error %g", level, whole, e)
+			}
+		}
+	}
+}
+
+// falling is the definition of attention with slopes, in doubles.
+func (t *texts) falling(whole bool) []float32 {
+	dim, heads := t.shape.dim, t.shape.kvHeads*t.shape.group
+	out := make([]float32, len(t.q))
+	for i, s := range t.all {
+		for p := range t.spans[i].Count {
+			seen := p + 1
+			if whole {
+				seen = t.spans[i].Count
+			}
+			for h := range heads {
+				o, sum, acc := ((t.spans[i].Row+p)*heads+h)*dim, 0.0, make([]float64, dim)
+				for k := range seen {
+					at := (k*t.shape.kvHeads + h/t.shape.group) * dim
+					score := -float64(t.slopes[h]) * math.Abs(float64(p-k))
+					for d := range dim {
+						score += float64(t.q[o+d]) * float64(s.k[at+d]) * 1.3 / math.Sqrt(float64(dim))
+					}
+					weight := math.Exp(score)
+					sum += weight
+					for d := range dim {
+						acc[d] += weight * float64(s.v[at+d])
+					}
+				}
+				for d := range dim {
+					out[o+d] = float32(acc[d] / sum)
+				}
+			}
+		}
+	}
+	return out
 }

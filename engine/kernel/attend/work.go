@@ -173,6 +173,9 @@ func (w *attendWork) segment(s int) {
 	places := w.locate(w.places[0][:0], first, n)
 	ahead := w.ahead((s+1)*segmentTokens, len(places))
 	w.score(places)
+	if w.Slopes != nil {
+		w.slope(first, n)
+	}
 	for l := range w.lanes {
 		w.now[l] = w.weigh(w.scores[l*scoreStride:][:len(places)*tileTokens], w.hidden(l, first), min(w.visible(l, first), n))
 	}
@@ -222,6 +225,17 @@ func (w *attendWork) score(places []int) {
 		scoreF32(w.level, w.scores, w.query, w.padded(), kv.HeadDim, &s)
 	default:
 		scoreF16(w.level, w.scores, w.query, w.padded(), kv.HeadDim, &s)
+	}
+}
+
+// slope takes from the scores of n positions from first on what their distance costs.
+func (w *attendWork) slope(first, n int) {
+	for l := range w.lanes {
+		by, at := w.Slopes[w.head*w.group+l%w.group], w.position(l)-first
+		scores := w.scores[l*scoreStride:][:n]
+		for i := range scores {
+			scores[i] -= by * float32(max(at-i, i-at))
+		}
 	}
 }
 
