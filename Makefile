@@ -8,7 +8,7 @@ LDFLAGS    = -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
-        vectors golden size static-check cross manifests smoke demo-cluster check clean ort-lib llamacpp real-models
+        vectors golden size static-check cross manifests smoke demo-cluster check clean ort-lib llamacpp real-models minilm
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,6 +56,9 @@ llamacpp: ## go-llama.cpp's library, into .cache, and the tests of engine/llamac
 	@.ci/llamacpp .cache/go-llama.cpp
 	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp ./engine/llamacpp
 	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp -run LlamaCpp ./cmd/weir
+
+minilm: ## all-MiniLM-L6-v2, converted, beside its own library (needs Python and PyPI; some gigabytes)
+	@GO='$(GO)' .ci/minilm .cache/minilm
 
 generate: ## rewrite generated files
 	cd engine/kernel/asm && $(GO) run .

