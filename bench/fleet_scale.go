@@ -137,6 +137,7 @@ func (f *fleet) scale() {
 			have++
 		case starts:
 			have++
+		case absent, drains: // the deployment does not count them
 		}
 	}
 	want := f.scaling.look(f.now, have, waiting, kv)

@@ -158,7 +158,7 @@ func (r *relayRun) measure(ctx context.Context, w *RelayWay) error {
 	}
 	all.Wait()
 	after, err := processorTime(w.pid)
-	if err = errors.Join(append(errs, err)...); err != nil {
+	if err = errors.Join(errors.Join(errs...), err); err != nil {
 		return err
 	}
 	w.CPU += after - before

@@ -14,6 +14,9 @@ import (
 // Linked says whether this build has llama.cpp.
 const Linked = true
 
+// room is the library's context for sequences of so many tokens of ours: its own tokenizer may find more of them in a prompt.
+func room(maxModelLen int) int { return maxModelLen + maxModelLen/8 + 8 }
+
 // Open loads a model into llama.cpp.
 func Open(path string, o Options) (*Engine, error) {
 	m, err := llama.New(path, llama.SetContext(room(cmp.Or(o.MaxModelLen, DefaultModelLen))), llama.EnableF16Memory, llama.SetMMap(true),

@@ -44,9 +44,6 @@ type Options struct {
 // DefaultModelLen is how long prompt and output may be together where the options do not say.
 const DefaultModelLen = 2048
 
-// room is the library's context for sequences of so many tokens of ours: its own tokenizer may find more of them in a prompt.
-func room(maxModelLen int) int { return maxModelLen + maxModelLen/8 + 8 }
-
 // call is what a generator is asked for.
 type call struct {
 	prompt    string
