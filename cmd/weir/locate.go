@@ -21,12 +21,15 @@ import (
 )
 
 // locator finds the files of models that are named as versions in the models folder, NAME:TAG or NAME@sha256:DIGEST,
-// instead of by a path. Versions that it has found are this process's until it ends: nobody removes their files.
+// instead of by a path. Nobody removes the files of versions that it holds: those of the configuration in force, of the one
+// before, whose versions may answer again, and those that were found since.
 type locator struct {
 	cmd  *cobra.Command
-	held map[string]*registry.Held
-	once bool // the configuration has been located before: a running server pulls nothing
-	any  bool // the verb takes classical models in the place of a language model
+	held map[string]*registry.Held // by digest
+
+	found, inForce map[string]bool // digests of the configuration that was read last, and of the one in force
+	once           bool            // the configuration has been located before: a running server pulls nothing
+	any            bool            // the verb takes classical models in the place of a language model
 }
 
 func newLocator(cmd *cobra.Command) *locator {
@@ -44,6 +47,7 @@ func chooseModel(cmd *cobra.Command, c *configs.Config, args []string) error {
 // locate puts paths of files in the place of versions.
 func (l *locator) locate(ctx context.Context, c *configs.Config) error {
 	defer func() { l.once = true }()
+	l.found = make(map[string]bool)
 	if err := l.language(ctx, c); err != nil {
 		return err
 	}
@@ -193,6 +197,7 @@ func (l *locator) find(ctx context.Context, c configs.Config, text string, ref r
 	if err := servable(c, &v, ref); err != nil {
 		return nil, err
 	}
+	l.found[string(v.Digest)] = true
 	if held, ok := l.held[string(v.Digest)]; ok {
 		return &held.Version, nil
 	}
@@ -205,6 +210,18 @@ func (l *locator) find(ctx context.Context, c configs.Config, text string, ref r
 	}
 	l.held[string(held.Digest)] = held
 	return &held.Version, nil
+}
+
+// applied notes that the configuration which was read last is in force, and lets go of versions that neither it nor the one
+// before names. It is not called during locate.
+func (l *locator) applied() {
+	for digest, held := range l.held {
+		if !l.found[digest] && !l.inForce[digest] {
+			_ = held.Release() // its lease ends with the process at the latest
+			delete(l.held, digest)
+		}
+	}
+	l.inForce = l.found
 }
 
 // bring pulls a version that is not here, where somebody has said so: by --pull, or now on the terminal. A server that

@@ -87,3 +87,36 @@ func jsonNumber(n int) string {
 	text, _ := json.Marshal(n) //nolint:errchkjson // a number
 	return string(text)
 }
+
+// A process holds the versions of the configuration in force and of the one before, and lets others go: what reloads that
+// failed have found stays until one succeeds.
+func TestLocatorLetsGo(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "models")
+	t.Setenv("WEIR_MODELS_DIR", folder)
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	file := defaultFile(t)
+	for i, name := range []string{"chat:a", "chat:b", "chat:c"} {
+		onFolder(t, exitOK, "models", "import", file, name, "--metric", "n="+jsonNumber(i))
+	}
+	cmd := &cobra.Command{}
+	cmd.SetErr(&strings.Builder{})
+	l := newLocator(cmd)
+	for _, step := range []struct {
+		name    string
+		applied bool
+		held    int
+	}{{"chat:a", true, 1}, {"chat:b", false, 2}, {"chat:c", true, 2}, {"chat:c", true, 1}, {"chat:a", true, 2}} {
+		c := configs.Default()
+		c.Registry.Dir = folder
+		c.Models = []configs.ServedModel{configs.NewServedModel("chat", step.name)}
+		if err := l.locate(t.Context(), &c); err != nil {
+			t.Fatal(err)
+		}
+		if step.applied {
+			l.applied()
+		}
+		if len(l.held) != step.held {
+			t.Errorf("after %+v %d versions are held", step, len(l.held))
+		}
+	}
+}

@@ -28,6 +28,8 @@ type reloader struct {
 	read  readConfig
 	parts []livePart
 
+	applied func() // hears that the configuration which was read last is in force; nil: nobody does
+
 	mu      sync.Mutex
 	running configs.Config // the settings that are in force
 }
@@ -95,6 +97,9 @@ func (r *reloader) apply(ctx context.Context, why string) (report admin.Reloaded
 		commit()
 	}
 	r.running.TakeLive(next)
+	if r.applied != nil {
+		r.applied()
+	}
 	if len(report.NeedsRestart) > 0 {
 		report.Warnings = append(report.Warnings, "changed settings that need a restart: "+strings.Join(report.NeedsRestart, ", "))
 	}

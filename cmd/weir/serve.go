@@ -73,7 +73,7 @@ func newServe() *cobra.Command {
 			}
 			return c, warnings, locator.locate(cmd.Context(), &c)
 		}
-		return serve(cmd.Context(), read, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return serve(cmd.Context(), read, cmd.OutOrStdout(), cmd.ErrOrStderr(), locator.applied)
 	}
 	return cmd
 }
@@ -141,8 +141,9 @@ type server struct {
 	moderated   *moderated
 }
 
-// serve runs until a signal, or until loading or a listener fails.
-func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
+// serve runs until a signal, or until loading or a listener fails. applied hears each time that the configuration which was
+// read last is in force.
+func serve(ctx context.Context, read readConfig, out, errs io.Writer, applied ...func()) error {
 	c, warnings, err := read()
 	if err != nil {
 		return err
@@ -159,6 +160,12 @@ func serve(ctx context.Context, read readConfig, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s.reloader.applied = func() {
+		for _, f := range applied {
+			f()
+		}
+	}
+	s.reloader.applied()
 	if w := prepareThreads(c); w != "" {
 		warnings = append(warnings, w)
 	}
