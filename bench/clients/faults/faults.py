@@ -118,6 +118,15 @@ class Proxy:
                 pass
 
 
+def lines(answer):
+    """The lines of an answer. http.client's own takes a broken body for its end; read1 does not."""
+    rest = b""
+    while piece := answer.read1(65536):
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+    yield rest
+
+
 def ask(port, stream, resume=False):
     """Returns what the answer was: its text, whether it came to its end, and what it said went wrong."""
     conn = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -132,7 +141,7 @@ def ask(port, stream, resume=False):
             return text, whole, f"status {answer.status}"
         if not stream:
             return json.loads(answer.read())["choices"][0]["text"], True, error
-        for line in answer:
+        for line in lines(answer):
             line = line.strip()
             if line == b"data: [DONE]":
                 whole = True
