@@ -81,7 +81,14 @@ func (p *passage) read(text []byte) (ends bool) {
 	case messageForm:
 		p.readMessage(&a)
 		return a.Type == "message_stop"
+	case chatForm:
+		p.readChat(&a)
 	}
+	return false
+}
+
+// readChat reads a chat completion or a completion, whole or a chunk of one.
+func (p *passage) readChat(a *relayedAnswer) {
 	if u := a.Usage; u != nil {
 		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Prompt, u.Output, u.Details.Cached
 		p.reasoned = u.OutputDetails.Reasoning
@@ -94,7 +101,6 @@ func (p *passage) read(text []byte) (ends bool) {
 			p.over(*c.Reason == inference.FinishLength.String())
 		}
 	}
-	return false
 }
 
 // over notes the end of a choice.
@@ -152,8 +158,7 @@ func (r *relayStream) responseEvent(data []byte) {
 		bytes.Contains(data, []byte(`"response.failed"`)) || bytes.Contains(data, []byte(`"response.cancelled"`)):
 		r.done = r.p.read(data) || r.done
 	}
-	if i := bytes.Index(data, []byte(`"sequence_number":`)); i >= 0 {
-		rest := data[i+len(`"sequence_number":`):]
+	if _, rest, ok := bytes.Cut(data, []byte(`"sequence_number":`)); ok {
 		digits := 0
 		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
 			digits++

@@ -32,7 +32,7 @@ func modelValue(text []byte) (from, to int) {
 	if i < 0 {
 		return 0, 0
 	}
-	if bytes.Index(text[i+len(modelKey):], modelKey) < 0 {
+	if !bytes.Contains(text[i+len(modelKey):], modelKey) {
 		return stringAfter(text, i+len(modelKey))
 	}
 	return highestModel(text)

@@ -151,11 +151,4 @@ func (e *ending) look(line []byte) {
 	e.named = false
 }
 
-func isEnding(name []byte) bool {
-	for _, e := range endings {
-		if string(name) == e {
-			return true
-		}
-	}
-	return false
-}
+func isEnding(name []byte) bool { return slices.Contains(endings, string(name)) }
