@@ -223,6 +223,8 @@ func withStatus(object []byte, status string, fault []byte) []byte {
 			f.raw = fault
 		}
 	}
+	o.add("status", api.AppendString(nil, status)) // another server may have left them out
+	o.add("error", fault)
 	return o.appendJSON(nil)
 }
 
