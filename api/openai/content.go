@@ -26,9 +26,12 @@ func unsupportedMedia(message string) *api.Error {
 	return api.Refuse("unsupported_media_type", message)
 }
 
+// warningsHeader tells what was ignored of a request.
+const warningsHeader = "X-Weir-Warnings"
+
 // warn names in a header what was ignored or changed.
 func warn(ctx *fasthttp.RequestCtx, n *notes) {
 	if text := n.header(); text != "" {
-		ctx.Response.Header.Set("X-Weir-Warnings", text)
+		ctx.Response.Header.Set(warningsHeader, text)
 	}
 }

@@ -195,9 +195,9 @@ func (c *call) replay(stored []byte) *api.Error {
 	c.server.keyEnded(KeyReplayed, nil)
 	h := &c.ctx.Response.Header
 	h.Set("X-Weir-Replayed", "true")
-	h.Del("X-Weir-Warnings") // of a request that lost its key at the last moment
+	h.Del(warningsHeader) // of a request that lost its key at the last moment
 	if a.Warnings != "" {
-		h.Set("X-Weir-Warnings", a.Warnings)
+		h.Set(warningsHeader, a.Warnings)
 	}
 	if a.Status >= statusInternal {
 		h.Set("X-Should-Retry", "false") // the same comes back each time
@@ -227,7 +227,7 @@ func (x *execution) conclude(a *replay.Answer) (kept bool) {
 	x.claimed = false
 	a.Warnings = x.warnings
 	if !a.Stream {
-		a.Warnings = string(x.call.ctx.Response.Header.Peek("X-Weir-Warnings"))
+		a.Warnings = string(x.call.ctx.Response.Header.Peek(warningsHeader))
 	}
 	return x.server.finish(x.claim, a)
 }

@@ -30,7 +30,7 @@ type recording struct {
 
 // record makes a recording of a stream, which takes over the execution.
 func (x *execution) record(body answerStream) io.ReadCloser {
-	x.warnings = string(x.call.ctx.Response.Header.Peek("X-Weir-Warnings"))
+	x.warnings = string(x.call.ctx.Response.Header.Peek(warningsHeader))
 	return &recording{x: x, body: body}
 }
 

@@ -216,6 +216,12 @@ func (c *call) tellRoute(a *router.Answer) {
 	if a.Attempts > 1 {
 		h.Set("X-Weir-Attempts", strconv.Itoa(a.Attempts))
 	}
+	if said := a.Header.Get(warningsHeader); said != "" { // another weir's
+		if own := h.Peek(warningsHeader); len(own) > 0 {
+			said = string(own) + ", " + said
+		}
+		h.Set(warningsHeader, headerText(said[:min(len(said), 2*maxNotesBytes)]))
+	}
 }
 
 // tellLoad tells a peer how much a model has to do here, so that it sends more or less.

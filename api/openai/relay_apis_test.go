@@ -119,6 +119,16 @@ func TestRelayedAPIsAnswerAsTheUpstreamDoes(t *testing.T) {
 	}
 }
 
+// What another weir has ignored of a request it tells, and the router passes that on.
+func TestRelayedWarnings(t *testing.T) {
+	r := relayRigOf(t, DefaultConfig(), fleet.Source{URL: edgeUpstream(t, &fakeBackend{})})
+	defer r.close()
+	res, text := r.do("POST", routeChat, "", `{"messages":[{"role":"user","content":"x"}],"logit_bios":7}`)
+	if said := res.Header.Get(warningsHeader); res.StatusCode != http.StatusOK || !strings.Contains(said, "logit_bios") {
+		t.Errorf("%d %q %s", res.StatusCode, said, text)
+	}
+}
+
 // Wrong requests are refused in the words of their API.
 func TestRelayedAPIsRefuse(t *testing.T) {
 	for _, kind := range []fleet.Kind{fleet.Weir, fleet.VLLM, fleet.LlamaServer} {
