@@ -31,6 +31,7 @@ type rollouts struct {
 	over    context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
+	rested  time.Time // until then no copy is computed here beside users' requests
 
 	mu      sync.Mutex
 	keeps   map[string]func() // by rollout: lets the candidate leave memory
@@ -444,6 +445,10 @@ func (r *rollouts) shadow(c *copied) {
 		return
 	}
 	defer release()
+	if entry.Upstream == nil && !r.calm() {
+		return
+	}
+	defer r.tired(time.Now())
 	ctx, cancel := context.WithTimeout(r.ctx, shadowTime)
 	defer cancel()
 	got, err := r.s.edge.Shadow(ctx, entry, c.Copy)
@@ -462,6 +467,43 @@ func (r *rollouts) shadow(c *copied) {
 		Failed: err != nil, Empty: err == nil && strings.Join(got.Texts, "") == "",
 		Distance: textDistance(c.Texts, got.Texts), ITL: got.ITL, Stable: meanGap(&c.Finish), Output: got.Output, Before: c.Finish.OutputTokens,
 	}))
+}
+
+const (
+	// shadowRest is how many times as long as the last copy took there is none, while users are served here.
+	shadowRest = 4
+	calmEvery  = 5 * time.Millisecond
+)
+
+// calm waits for a moment for a copy that is computed here: when nothing is computed for users, or when copies have rested.
+// It is false when the server stops.
+func (r *rollouts) calm() bool {
+	tick := time.NewTicker(calmEvery)
+	defer tick.Stop()
+	for r.s.engaged() && time.Now().Before(r.rested) {
+		select {
+		case <-tick.C:
+		case <-r.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// tired notes how long a copy took. Only the goroutine that computes copies calls it.
+func (r *rollouts) tired(began time.Time) {
+	now := time.Now()
+	r.rested = now.Add(shadowRest * now.Sub(began))
+}
+
+// engaged reports whether an engine of this process has a request.
+func (s *server) engaged() bool {
+	for _, e := range s.languages.engines() {
+		if l := e.Load(); l.Running+l.Waiting > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // textDistance is the mean over the choices.
