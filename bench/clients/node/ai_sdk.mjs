@@ -1,10 +1,17 @@
 // The AI SDK with its provider for OpenAI-compatible servers.
 import assert from "node:assert/strict";
-import { APICallError, generateText, streamText } from "ai";
+import { APICallError, generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { ask, base, key, long, model, run } from "./case.mjs";
 
 const weir = createOpenAICompatible({ name: "weir", baseURL: base, apiKey: key, includeUsage: true });
+const typed = createOpenAICompatible({ name: "weir", baseURL: base, apiKey: key, supportsStructuredOutputs: true });
+const schema = jsonSchema({
+  type: "object", required: ["city", "days"], additionalProperties: false,
+  properties: { city: { enum: ["Paris", "Rome"] }, days: { type: "integer", minimum: 1, maximum: 3 } },
+});
+const tools = { get_weather: tool({ description: "The weather of a city.", inputSchema: schema, execute: async ({ city }) => `sun in ${city}` }) };
+const fits = (o) => assert.ok(["Paris", "Rome"].includes(o.city) && o.days >= 1 && o.days <= 3, JSON.stringify(o));
 const settings = { model: weir(model), messages: ask, temperature: 0, maxOutputTokens: 24, maxRetries: 0 };
 
 await run("ai", {
@@ -39,6 +46,34 @@ await run("ai", {
   },
   async completion() {
     const r = await generateText({ model: weir.completionModel(model), prompt: "Hello", maxOutputTokens: 5, temperature: 0, maxRetries: 0 });
+    assert.ok(r.text);
+    return r.text;
+  },
+  async generateObject() {
+    const r = await generateObject({ ...settings, model: typed(model), schema, maxOutputTokens: 100 });
+    fits(r.object);
+    return r.object;
+  },
+  async "tools"() {
+    const r = await generateText({ ...settings, tools, toolChoice: "required", maxOutputTokens: 100 });
+    assert.equal(r.finishReason, "tool-calls");
+    r.toolCalls.forEach((c) => fits(c.input));
+    assert.deepEqual(r.toolResults.map((t) => t.output), r.toolCalls.map((c) => `sun in ${c.input.city}`));
+    return r.toolCalls.length;
+  },
+  async "tools as a stream"() {
+    const r = streamText({ ...settings, tools, toolChoice: { type: "tool", toolName: "get_weather" }, maxOutputTokens: 100 });
+    const calls = await r.toolCalls;
+    assert.equal(calls.length, 1);
+    fits(calls[0].input);
+    return calls[0].input;
+  },
+  async "steps with results"() {
+    const r = await generateText({
+      ...settings, tools, maxOutputTokens: 100, stopWhen: stepCountIs(2),
+      prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "none" }),
+    });
+    assert.equal(r.steps.length, 2);
     assert.ok(r.text);
     return r.text;
   },

@@ -2,8 +2,12 @@
 
 import asyncio
 
-from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, set_tracing_disabled
+from typing import Literal
+
+from agents import (Agent, MaxTurnsExceeded, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool,
+                    set_tracing_disabled)
 from openai import AsyncOpenAI
+from pydantic import BaseModel
 
 from case import BASE, KEY, MODEL, expect, run
 
@@ -32,5 +36,68 @@ async def chat():
     return (await Runner.run(agent(OpenAIChatCompletionsModel), "Hello")).final_output
 
 
+class Weather(BaseModel):
+    """The weather of a city."""
+
+    city: Literal["Paris", "Rome"]
+    days: Literal[1, 2, 3]
+
+
+seen = []
+
+
+@function_tool
+def get_weather(city: Literal["Paris", "Rome"]) -> str:
+    """The weather of a city."""
+    seen.append(city)
+    return f"sun in {city}"
+
+
+def caller(kind):
+    return Agent(name="two", model=kind(model=MODEL, openai_client=client), tools=[get_weather],
+                 model_settings=ModelSettings(temperature=0, max_tokens=200, tool_choice="required", parallel_tool_calls=False))
+
+
+async def tools(kind):
+    """The first turn must call. The library asks for the others with tool_choice auto, and gets text or, of some models, calls for ever."""
+    seen.clear()
+    try:
+        r = await Runner.run(caller(kind), "What is the weather in Paris?", max_turns=4)
+    except MaxTurnsExceeded:
+        expect("calls in each turn", len(seen) >= 4)
+        return "calls to the last turn"
+    results = [i.output for i in r.new_items if i.type == "tool_call_output_item"]
+    expect("results of calls", results and all(o.startswith("sun in ") for o in results))
+    return r.final_output
+
+
+async def responses_tools():
+    return await tools(OpenAIResponsesModel)
+
+
+async def chat_tools():
+    return await tools(OpenAIChatCompletionsModel)
+
+
+async def stream_tools():
+    result, names = Runner.run_streamed(caller(OpenAIResponsesModel), "What is the weather in Paris?", max_turns=4), []
+    try:
+        async for e in result.stream_events():
+            names += [e.name] if e.type == "run_item_stream_event" else []
+    except MaxTurnsExceeded:
+        pass
+    expect("a call and its result", "tool_called" in names and "tool_output" in names)
+    return names
+
+
+async def typed():
+    made = Agent(name="three", model=OpenAIResponsesModel(model=MODEL, openai_client=client), output_type=Weather,
+                 model_settings=ModelSettings(temperature=0, max_tokens=200))
+    r = (await Runner.run(made, "What is the weather in Paris?")).final_output
+    expect("a Weather", isinstance(r, Weather))
+    return r
+
+
 loop = asyncio.new_event_loop()
-run("openai-agents", {f.__name__: lambda f=f: loop.run_until_complete(f()) for f in (responses, responses_stream, chat)})
+run("openai-agents", {f.__name__: lambda f=f: loop.run_until_complete(f()) for f in (
+    responses, responses_stream, chat, responses_tools, chat_tools, stream_tools, typed)})
