@@ -207,7 +207,8 @@ func (h *history) callsJSON(calls []pastCall) []byte {
 func (h *history) spellOut(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 	results := h.results
 	h.results = ""
-	spelled := h.family != nil && !h.family.Replayed && (len(m.calls) > 0 || m.answers != "")
+	// A template that lists tools and drops calls still has its own form of results.
+	spelled := h.family != nil && !h.family.Replayed && (len(m.calls) > 0 || m.answers != "" && !h.family.Listed)
 	if h.preamble == "" && !spelled {
 		return dst, nil
 	}
