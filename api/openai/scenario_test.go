@@ -63,7 +63,7 @@ func TestJ39MessagesKeepThoughtsApartAndCountTools(t *testing.T) {
 			t.Errorf("a thought in a text: %s", data)
 		}
 	}
-	if strings.Join(kinds, " ") != "thinking text tool_use" {
+	if strings.Join(kinds, " ") != "text tool_use" { // thoughts are told to those who ask for them
 		t.Errorf("the blocks are %v in %s", kinds, stream)
 	}
 	ran := len(b.run(t, 0).req.Prompt)
