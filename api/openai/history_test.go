@@ -24,7 +24,7 @@ var silent = map[string]string{
 // ownResults are how templates write results that have a form for them, and none for calls.
 var ownResults = map[string]string{
 	"LFM2.5-Instruct": "<|im_start|>tool\nsunshine", "ibm-granite-granite-3.3-2B-Instruct": "<|start_of_role|>tool<|end_of_role|>sunshine",
-	"Kimi-K2-Thinking": "## Return of abcdef123\nsunshine",
+	"Kimi-K2-Thinking": "## Return of functions.",
 }
 
 // Every published template takes tools and the conversations that clients send back: it
