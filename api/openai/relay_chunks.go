@@ -101,10 +101,7 @@ func (r *chatReader) call(c *chatCall) error {
 func (r *chatReader) finish(reason string, stopped json.RawMessage) {
 	d := &r.delta
 	r.over = true
-	d.finish = inference.FinishStop
-	if reason == inference.FinishLength.String() {
-		d.finish = inference.FinishLength
-	}
+	d.finish = finishOf(reason)
 	d.called = r.calls > 0 && d.finish == inference.FinishStop
 	if len(stopped) > 0 && stopped[0] == '"' {
 		_ = json.Unmarshal(stopped, &d.stopped.text) // it is a string of JSON

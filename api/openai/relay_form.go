@@ -38,7 +38,10 @@ type relayedAnswer struct {
 
 	Type   string // of an event; of a whole answer of Messages: message
 	Status string // of a response
-	Stop   string `json:"stop_reason"` // of a message
+
+	Incomplete struct{ Reason string } `json:"incomplete_details"`
+
+	Stop string `json:"stop_reason"` // of a message
 
 	Response, Message *relayedAnswer // of an event
 	Delta             *struct {
@@ -98,18 +101,26 @@ func (p *passage) readChat(a *relayedAnswer) {
 	}
 	for _, c := range a.Choices {
 		if c.Reason != nil {
-			p.over(*c.Reason == inference.FinishLength.String())
+			p.over(finishOf(*c.Reason))
 		}
 	}
 }
 
 // over notes the end of a choice.
-func (p *passage) over(cut bool) {
-	reason := inference.FinishStop
-	if cut {
-		reason = inference.FinishLength
-	}
+func (p *passage) over(reason inference.FinishReason) {
 	p.result.Reasons = append(p.result.Reasons, reason)
+}
+
+// finishOf reads why an answer ended: the words of chats, those of Responses for what is incomplete, and
+// those of Messages.
+func finishOf(word string) inference.FinishReason {
+	switch word {
+	case inference.FinishLength.String(), "max_output_tokens", "max_tokens", "model_context_window_exceeded":
+		return inference.FinishLength
+	case inference.FinishFiltered.String(), "refusal":
+		return inference.FinishFiltered
+	}
+	return inference.FinishStop
 }
 
 // readResponse reads a response object. It reports whether the response is over.
@@ -118,8 +129,11 @@ func (p *passage) readResponse(a *relayedAnswer) bool {
 		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Input, u.OutputTokens, u.InputDetails.Cached
 	}
 	switch a.Status {
-	case "completed", "incomplete":
-		p.over(a.Status == "incomplete")
+	case "completed":
+		p.over(inference.FinishStop)
+		return true
+	case "incomplete":
+		p.over(finishOf(cmp.Or(a.Incomplete.Reason, "max_output_tokens")))
 		return true
 	case "failed", "cancelled":
 		return true
@@ -145,7 +159,7 @@ func (p *passage) readMessage(a *relayedAnswer) {
 		p.result.OutputTokens = max(p.result.OutputTokens, u.OutputTokens)
 	}
 	if stop != "" {
-		p.over(stop == "max_tokens" || stop == "model_context_window_exceeded")
+		p.over(finishOf(stop))
 	}
 }
 

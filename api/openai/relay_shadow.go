@@ -16,7 +16,7 @@ import (
 // ended reports whether the answer came to its own end.
 func (p *passage) ended() bool {
 	r := p.result.Reasons
-	return p.result.Status == statusOK && len(r) > 0 && (r[0] == inference.FinishStop || r[0] == inference.FinishLength)
+	return p.result.Status == statusOK && len(r) > 0 && (r[0] == inference.FinishStop || r[0] == inference.FinishLength || r[0] == inference.FinishFiltered)
 }
 
 // judge notes what a rollout asks of an answer's text.
@@ -24,7 +24,7 @@ func (p *passage) judge() {
 	if p.texts == nil || !p.ended() {
 		return
 	}
-	p.result.Empty = true
+	p.result.Empty, p.result.Refuses = true, p.result.Reasons[0] == inference.FinishFiltered
 	for i, text := range p.texts.said() {
 		p.result.Empty = p.result.Empty && text == ""
 		p.result.Refuses = p.result.Refuses || i == 0 && refuses(text)
