@@ -74,7 +74,7 @@ func (a *Automaton) Clip(id Node, bytes uint32) Node {
 	if c, ok := a.clipped[key]; ok {
 		return c
 	}
-	c := id
+	var c Node
 	switch n.op {
 	case opRepeat:
 		most := n.hi
