@@ -42,7 +42,7 @@ type route struct {
 
 // mixture wants the experts' tensors, each matrix of which is a part of one for all.
 func (l *loader) mixture(f *feed, at string, h *hparams) {
-	n := f.feedPlan.experts.count
+	n := f.experts.count
 	l.linear(&f.mixture.router, at+"ffn_gate_inp", absent, n, h.width)
 	up := l.find(at+"ffn_up_exps.weight", required, h.width, f.width, n)
 	down := l.find(at+"ffn_down_exps.weight", required, f.width, h.width, n)
@@ -82,7 +82,7 @@ func (m *model) mix(c *kernel.CPU, f *feed, b *batch, r block) {
 	p.reserve(b.mostBlock, m.width, len(f.mixture.experts))
 	scores := p.scores[:rows*len(f.mixture.experts)]
 	c.Products(x, rows, weight.Norm{}, f.mixture.router.into(scores, false))
-	p.route(scores, rows, f.feedPlan.experts)
+	p.route(scores, rows, f.experts)
 	sum := p.sum[:rows*m.width]
 	clear(sum)
 	for routes := p.routes; len(routes) > 0; {

@@ -125,7 +125,7 @@ func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r b
 
 // feedForward: x += Down(act(Gate norm(x)) * Up norm(x)).
 func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
-	if f.feedPlan.experts.count > 0 {
+	if f.experts.count > 0 {
 		m.mix(c, f, b, r)
 		return
 	}

@@ -318,7 +318,7 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 func (l *loader) feed(f *feed, at string, h *hparams) {
 	l.norms(&f.norms, f.feedPlan.norms, at+"ffn_norm", at+"post_ffw_norm", at+"layer_output_norm", h)
 	switch {
-	case f.feedPlan.experts.count > 0:
+	case f.experts.count > 0:
 		l.mixture(f, at, h)
 		return
 	case f.plain:
