@@ -33,7 +33,27 @@ type locator struct {
 }
 
 func newLocator(cmd *cobra.Command) *locator {
-	return &locator{cmd: cmd, held: make(map[string]*registry.Held)}
+	l := &locator{cmd: cmd, held: make(map[string]*registry.Held)}
+	if ctx := cmd.Context(); ctx != nil {
+		if all, ok := ctx.Value(locatorsKey{}).(*locators); ok {
+			*all = append(*all, l)
+		}
+	}
+	return l
+}
+
+// locators are those of one command line, in the context of its verb: what they hold is released when the verb is over.
+type locators []*locator
+
+type locatorsKey struct{}
+
+func (all locators) release() {
+	for _, l := range all {
+		for _, held := range l.held {
+			_ = held.Release() // its lease ends with the process at the latest
+		}
+		clear(l.held)
+	}
 }
 
 // chooseModel lets the verb's argument name the model, and finds its files.

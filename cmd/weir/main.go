@@ -32,7 +32,9 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.Background())
+	var opened locators
+	err := root.ExecuteContext(context.WithValue(context.Background(), locatorsKey{}, &opened))
+	opened.release()
 	if err == nil {
 		return exitOK
 	}
