@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -42,20 +41,12 @@ type candidateView struct {
 
 // explain answers GET /admin/explain?request=ID.
 func (c Config) explain(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	found := c.Journal.entries(func(e *Entry) bool { return e.named(id) })
-	if len(found) == 0 {
-		write(w, http.StatusNotFound, map[string]string{"error": fmt.Sprintf(
-			"no request %.128q runs, nor is it among the last %d that ended; GET /admin/requests lists them", id, pastEntries)})
+	found, view, ok := c.one(w, r)
+	if !ok {
 		return
 	}
-	views, err := c.views(r.Context(), found[:1])
-	if err != nil && found[0].Status == 0 {
-		write(w, http.StatusServiceUnavailable, map[string]any{"error": err.Error(), "request": views[0]})
-		return
-	}
-	answer := explanation{requestView: views[0], Tried: []attemptView{}}
-	for _, a := range found[0].Tried {
+	answer := explanation{requestView: view, Tried: []attemptView{}}
+	for _, a := range found.Tried {
 		answer.Tried = append(answer.Tried, attemptOf(a))
 	}
 	write(w, http.StatusOK, answer)

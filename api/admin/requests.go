@@ -101,19 +101,26 @@ func (c Config) requests(w http.ResponseWriter, r *http.Request) {
 
 // request answers GET /admin/requests/ID.
 func (c Config) request(w http.ResponseWriter, r *http.Request) {
+	if _, view, ok := c.one(w, r); ok {
+		write(w, http.StatusOK, view)
+	}
+}
+
+// one finds the request that the path names; where there is none, or what it does cannot be asked, one has answered.
+func (c Config) one(w http.ResponseWriter, r *http.Request) (*Entry, requestView, bool) {
 	id := r.PathValue("id")
 	found := c.Journal.entries(func(e *Entry) bool { return e.named(id) })
 	if len(found) == 0 {
 		write(w, http.StatusNotFound, map[string]string{"error": fmt.Sprintf(
 			"no request %.128q runs, nor is it among the last %d that ended; GET /admin/requests lists them", id, pastEntries)})
-		return
+		return nil, requestView{}, false
 	}
 	views, err := c.views(r.Context(), found[:1])
 	if err != nil && found[0].Status == 0 {
 		write(w, http.StatusServiceUnavailable, map[string]any{"error": err.Error(), "request": views[0]})
-		return
+		return nil, requestView{}, false
 	}
-	write(w, http.StatusOK, views[0])
+	return &found[0], views[0], true
 }
 
 func limitOf(q url.Values) (int, error) {
