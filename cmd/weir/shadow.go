@@ -23,34 +23,45 @@ const (
 // copied is a request that was answered, to be answered by the candidate too.
 type copied struct {
 	model, candidate string
+	rollout          string // its plan's ID
 	*openai.Copy
 }
 
 // copy is what takes a request's copy to the candidate of its model.
 func (r *rollouts) copy(c *openai.Copy) {
-	candidate := ""
 	for _, st := range r.control.List(time.Now()) {
-		if st.Plan.Model == c.Ask.Model && !st.State.Over() {
-			candidate = st.Plan.Candidate
+		if st.Plan.Model != c.Ask.Model || st.State.Over() {
+			continue
+		}
+		select {
+		case r.copies <- copied{c.Ask.Model, st.Plan.Candidate, st.Plan.ID, c}:
+			return
+		default:
 		}
 	}
-	select {
-	case r.copies <- copied{c.Ask.Model, candidate, c}:
-	default:
-		r.series.CountShadow("dropped")
+	r.series.CountShadow("dropped") // the queue is full, or the rollout is over
+}
+
+// runs reports whether the rollout that a copy was made for is not over.
+func (r *rollouts) runs(c *copied) bool {
+	for _, st := range r.control.List(time.Now()) {
+		if st.Plan.ID == c.rollout {
+			return !st.State.Over()
+		}
 	}
+	return false
 }
 
 // shadow has a copy answered by the candidate, one at a time, and compares.
 func (r *rollouts) shadow(c *copied) {
 	v := r.versionsOf(c.model)
-	if v == nil {
-		r.series.CountShadow("dropped") // a reload has taken the model away
+	if v == nil || !r.runs(c) {
+		r.series.CountShadow("dropped") // a reload has taken the model away, or the rollout is over
 		return
 	}
 	entry, release, ok := v.entryOf(c.model, c.candidate)
 	if !ok {
-		r.series.CountShadow("dropped") // the rollout is over
+		r.series.CountShadow("dropped")
 		return
 	}
 	defer release()
@@ -75,7 +86,7 @@ func (r *rollouts) shadow(c *copied) {
 		r.series.CountShadow("compared")
 	}
 	r.changed(r.control.Compare(c.model, time.Now(), &rollout.Copied{
-		Failed: err != nil, Empty: err == nil && strings.Join(got.Texts, "") == "",
+		Rollout: c.rollout, Failed: err != nil, Empty: err == nil && strings.Join(got.Texts, "") == "",
 		Distance: textDistance(c.Texts, got.Texts), ITL: got.ITL, Stable: meanGap(&c.Finish), Output: got.Output, Before: c.Finish.OutputTokens,
 	}))
 }

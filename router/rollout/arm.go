@@ -21,6 +21,7 @@ type Outcome struct {
 
 // Copied is what became of a copy, beside the answer that the client got.
 type Copied struct {
+	Rollout  string // its plan's ID: copies of one that is over say nothing of the next
 	Failed   bool
 	Empty    bool
 	Distance float64       // of the texts, 0 to 1

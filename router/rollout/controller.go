@@ -124,9 +124,14 @@ func (c *Controller) Observe(model string, now time.Time, o *Outcome) []Transiti
 	return list
 }
 
-// Compare takes in what became of a copy.
+// Compare takes in what became of a copy, if the rollout that it was made for runs still.
 func (c *Controller) Compare(model string, now time.Time, o *Copied) []Transition {
-	list, _ := c.do(model, func(r *Rollout) error { r.Compare(now, o); return nil })
+	list, _ := c.do(model, func(r *Rollout) error {
+		if r.plan.ID == o.Rollout {
+			r.Compare(now, o)
+		}
+		return nil
+	})
 	return list
 }
 

@@ -314,6 +314,19 @@ func TestOperators(t *testing.T) {
 	}
 }
 
+// Copies that were made for a rollout which is over do not count in the next one of the model.
+func TestCopiesCountForTheirRollout(t *testing.T) {
+	c := NewController()
+	if err := c.Add(started(t, plan(func(p *Plan) { p.ID = "second" }))); err != nil {
+		t.Fatal(err)
+	}
+	c.Compare("chat", start, &Copied{Rollout: "first", Distance: 1, Output: 1, Before: 1})
+	c.Compare("chat", start, &Copied{Rollout: "second", Output: 1, Before: 1})
+	if got := c.List(start)[0].Copies; got != 1 {
+		t.Errorf("%d copies count, want the one of its own", got)
+	}
+}
+
 // Drift of the candidate takes it back, and that of the stable version does not.
 func TestAlarms(t *testing.T) {
 	c := NewController()
