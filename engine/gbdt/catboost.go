@@ -157,7 +157,7 @@ func (r *catboostReader) readLoss() error {
 	if e.Objective == "RMSEWithUncertainty" {
 		return errors.New("the loss RMSEWithUncertainty predicts a mean and a variance, each in its own way: not evaluated here")
 	}
-	e.Transform = catboostLinks[e.Objective]
+	e.Transform, e.Coarse = catboostLinks[e.Objective], true
 	e.Version, _ = info.text("catboost_version_info")
 	e.Version = release(e.Version)
 	classes, _ := info.get("class_params").(object)

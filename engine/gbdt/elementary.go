@@ -16,29 +16,69 @@ type power struct{ nearest, tail float64 }
 
 // powers computes the powers once, with more digits than any of their bits needs.
 var powers = sync.OnceValue(func() *[128]power {
-	root := new(big.Float).SetPrec(256).SetInt64(2)
-	for range 7 {
-		root.Sqrt(root)
-	}
 	var table [128]power
-	p := new(big.Float).SetPrec(256).SetInt64(1)
-	for i := range table {
+	roots(7, func(i int, p *big.Float) {
 		table[i].nearest, _ = p.Float64()
 		nearest := new(big.Float).SetFloat64(table[i].nearest)
 		tail := new(big.Float).Sub(p, nearest)
 		table[i].tail, _ = tail.Quo(tail, nearest).Float64()
-		p.Mul(p, root)
-	}
+	})
 	return &table
 })
 
-// exponential computes e^x.
-type exponential struct{ table *[128]power }
+// roots calls each with 2^(i/2^bits) for all i below 2^bits.
+func roots(bits int, each func(i int, p *big.Float)) {
+	root := new(big.Float).SetPrec(256).SetInt64(2)
+	for range bits {
+		root.Sqrt(root)
+	}
+	p := new(big.Float).SetPrec(256).SetInt64(1)
+	for i := range 1 << bits {
+		each(i, p)
+		p.Mul(p, root)
+	}
+}
 
-func newExponential() exponential { return exponential{powers()} }
+// exponential computes e^x.
+type exponential struct {
+	table  *[128]power
+	coarse *[1 << coarseBits]float64 // nil: glibc's; otherwise CatBoost's, of float64
+}
+
+func newExponential(coarse bool) exponential {
+	if coarse {
+		return exponential{powers(), coarsePowers()}
+	}
+	return exponential{table: powers()}
+}
+
+// coarseBits is the logarithm of how many powers CatBoost's exponential has.
+const coarseBits = 11
+
+var coarsePowers = sync.OnceValue(func() *[1 << coarseBits]float64 {
+	var table [1 << coarseBits]float64
+	roots(coarseBits, func(i int, p *big.Float) { table[i], _ = p.Float64() })
+	return &table
+})
+
+// rough gives e^x as CatBoost's FastExp does on x86-64, by the method of the fmath library: 2^(n/2048) of a table times a cubic.
+// It strays from the true value by some units in the last place for each binade, because ln2/2048 has no second part there.
+// Conversions keep compilers from fusing what the library does not fuse.
+func (e exponential) rough(x float64) float64 {
+	const steps = 1 << coarseBits
+	x = max(min(x, 709.78271289338397), -708.39641853226408)
+	n := math.RoundToEven(float64(x * (steps / math.Ln2)))
+	t := float64(n*(math.Ln2/steps)) - x
+	y := float64(float64((3.0000000027955394-t)*float64(t*t))*0.16666666685227835064) - t + 1
+	i := int64(n)
+	return y * scaled(e.coarse[i&(steps-1)], i>>coarseBits)
+}
 
 // double gives e^x as glibc does where the result is a normal number.
 func (e exponential) double(x float64) float64 {
+	if e.coarse != nil && x == x {
+		return e.rough(x)
+	}
 	if !(math.Abs(x) < 700) {
 		return math.Exp(x)
 	}

@@ -8,7 +8,7 @@ import (
 
 // TestElementaryFunctionsAreGlibcs has arguments whose correctly rounded value is not what glibc gives, and ordinary ones.
 func TestElementaryFunctionsAreGlibcs(t *testing.T) {
-	e := newExponential()
+	e := newExponential(false)
 	for _, c := range [][2]float64{
 		{-2.4057942757603423, 0.09019382838016554},
 		{-3.973076986884435, 0.0188154490827634},
@@ -55,7 +55,7 @@ func TestElementaryFunctionsAreGlibcs(t *testing.T) {
 
 // TestElementaryFunctionsAreAccurate compares with Go's over all magnitudes, the ends of the range included.
 func TestElementaryFunctionsAreAccurate(t *testing.T) {
-	e := newExponential()
+	e := newExponential(false)
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200_000 {
 		x := r.NormFloat64() * math.Exp(r.Float64()*12-6)
@@ -89,5 +89,36 @@ func TestElementaryFunctionsAreAccurate(t *testing.T) {
 		if got == got {
 			t.Errorf("%v of no number", got)
 		}
+	}
+}
+
+// TestRoughIsCatBoosts compares with what CatBoost 1.2.10 makes of a leaf (prediction type Exponent).
+func TestRoughIsCatBoosts(t *testing.T) {
+	e := newExponential(true)
+	for _, c := range [][2]float64{
+		{0.420245229626019, 1.5223348314490088},
+		{-17.20633262962613, 3.3680977338606633e-08},
+		{0.1393030356551781, 1.1494723783458434},
+		{-0.40070064318026866, 0.6698505553587136},
+		{10.899118208555691, 54128.612599012},
+		{17.154062561890917, 28178295.08988939},
+		{5.257717428534395, 192.04263958329315},
+		{-3.624665438391773, 0.026658014592820797},
+		{0.7127227075442368, 2.0395367679658087},
+		{5.003846657595517, 148.98515313560364},
+		{-705.0378276556194, 6.396787386985418e-307},
+		{-680.6479641001913, 2.5023328231663387e-296},
+		{-407.68761581129183, 8.780477065491558e-178},
+		{700.2752444019804, 1.335593993423985e+304},
+		{705.7399719638481, 3.1548265166107976e+306},
+		{447.958362624099, 3.514349988949202e+194},
+		{-746, 0x1p-1022}, {-757.1547807167666, 0x1p-1022}, {723.8812095391688, math.Inf(1)}, {0, 1},
+	} {
+		if got := e.double(c[0]); got != c[1] {
+			t.Errorf("exp(%v) = %v, CatBoost's is %v", c[0], got, c[1])
+		}
+	}
+	if got := e.double(math.NaN()); got == got {
+		t.Errorf("%v of no number", got)
 	}
 }

@@ -55,6 +55,7 @@ type Ensemble struct {
 
 	Transform Transform // of margins to outputs
 	Steepness float64   // of sigmoids: 1 / (1 + exp(-Steepness·x)); 0 means 1
+	Coarse    bool      // Softmax and Exp take CatBoost's own exponential, not the C library's
 }
 
 // Tree is a tree's place in the arrays. Its nodes and leaves reach to those of the next tree. A tree without nodes

@@ -52,7 +52,7 @@ func apply[S float](e *Ensemble, margins []S) []S {
 	if e.Transform == Identity {
 		return margins
 	}
-	power := newExponential()
+	power := newExponential(e.Coarse && (e.Transform == Softmax || e.Transform == Exp))
 	switch e.Transform {
 	case Sigmoid:
 		steepness := S(e.Steepness)
