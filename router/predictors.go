@@ -33,7 +33,13 @@ type ModelState struct {
 
 // Chooser decides which version of a model answers a request that names none.
 type Chooser interface {
-	// Choose returns the version, "" for that which answers by default, and the arm of the
-	// rollout that chose it, "" for none. request is the request's id.
-	Choose(model, tenant, request string) (version, arm string)
+	// Choose returns the version, "" for that which answers by default, and the rollout's arm
+	// that it is. request is the request's id.
+	Choose(model, tenant, request string) (version string, arm Arm)
+}
+
+// Arm is the part of a rollout that a request was given to. The zero Arm is of none.
+type Arm struct {
+	Rollout string // its id: what becomes of the request counts in no other one
+	Name    string // as clients read it
 }

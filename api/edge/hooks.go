@@ -64,11 +64,11 @@ type Trace struct {
 // RequestStart describes a request that is about to run. Hooks that get a
 // pointer to one must not keep or change it.
 type RequestStart struct {
-	ID           string // ours, unique
-	Endpoint     string // "/v1/chat/completions"
-	Model        string // id of the served model
-	Version      string // of the model
-	Arm          string // of the rollout that chose the version; "" is none
+	ID           string     // ours, unique
+	Endpoint     string     // "/v1/chat/completions"
+	Model        string     // id of the served model
+	Version      string     // of the model
+	Arm          router.Arm // of the rollout that chose the version
 	Tenant       string
 	Class        inference.Class
 	Stream       bool

@@ -7,6 +7,7 @@ import (
 	"weir/api/moderation"
 	"weir/api/tenant"
 	"weir/internal/inference"
+	"weir/router"
 )
 
 // job is a parsed generation request: what to run and how to answer. It is not
@@ -35,7 +36,7 @@ type job struct {
 	trace          edge.Trace
 	moderated      *moderation.Report                          // what the model's policy finds; nil: there is none
 	keepsTexts     bool                                        // its tenant agreed, or a rollout compares them
-	arm            string                                      // of the rollout that chose the version; "" is none
+	arm            router.Arm                                  // of the rollout that chose the version
 	copied         func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: nobody wants it
 }
 

@@ -106,7 +106,7 @@ func (c *call) relay(r *relayed) *api.Error {
 	sent.Tokens = tokens
 	sent.Tried = func(a *router.Attempt) { p.result.Tried = append(p.result.Tried, a) }
 	p.copied = c.copied()
-	if p.keeps = c.caller.Tenant.LogPrompts; p.keeps || p.copied != nil || p.result.Arm != "" {
+	if p.keeps = c.caller.Tenant.LogPrompts; p.keeps || p.copied != nil || p.result.Arm.Name != "" {
 		p.texts = &relayedTexts{sent: sent.Body}
 	}
 	if !r.more {

@@ -10,10 +10,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/router"
 	"weir/router/fleet"
 )
 
@@ -315,6 +317,47 @@ func TestRelayedAPIsBreak(t *testing.T) {
 			}
 		}
 		r.close()
+	}
+}
+
+// Wherever a stream breaks, what the client gets are whole events, and the last one is the error.
+func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	for name, tc := range map[string]struct {
+		path   string
+		form   form
+		events string
+	}{
+		"messages": {routeMessages, messageForm, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"x\",\"usage\":{\"input_tokens\":3}}}\n\n" +
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hel\"}}\n\n"},
+		"responses": {routeResponses, responseForm, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"a\",\"model\":\"x\"},\"sequence_number\":0}\n\n" +
+			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hel\",\"sequence_number\":4}\n\n"},
+		"chats": {routeChat, chatForm, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n: ping\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}]}\n\n"},
+	} {
+		for n := range len(tc.events) {
+			s := &relayStream{p: &passage{
+				server: r.openai, cause: func() error { return nil }, form: tc.form, route: &route{pattern: tc.path}, name: []byte(`"front"`),
+				answer: &router.Answer{Events: io.NopCloser(io.MultiReader(strings.NewReader(tc.events[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
+			}}
+			all, err := io.ReadAll(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := ""
+			for event := range strings.SplitSeq(string(all), "\n\n") {
+				if event = strings.TrimSpace(event); event == "" || event == ": ping" {
+					continue
+				}
+				at := strings.LastIndex(event, "data: ")
+				if last = event; at < 0 || !json.Valid([]byte(event[at+len("data: "):])) {
+					t.Fatalf("%s, cut after %d bytes: the event %q", name, n, event)
+				}
+			}
+			if !strings.Contains(last, "did not answer, or not to the end") {
+				t.Fatalf("%s, cut after %d bytes: the last event is %q", name, n, last)
+			}
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type relayStream struct {
 	read int
 	done bool // the upstream has sent the end of the answer
 	last bool // and the empty line behind it
+	name bool // the last line was the name of an event, whose data is to come
 	over bool // nothing but out is to come
 
 	silent bool // whoever reads the stream writes its fault
@@ -61,12 +62,14 @@ func (r *relayStream) Read(buf []byte) (n int, err error) {
 	return n, nil
 }
 
-// stop notes how the upstream's stream ended, and with what the client's does.
+// stop notes how the upstream's stream ended, and with what the client's does. A line that broke off is
+// dropped where an error follows: clients would fail at its torn JSON, and not read the error.
 func (r *relayStream) stop(err error) error {
 	r.over = true
-	r.out = append(r.out, r.line...)
+	rest := r.line
 	r.line = nil
 	if errors.Is(err, io.EOF) {
+		r.out = append(r.out, rest...)
 		return nil
 	}
 	fault := r.p.broken(err)
@@ -76,7 +79,10 @@ func (r *relayStream) stop(err error) error {
 	if r.failed = fault; r.silent {
 		return nil
 	}
-	r.out = r.appendFault(append(r.out, "\n\n"...), fault)
+	if !r.name { // the error takes the place of an event of which only the name has passed
+		r.out = append(r.out, "\n\n"...)
+	}
+	r.out = r.appendFault(r.out, fault)
 	return nil
 }
 
@@ -108,7 +114,7 @@ func (r *relayStream) look(piece []byte) {
 // event reads one line. Most chunks need no parsing.
 func (r *relayStream) event(line []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
-	if !ok {
+	if r.name = !ok && bytes.HasPrefix(line, []byte("event:")); !ok {
 		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
 		return
 	}

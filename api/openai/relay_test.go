@@ -214,7 +214,7 @@ func TestRelayFaults(t *testing.T) {
 			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"cho")
 			w.(http.Flusher).Flush() //nolint:forcetypeassert // it always is one
 			panic(http.ErrAbortHandler)
-		}, 200, "data: {\"cho\n\ndata: {\"error\":", "EOF"},
+		}, 200, "\"a\"}}]}\n\n\n\ndata: {\"error\":", "EOF"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			upstream := httptest.NewServer(tc.upstream)

@@ -423,7 +423,7 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
 	j.arm, j.copied, j.moderated = c.arm(), c.copied(), c.moderated
-	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm != ""
+	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm.Name != ""
 	lowered.job(j)
 	if fault = c.constrain(j); fault != nil {
 		return j.explain(fault)

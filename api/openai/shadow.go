@@ -148,7 +148,7 @@ func (g *generation) judge() {
 	g.result.Empty = g.open == 0 && g.result.Status == statusOK && len(g.choices) > 0
 	for i, c := range g.choices {
 		g.result.Empty = g.result.Empty && c.saysNothing()
-		if g.job.arm != "" && i == 0 {
+		if g.job.arm.Name != "" && i == 0 {
 			g.result.Refuses = c.isFiltered() || refuses(g.answers()[0])
 		}
 	}

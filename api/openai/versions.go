@@ -62,7 +62,7 @@ type Held struct {
 	Release func()
 	Policy  *moderation.Policy // of the version; nil: it has none
 	Label   string             // x-weir-version
-	Arm     string             // of a rollout; "" is none
+	Arm     router.Arm         // of the rollout that chose it
 	Copy    func(*Copy)        // wants the request and its answer, once that is whole, and must not block; nil: it does not
 
 	ask *Ask
@@ -113,8 +113,8 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 	if held.Label != "" {
 		c.ctx.Response.Header.Set("X-Weir-Version", headerText(held.Label))
 	}
-	if held.Arm != "" {
-		c.ctx.Response.Header.Set("X-Weir-Arm", held.Arm)
+	if held.Arm.Name != "" {
+		c.ctx.Response.Header.Set("X-Weir-Arm", held.Arm.Name)
 	}
 	own := *held.Model
 	own.ID, own.Aliases, own.Price, own.Policy = m.ID, m.Aliases, m.Price, held.Policy
@@ -236,10 +236,10 @@ func (o *object) conversation() string {
 	return ""
 }
 
-// arm is that of the rollout that chose the call's version; "" is none.
-func (c *call) arm() string {
+// arm is that of the rollout that chose the call's version.
+func (c *call) arm() router.Arm {
 	if c.held == nil {
-		return ""
+		return router.Arm{}
 	}
 	return c.held.Arm
 }

@@ -43,7 +43,7 @@ func (v *fakeVersions) Acquire(a *Ask) (Held, error) {
 	v.held++
 	v.most = max(v.most, v.held)
 	released := false
-	h := Held{Label: "2", Arm: v.arm, Release: func() {
+	h := Held{Label: "2", Arm: router.Arm{Rollout: "r1", Name: v.arm}, Release: func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if released {
@@ -213,7 +213,7 @@ func TestCopiesAndShadows(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(v.copies) != n || len(finished) != n || finished[0].Arm != "copied" || finished[0].Empty || finished[0].Texts != nil {
+		if len(v.copies) != n || len(finished) != n || finished[0].Arm != (router.Arm{Rollout: "r1", Name: "copied"}) || finished[0].Empty || finished[0].Texts != nil {
 			t.Fatalf("%d copies, finished %+v", len(v.copies), finished)
 		}
 		for i, copied := range v.copies {

@@ -28,8 +28,8 @@ type job struct {
 	about     *router.Description
 	p         router.Prediction
 	warnings  []string
-	arm       string // of the rollout that chose the version; "" is none
-	started   bool   // OnRequestStart has seen it
+	arm       router.Arm // of the rollout that chose the version
+	started   bool       // OnRequestStart has seen it
 	parsed    time.Time
 	computed  time.Time // the answer was there
 }

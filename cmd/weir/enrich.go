@@ -154,7 +154,7 @@ func (w *enriched) Find(name, version string) (router.Predictor, error) {
 }
 
 // Choose implements router.Chooser.
-func (w *enriched) Choose(model, tenant, request string) (version, arm string) {
+func (w *enriched) Choose(model, tenant, request string) (version string, arm router.Arm) {
 	return w.config.rollouts.chooseClassic(model, tenant, request)
 }
 

@@ -166,7 +166,7 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 	}
 	held := openai.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
 	if rolling {
-		held.Arm = d.Arm.String()
+		held.Arm = armOf(d)
 	}
 	if d.Shadow {
 		held.Copy = f.s.rollouts.copy

@@ -520,7 +520,7 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
 	held.Policy = l.policy(a.Model, held.Label)
 	if rolling {
-		held.Arm = d.Arm.String()
+		held.Arm = armOf(d)
 	}
 	if d.Shadow {
 		held.Copy = l.s.rollouts.copy

@@ -17,6 +17,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai"
 	"weir/internal/inference"
+	"weir/router"
 	"weir/router/rollout"
 	"weir/telemetry"
 )
@@ -412,7 +413,7 @@ func (r *rollouts) rolled(h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish
 	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
-		if f.Arm != "" {
+		if f.Arm.Rollout != "" {
 			r.observe(&f)
 		}
 	}
@@ -424,7 +425,7 @@ func (r *rollouts) observe(f *edge.RequestFinish) {
 		return // no version computed it, or the client is why it ended: quotas, hang-ups, deadlines of its own
 	}
 	o := &rollout.Outcome{
-		Arm: armOf(f.Arm), Failed: f.Status >= http.StatusInternalServerError, Empty: f.Empty, Refused: f.Refuses,
+		Rollout: f.Arm.Rollout, Arm: rollout.ArmOf(f.Arm.Name), Failed: f.Status >= http.StatusInternalServerError, Empty: f.Empty, Refused: f.Refuses,
 		TTFT: since(f.Arrived, f.FirstToken), ITL: meanGap(f), Output: f.OutputTokens, Cost: float64(f.Cost),
 	}
 	if f.FirstToken.IsZero() && f.OutputTokens == 0 && !o.Failed {
@@ -437,11 +438,9 @@ func (r *rollouts) observe(f *edge.RequestFinish) {
 	r.changed(r.control.Observe(f.Model, time.Now(), o))
 }
 
-func armOf(name string) rollout.Arm {
-	if name == rollout.Candidate.String() {
-		return rollout.Candidate
-	}
-	return rollout.Stable
+// armOf is what a request carries of a decision.
+func armOf(d rollout.Decision) router.Arm {
+	return router.Arm{Rollout: d.Rollout, Name: d.Arm.String()}
 }
 
 func since(from, to time.Time) time.Duration {
@@ -477,20 +476,20 @@ func (r *rollouts) figures() []telemetry.Rollout {
 }
 
 // chooseClassic decides for a classical model: by a rollout, or what the last one has left.
-func (r *rollouts) chooseClassic(model, tenant, request string) (version, arm string) {
+func (r *rollouts) chooseClassic(model, tenant, request string) (version string, arm router.Arm) {
 	if r == nil {
-		return "", ""
+		return "", arm
 	}
 	if d, ok := r.control.Choose(model, tenant, "", request); ok {
-		return d.Version, d.Arm.String()
+		return d.Version, armOf(d)
 	}
 	r.mu.Lock()
 	version = r.classic[model]
 	r.mu.Unlock()
 	if _, err := r.s.predictors.version(model, version); err != nil {
-		return "", "" // the configuration has it no more
+		return "", arm // the configuration has it no more
 	}
-	return version, ""
+	return version, arm
 }
 
 // drift takes a candidate back whose features or scores drift.

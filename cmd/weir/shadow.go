@@ -27,10 +27,10 @@ type copied struct {
 	*openai.Copy
 }
 
-// copy is what takes a request's copy to the candidate of its model.
+// copy is what takes a request's copy to the candidate of the rollout that wanted it.
 func (r *rollouts) copy(c *openai.Copy) {
 	for _, st := range r.control.List(time.Now()) {
-		if st.Plan.Model != c.Ask.Model || st.State.Over() {
+		if st.Plan.ID != c.Finish.Arm.Rollout || st.State.Over() {
 			continue
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 
 // Outcome is what became of a request that an arm answered.
 type Outcome struct {
+	Rollout string // that chose the arm, by its plan's ID: requests of one that is over say nothing of the next
 	Arm     Arm
 	Failed  bool          // an error of the server's, before or in the answer
 	Missed  bool          // it missed an objective, or failed
@@ -21,7 +22,7 @@ type Outcome struct {
 
 // Copied is what became of a copy, beside the answer that the client got.
 type Copied struct {
-	Rollout  string // its plan's ID: copies of one that is over say nothing of the next
+	Rollout  string // likewise
 	Failed   bool
 	Empty    bool
 	Distance float64       // of the texts, 0 to 1
@@ -46,6 +47,14 @@ func (a Arm) String() string {
 		return "candidate"
 	}
 	return "stable"
+}
+
+// ArmOf is the arm of a name; the stable version's of any other.
+func ArmOf(name string) Arm {
+	if name == Candidate.String() {
+		return Candidate
+	}
+	return Stable
 }
 
 // window counts the outcomes of one arm.

@@ -118,9 +118,14 @@ func (c *Controller) do(model string, f func(r *Rollout) error) ([]Transition, e
 	return list, err
 }
 
-// Observe takes in what became of a request.
+// Observe takes in what became of a request, if the rollout that chose its arm runs still.
 func (c *Controller) Observe(model string, now time.Time, o *Outcome) []Transition {
-	list, _ := c.do(model, func(r *Rollout) error { r.Observe(now, o); return nil }) // no rollout, no news
+	list, _ := c.do(model, func(r *Rollout) error { // no rollout, no news
+		if r.plan.ID == o.Rollout {
+			r.Observe(now, o)
+		}
+		return nil
+	})
 	return list
 }
 

@@ -40,6 +40,7 @@ type Transition struct {
 
 // Decision is which version answers a request.
 type Decision struct {
+	Rollout string // the plan's ID
 	Version string
 	Arm     Arm
 	Shadow  bool // the candidate shall get a copy
@@ -102,7 +103,7 @@ func (r *Rollout) percent() float64 {
 // Choose decides by the key of a request, which is the same for all requests that shall get
 // the same arm. As the share grows, keys only join the candidate.
 func (r *Rollout) Choose(key string) Decision {
-	d := Decision{Version: r.plan.Stable}
+	d := Decision{Rollout: r.plan.ID, Version: r.plan.Stable}
 	if draw(r.plan.ID, "arm", key) < r.percent()/100 {
 		d.Version, d.Arm = r.plan.Candidate, Candidate
 		return d

@@ -327,6 +327,35 @@ func TestCopiesCountForTheirRollout(t *testing.T) {
 	}
 }
 
+// A request that was under way when its rollout ended does not count in the next one, whatever its arm was.
+func TestRequestsCountForTheirRollout(t *testing.T) {
+	c := NewController()
+	whole := func(id string) *Rollout {
+		return started(t, plan(func(p *Plan) { p.ID, p.Steps = id, []Step{{Percent: 100, MinRequests: 50}} }))
+	}
+	if err := c.Add(whole("first")); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := c.Choose("chat", "tenant", "conversation", "request")
+	if _, err := c.Decide("chat", "abort", "operator", start); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(whole("second")); err != nil {
+		t.Fatal(err)
+	}
+	after, _ := c.Choose("chat", "tenant", "conversation", "request")
+	for range 40 {
+		if list := c.Observe("chat", start, &Outcome{Rollout: before.Rollout, Arm: before.Arm, Failed: true}); len(list) != 0 {
+			t.Fatalf("%+v", list)
+		}
+	}
+	c.Observe("chat", start, &Outcome{Rollout: after.Rollout, Arm: after.Arm, Output: 1})
+	got := c.List(start)[0]
+	if arm := got.Arms[Candidate]; got.State != Running || before.Arm != Candidate || after.Arm != Candidate || arm.Requests != 1 || arm.Failed != 0 {
+		t.Errorf("%s, arms %s and %s, %+v: want one request, that of its own", got.State, before.Arm, after.Arm, got.Arms)
+	}
+}
+
 // Drift of the candidate takes it back, and that of the stable version does not.
 func TestAlarms(t *testing.T) {
 	c := NewController()
