@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"weir/api"
 	"weir/api/replay"
@@ -64,6 +65,8 @@ func (r *answerRules) hash() replay.Hash {
 			d.text(t.Name)
 			d.text(string(t.Parameters))
 			d.flag(t.Strict)
+			d.flag(q.tools.isCustom(t.Name))
+			q.tools.inputs[t.Name].writeTo(d)
 		}
 	}
 	return replay.Hash(d.Sum(nil))
@@ -139,7 +142,7 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 	}
 	q := r.reading
 	rules := family.Rules{
-		Tools: q.options.Tools, Choice: q.options.Choice, Opening: q.options.Opening, Thought: q.thinks, Body: body,
+		Tools: slices.Clone(q.options.Tools), Choice: q.options.Choice, Opening: q.options.Opening, Thought: q.thinks, Body: body,
 		Schema: func(b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
 			s, err := arguments(c, b, text, strict)
 			if err != nil {
@@ -148,6 +151,11 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 			return s, err
 		},
 		Control: r.control,
+	}
+	for i := range rules.Tools {
+		if f := q.tools.inputs[rules.Tools[i].Name]; f != nil {
+			rules.Tools[i] = f.told(rules.Tools[i], &fault)
+		}
 	}
 	if q.options.Choice.Mode == family.Auto {
 		rules.Loose = func(t *family.Tool, err error) {

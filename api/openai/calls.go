@@ -31,7 +31,8 @@ type reader struct {
 	pieces    []piece
 	thought   []byte
 	calls     []heldCall
-	arguments []byte // of calls
+	arguments []byte       // of calls
+	input     *customInput // of the call that came last; nil: it has arguments
 
 	reasoned int // tokens of thoughts
 
@@ -57,6 +58,7 @@ const (
 type heldCall struct {
 	index    int
 	id, name string
+	custom   bool
 	from, to int
 }
 
@@ -186,21 +188,28 @@ func (c *choice) settleText(rest []byte) {
 // readCall takes in a part of a call.
 func (r *reader) readCall(p *family.Part) {
 	from := len(r.arguments)
-	last := len(r.calls) - 1
-	switch p.Kind {
-	case family.CallEnd:
-		return
-	case family.CallStart:
-		r.calls = append(r.calls, heldCall{index: p.Call, id: p.ID, name: p.Name, from: from, to: from})
-	default:
-		r.arguments = append(r.arguments, p.Bytes...)
-		if last >= 0 && r.calls[last].index == p.Call {
-			r.calls[last].to = len(r.arguments)
-			return
+	if p.Kind == family.CallStart {
+		if r.input = nil; r.tools.isCustom(p.Name) {
+			r.input = &customInput{}
 		}
-		r.calls = append(r.calls, heldCall{index: p.Call, from: from, to: len(r.arguments)})
+		r.calls = append(r.calls, heldCall{index: p.Call, id: p.ID, name: p.Name, custom: r.input != nil, from: from, to: from})
+		r.add(pieceCalls, 1)
+		return
 	}
-	r.add(pieceCalls, 1)
+	switch {
+	case r.input == nil:
+		r.arguments = append(r.arguments, p.Bytes...)
+	case p.Kind == family.CallEnd:
+		r.arguments = r.input.close(r.arguments)
+	default:
+		r.arguments = r.input.append(r.arguments, p.Bytes)
+	}
+	if last := len(r.calls) - 1; last >= 0 && r.calls[last].index == p.Call {
+		r.calls[last].to = len(r.arguments)
+	} else if from < len(r.arguments) {
+		r.calls = append(r.calls, heldCall{index: p.Call, custom: r.input != nil, from: from, to: len(r.arguments)})
+		r.add(pieceCalls, 1)
+	}
 }
 
 // closeReading takes in c.piece and what the parser held back. hidden says that an end
@@ -265,7 +274,7 @@ func moveFirst(dst, src []byte, n int) (moved, rest []byte) {
 // takeCalls moves the first n parts of calls into d.
 func (r *reader) takeCalls(d *delta, n int) {
 	for _, h := range r.calls[:n] {
-		d.calls = append(d.calls, callPart{index: h.index, id: h.id, name: h.name, arguments: r.arguments[h.from:h.to:h.to]})
+		d.calls = append(d.calls, callPart{index: h.index, id: h.id, name: h.name, custom: h.custom, arguments: r.arguments[h.from:h.to:h.to]})
 	}
 	if r.calls = r.calls[:copy(r.calls, r.calls[n:])]; len(r.calls) == 0 {
 		d.callText, r.arguments = r.arguments, d.callText[:0]

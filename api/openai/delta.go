@@ -41,11 +41,20 @@ func (d *delta) isEmpty() bool {
 type callPart struct {
 	index     int    // of the call in its choice, from 0 without gaps
 	id, name  string // of the part that begins the call; "" in those that follow
-	arguments []byte // a piece of the JSON text of the arguments; the part that begins a call may have one, too
+	custom    bool   // the tool takes a text instead of arguments
+	arguments []byte // a piece of the JSON text of the arguments, or of that text; the part that begins a call may have one, too
 }
 
 // begins reports whether the part is the first one of its call.
 func (p *callPart) begins() bool { return p.name != "" }
+
+// kind is the type of the call in a chat.
+func (p *callPart) kind() string {
+	if p.custom {
+		return customKind
+	}
+	return functionKind
+}
 
 // stopReason is the request's own stop string or stop token that ended a
 // choice; the zero value where something else did, as the model's end token.

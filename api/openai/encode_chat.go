@@ -31,7 +31,7 @@ func (e *chatEncoder) appendDelta(dst []byte, d *delta) []byte {
 	for i := range d.calls {
 		p := d.calls[i]
 		if p.begins() && len(p.arguments) > 0 {
-			dst = e.appendChunk(dst, &part, &callPart{index: p.index, id: p.id, name: p.name})
+			dst = e.appendChunk(dst, &part, &callPart{index: p.index, id: p.id, name: p.name, custom: p.custom})
 			part.ids, p.name = nil, ""
 		}
 		dst = e.appendChunk(dst, &part, &p)
@@ -81,27 +81,31 @@ func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
 // older shape.
 func (e *chatEncoder) appendCallPart(dst []byte, p *callPart) []byte {
 	if e.job.tools().legacy {
-		return appendFunction(append(dst, `"function_call":`...), p)
+		return appendCalled(append(dst, `"function_call":`...), p)
 	}
 	dst = append(dst, `"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(p.index), 10)
 	if p.begins() {
 		dst = api.AppendString(append(dst, `,"id":`...), p.id)
-		dst = append(dst, `,"type":"function"`...)
+		dst = append(append(append(dst, `,"type":"`...), p.kind()...), '"')
 	}
-	return append(appendFunction(append(dst, `,"function":`...), p), "}]"...)
+	dst = append(append(append(dst, `,"`...), p.kind()...), `":`...)
+	return append(appendCalled(dst, p), "}]"...)
 }
 
-// appendFunction appends {"name","arguments"}; of a piece that goes on a call, the
-// arguments alone.
-func appendFunction(dst []byte, p *callPart) []byte {
+// appendCalled appends {"name","arguments"}, or {"name","input"} of a custom tool; of a piece
+// that goes on a call, the arguments or the input alone.
+func appendCalled(dst []byte, p *callPart) []byte {
 	dst = append(dst, '{')
 	if p.begins() {
 		dst = api.AppendString(append(dst, `"name":`...), p.name)
 		dst = append(dst, ',')
 	}
-	dst = append(dst, `"arguments":`...)
-	return append(api.AppendString(dst, p.arguments), '}')
+	field := `"arguments":`
+	if p.custom {
+		field = `"input":`
+	}
+	return append(api.AppendString(append(dst, field...), p.arguments), '}')
 }
 
 func (e *chatEncoder) appendPulse(dst []byte) []byte {
@@ -151,13 +155,15 @@ func (e *chatEncoder) appendCalls(dst []byte, calls []callPart) []byte {
 	case len(calls) == 0:
 		return dst
 	case e.job.tools().legacy:
-		return appendFunction(append(dst, `,"function_call":`...), &calls[0])
+		return appendCalled(append(dst, `,"function_call":`...), &calls[0])
 	}
 	dst = append(dst, `,"tool_calls":[`...)
 	for i := range calls {
 		dst = api.AppendString(append(comma(dst, i), `{"id":`...), calls[i].id)
-		dst = append(dst, `,"type":"function","function":`...)
-		dst = append(appendFunction(dst, &calls[i]), '}')
+		kind := calls[i].kind()
+		dst = append(append(append(dst, `,"type":"`...), kind...), `","`...)
+		dst = append(append(dst, kind...), `":`...)
+		dst = append(appendCalled(dst, &calls[i]), '}')
 	}
 	return append(dst, ']')
 }

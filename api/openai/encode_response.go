@@ -40,10 +40,11 @@ const (
 	thoughtItem
 	messageItem
 	callItem
+	inputItem // a call of a custom tool
 )
 
 // itemPrefixes begin the ids of items, by kind.
-var itemPrefixes = [...]string{thoughtItem: "rs_", messageItem: "msg_", callItem: "fc_"}
+var itemPrefixes = [...]string{thoughtItem: "rs_", messageItem: "msg_", callItem: "fc_", inputItem: "ctc_"}
 
 func newResponseEncoder(j *job) encoder {
 	return &responseEncoder{job: j, ids: strings.TrimPrefix(j.id, j.endpoint.prefix),
@@ -93,7 +94,11 @@ func (e *responseEncoder) appendDelta(dst []byte, d *delta) []byte {
 			dst = e.closeItem(dst)
 			e.call = *p
 		}
-		dst = e.openItem(dst, callItem)
+		kind := callItem
+		if p.custom {
+			kind = inputItem
+		}
+		dst = e.openItem(dst, kind)
 		if len(p.arguments) > 0 {
 			dst = e.appendPiece(dst, p.arguments, nil)
 		}

@@ -38,6 +38,9 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 		dst = api.AppendString(append(dst, `,"text":`...), e.text)
 		dst = append(append(append(dst, `,"logprobs":[`...), e.scores...), "]"+eventEnd...)
 		dst = e.appendPart(e.appendEvent(dst, "response.content_part.done"), true)
+	case e.open == inputItem:
+		dst = e.appendPlace(e.appendEvent(dst, "response.custom_tool_call_input.done"), true)
+		dst = append(api.AppendString(append(dst, `,"input":`...), e.text), eventEnd...)
 	case e.open == callItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.function_call_arguments.done"), true)
 		dst = api.AppendString(append(dst, `,"name":`...), e.call.name)
@@ -70,6 +73,8 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []tokenRecord) []byte {
 	e.text = append(e.text, piece...)
 	switch {
+	case e.open == inputItem:
+		dst = e.appendPlace(e.appendEvent(dst, "response.custom_tool_call_input.delta"), true)
 	case e.open == callItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.function_call_arguments.delta"), true)
 	case e.open == messageItem:
@@ -148,14 +153,9 @@ func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []by
 			dst = e.appendContent(dst, true)
 		}
 	case callItem:
-		dst = append(append(dst, `function_call","status":"`...), status...)
-		dst = api.AppendString(append(dst, `","call_id":`...), e.call.id)
-		dst = api.AppendString(append(dst, `,"name":`...), e.call.name)
-		dst = append(dst, `,"arguments":`...)
-		if !whole {
-			return append(dst, `""}`...)
-		}
-		return append(api.AppendString(dst, e.text), '}')
+		return e.appendCallItem(append(dst, `function_call`...), status, `,"arguments":`, whole)
+	case inputItem:
+		return e.appendCallItem(append(dst, `custom_tool_call`...), status, `,"input":`, whole)
 	case thoughtItem:
 		dst = append(append(dst, `reasoning","status":"`...), status...)
 		switch {
@@ -172,6 +172,18 @@ func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []by
 	case noItem:
 	}
 	return append(dst, "]}"...)
+}
+
+// appendCallItem goes on with an item behind its type. field is what the tool is called with.
+func (e *responseEncoder) appendCallItem(dst []byte, status, field string, whole bool) []byte {
+	dst = append(append(dst, `","status":"`...), status...)
+	dst = api.AppendString(append(dst, `","call_id":`...), e.call.id)
+	dst = api.AppendString(append(dst, `,"name":`...), e.call.name)
+	dst = append(dst, field...)
+	if !whole {
+		return append(dst, `""}`...)
+	}
+	return append(api.AppendString(dst, e.text), '}')
 }
 
 // appendItemID appends the id of the item that was begun last: that of the response, and

@@ -93,8 +93,8 @@ func (h *history) readToolCalls(m *pastMessage, raw json.RawMessage) *api.Error 
 	return nil
 }
 
-// readToolCall reads {"id":…,"type":"function","function":{…}}; index is that of the
-// chunk that the client put its message together from.
+// readToolCall reads {"id":…,"type":"function","function":{…}}, or the same of a custom tool;
+// index is that of the chunk that the client put its message together from.
 func (h *history) readToolCall(m *pastMessage, path string, raw json.RawMessage) *api.Error {
 	var fault *api.Error
 	call, err := m.parse(path, raw, maxFields)
@@ -103,25 +103,30 @@ func (h *history) readToolCall(m *pastMessage, path string, raw json.RawMessage)
 	}
 	id, hasID := call.text("id", &fault)
 	kind, hasKind := call.text("type", &fault)
-	function, ok := call.take("function")
+	if !hasKind {
+		kind = functionKind
+	}
+	if kind != functionKind && kind != customKind {
+		keep(&fault, unsupported(join(path, "type"), "calls are of type function or custom, not "+quote([]byte(kind))))
+	}
+	called, ok := call.takeOfKind(kind)
 	call.take("index")
 	call.finish(&fault)
 	switch {
 	case fault != nil:
 		return fault
-	case hasKind && kind != "function":
-		return unsupported(join(path, "type"), "calls are of type function, not "+quote([]byte(kind)))
 	case !ok:
-		return missing(join(path, "function"), "an object with name and arguments")
+		return missing(join(path, kind), "an object with the name of the tool, and what it was called with")
 	case !hasID || id == "":
 		return missing(join(path, "id"), "the id that the call had in the answer")
 	case len(id) > maxCallIDBytes:
 		return badRequest("invalid_value", join(path, "id"), "%s has %d bytes; %d are allowed", join(path, "id"), len(id), maxCallIDBytes)
 	}
-	return h.readCalled(m, join(path, "function"), function, id)
+	return h.readCalled(m, join(path, kind), called, id)
 }
 
-// readCalled reads {"name":…,"arguments":…} of the call with an id.
+// readCalled reads {"name":…,"arguments":…} of the call with an id, or {"name":…,"input":…}, whose
+// text is the only argument of what templates take for a function.
 func (h *history) readCalled(m *pastMessage, path string, raw json.RawMessage, id string) *api.Error {
 	var fault *api.Error
 	f, err := m.parse(path, raw, maxFields)
@@ -130,10 +135,15 @@ func (h *history) readCalled(m *pastMessage, path string, raw json.RawMessage, i
 	}
 	name, ok := f.text("name", &fault)
 	if !ok || name == "" {
-		keep(&fault, missing(join(path, "name"), "the name of the function that was called"))
+		keep(&fault, missing(join(path, "name"), "the name of the tool that was called"))
 	}
-	arguments, err := readArguments(f)
-	keep(&fault, err)
+	var arguments json.RawMessage
+	if strings.HasSuffix(path, "."+customKind) {
+		arguments = argumentsOfInput(f.needText("input", &fault))
+	} else {
+		arguments, err = readArguments(f)
+		keep(&fault, err)
+	}
 	f.finish(&fault)
 	if fault != nil {
 		return fault

@@ -32,15 +32,17 @@ type chatCall struct {
 	Index    int
 	ID       string
 	Function struct{ Name, Arguments string }
+	Custom   *struct{ Name, Input string } // instead of Function
 }
 
 // chatReader turns the chunks of a chat completion into deltas.
 type chatReader struct {
-	delta delta // what the last chunk says; its buffers are used again
-	calls int   // that began
-	index int   // of the last one, as the server counts
-	id    string
-	over  bool // the finish reason has come
+	delta  delta // what the last chunk says; its buffers are used again
+	calls  int   // that began
+	index  int   // of the last one, as the server counts
+	id     string
+	custom bool // the last one is of a custom tool
+	over   bool // the finish reason has come
 }
 
 // read reads a chunk, or a whole answer. The error says what a server must not write.
@@ -79,20 +81,23 @@ func (r *chatReader) read(data []byte) (*delta, error) {
 // call adds a part of a call. One with a name and another id begins a call, also where a server leaves
 // the index out.
 func (r *chatReader) call(c *chatCall) error {
+	if c.Custom != nil {
+		c.Function.Name, c.Function.Arguments = c.Custom.Name, c.Custom.Input
+	}
 	part := callPart{arguments: []byte(c.Function.Arguments)}
 	begins := r.calls == 0 || c.Index != r.index || c.Function.Name != "" && c.ID != "" && c.ID != r.id
 	switch {
 	case begins && c.Function.Name == "":
 		return fmt.Errorf("a chat's call %d has no name, or goes on after another one began", c.Index)
 	case begins:
-		r.index, r.id = c.Index, c.ID
+		r.index, r.id, r.custom = c.Index, c.ID, c.Custom != nil
 		r.calls++
 		part.name, part.id = c.Function.Name, c.ID
 		if part.id == "" {
 			part.id = "call_" + randomLetters(16)
 		}
 	}
-	part.index = r.calls - 1
+	part.index, part.custom = r.calls-1, r.custom
 	r.delta.calls = append(r.delta.calls, part)
 	return nil
 }

@@ -50,6 +50,7 @@ type relayedMessage struct {
 	Refusal   string
 	ToolCalls []struct {
 		Function struct{ Name, Arguments string }
+		Custom   struct{ Name, Input string }
 	} `json:"tool_calls"`
 }
 
@@ -106,10 +107,11 @@ func (m *relayedMessage) appendText(dst []byte) []byte {
 	}
 	for i := range m.ToolCalls {
 		f := &m.ToolCalls[i].Function
-		if f.Name != "" {
-			dst = append(append(dst, f.Name...), ' ')
+		custom := &m.ToolCalls[i].Custom
+		if name := f.Name + custom.Name; name != "" {
+			dst = append(append(dst, name...), ' ')
 		}
-		dst = append(dst, f.Arguments...)
+		dst = append(append(dst, f.Arguments...), custom.Input...)
 	}
 	return dst
 }

@@ -198,7 +198,7 @@ func (t *turnWriter) block(o *object, texts *blockTexts, path string, raw []byte
 		if input[0] != '{' {
 			keep(&fault, wrongType(join(path, "input"), "an object", input))
 		}
-		t.call(texts.path, id, name, string(input))
+		t.call(texts.path, functionKind, called{id, name, string(input)})
 	case kind == "tool_result" && !mine:
 		t.resultBlock(b, &fault)
 	default:

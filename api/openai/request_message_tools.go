@@ -41,7 +41,7 @@ func readMessageTools(o *object, w *rewording, fault **api.Error) {
 	case "any":
 		w.setText("tool_choice", "required")
 	case "tool":
-		w.set("tool_choice", appendFunctionChoice(nil, choice.needText("name", fault)))
+		w.set("tool_choice", appendNamedChoice(nil, functionKind, choice.needText("name", fault)))
 	default:
 		keep(fault, badRequest("invalid_value", "tool_choice.type", "tool_choice.type is %s; it must be auto, any, tool or none", headerQuote(kind)))
 	}
@@ -60,7 +60,7 @@ func readSchemaTool(o *object, path string, raw []byte) (*flatTool, *api.Error) 
 	if kind, ok := tool.text("type", &fault); ok && kind != "custom" {
 		return nil, unsupported(join(path, "type"), "the server runs no tools of its own: leave type out and send input_schema, not "+quote([]byte(kind)))
 	}
-	t := &flatTool{name: api.AppendString(nil, tool.needText("name", &fault)), description: jsonNull}
+	t := &flatTool{kind: functionKind, name: api.AppendString(nil, tool.needText("name", &fault)), description: jsonNull}
 	if text, ok := tool.text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}

@@ -34,7 +34,8 @@ var jsonNull = []byte("null")
 // responseNames are the fields that a chat calls otherwise.
 var responseNames = []renamed{
 	{"response_format.json_schema", "text.format"}, {"response_format", "text.format"},
-	{"reasoning_effort", "reasoning.effort"}, {"tool_choice.function", "tool_choice"}, {"tool_choice.allowed_tools", "tool_choice"},
+	{"reasoning_effort", "reasoning.effort"}, {"tool_choice.function", "tool_choice"}, {"tool_choice.custom", "tool_choice"},
+	{"tool_choice.allowed_tools", "tool_choice"},
 	{"top_logprobs", "top_logprobs"}, {"verbosity", "text.verbosity"}, {"store", "store"},
 }
 

@@ -72,8 +72,11 @@ func (t *turnWriter) item(o *object, path string, raw json.RawMessage) *api.Erro
 		t.reasoningItem(item, &fault)
 	case "function_call":
 		id, name, arguments := item.needText("call_id", &fault), item.needText("name", &fault), item.needText("arguments", &fault)
-		t.call(path, id, name, arguments)
-	case "function_call_output":
+		t.call(path, functionKind, called{id, name, arguments})
+	case "custom_tool_call":
+		id, name, input := item.needText("call_id", &fault), item.needText("name", &fault), item.needText("input", &fault)
+		t.call(path, customKind, called{id, name, input})
+	case "function_call_output", "custom_tool_call_output":
 		id := item.needText("call_id", &fault)
 		content, err := item.needContent("output", "input_text", "output_text", "text")
 		keep(&fault, err)
@@ -82,7 +85,7 @@ func (t *turnWriter) item(o *object, path string, raw json.RawMessage) *api.Erro
 		keep(&fault, unsupported(join(path, "type"), "send the item itself, or previous_response_id"))
 	default:
 		keep(&fault, unsupported(join(path, "type"),
-			"send items of type message, reasoning, function_call or function_call_output, not "+quote([]byte(kind))))
+			"send items of type message, reasoning, function_call, custom_tool_call or their outputs, not "+quote([]byte(kind))))
 	}
 	item.skipHarmless()
 	item.finish(&fault)

@@ -40,9 +40,14 @@ func (r *responseRequest) readTools(o *object, w *rewording, fault **api.Error) 
 	}
 }
 
-// flatTool is a function as Responses lists it: without the object that chats have around
-// it. Its fields are JSON.
-type flatTool struct{ name, description, parameters, strict []byte }
+// flatTool is a tool as Responses lists it: without the object that chats have around it. Its
+// fields are JSON.
+type flatTool struct {
+	kind               string
+	name, description  []byte
+	parameters, strict []byte // of a function
+	format, chatFormat []byte // of a custom tool; a chat has a grammar one level deeper
+}
 
 func readFlatTool(o *object, path string, raw []byte) (*flatTool, *api.Error) {
 	tool, fault := o.parse(path, raw, maxFields)
@@ -53,21 +58,29 @@ func readFlatTool(o *object, path string, raw []byte) (*flatTool, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	if kind != "function" {
-		return nil, unsupported(join(path, "type"), "the server runs no tools of its own: send tools of type function, not "+quote([]byte(kind)))
+	if kind != functionKind && kind != customKind {
+		return nil, unsupported(join(path, "type"), "the server runs no tools of its own: send tools of type function or custom, not "+quote([]byte(kind)))
 	}
-	t := &flatTool{name: api.AppendString(nil, tool.needText("name", &fault)), description: jsonNull, parameters: jsonNull}
+	t := &flatTool{kind: kind, name: api.AppendString(nil, tool.needText("name", &fault)), description: jsonNull, parameters: jsonNull, format: jsonNull}
 	if text, ok := tool.text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}
-	if raw, ok := tool.take("parameters"); ok {
-		t.parameters = raw
+	if kind == customKind {
+		if raw, ok := tool.take("format"); ok {
+			t.format = raw
+			t.chatFormat, fault = chatInputFormat(o, join(path, "format"), raw)
+		}
+	} else {
+		if raw, ok := tool.take("parameters"); ok {
+			t.parameters = raw
+		}
+		t.strict = strconv.AppendBool(nil, tool.flag("strict", false, &fault))
 	}
-	t.strict = strconv.AppendBool(nil, tool.flag("strict", false, &fault))
 	tool.finish(&fault)
 	return t, fault
 }
 
+// appendChat appends the tool as a chat has it, and nothing that it leaves open.
 func (t *flatTool) appendChat(dst []byte) []byte {
 	f := &object{}
 	f.add("name", t.name)
@@ -80,16 +93,51 @@ func (t *flatTool) appendChat(dst []byte) []byte {
 	if string(t.strict) == "true" {
 		f.add("strict", t.strict)
 	}
-	return append(f.appendJSON(append(dst, `{"type":"function","function":`...)), '}')
+	if t.chatFormat != nil {
+		f.add("format", t.chatFormat)
+	}
+	return append(f.appendJSON(appendWrapped(dst, t.kind)), '}')
 }
 
+// appendWrapped begins {"type":kind,kind:…}.
+func appendWrapped(dst []byte, kind string) []byte {
+	dst = append(append(append(dst, `{"type":"`...), kind...), `","`...)
+	return append(append(dst, kind...), `":`...)
+}
+
+// chatInputFormat gives a custom tool's format as a chat has it.
+func chatInputFormat(o *object, path string, raw []byte) ([]byte, *api.Error) {
+	format, fault := o.parse(path, raw, maxFields)
+	if fault != nil {
+		return nil, fault
+	}
+	if kind := format.needText("type", &fault); kind != "grammar" || fault != nil {
+		return raw, fault
+	}
+	inner := &object{}
+	for _, f := range format.fields {
+		if f.name != "type" {
+			inner.add(f.name, f.raw)
+		}
+	}
+	return append(inner.appendJSON([]byte(`{"type":"grammar","grammar":`)), '}'), nil
+}
+
+// appendShown appends the tool as answers list it, with all its fields.
 func (t *flatTool) appendShown(dst []byte) []byte {
 	f := &object{}
-	f.add("type", []byte(`"function"`))
+	f.add("type", api.AppendString(nil, t.kind))
 	f.add("name", t.name)
 	f.add("description", t.description)
-	f.add("parameters", t.parameters)
-	f.add("strict", t.strict)
+	switch {
+	case t.kind == functionKind:
+		f.add("parameters", t.parameters)
+		f.add("strict", t.strict)
+	case isNull(t.format):
+		f.add("format", []byte(`{"type":"text"}`))
+	default:
+		f.add("format", t.format)
+	}
 	return f.appendJSON(dst)
 }
 
@@ -106,12 +154,12 @@ func chatToolChoice(o *object, raw []byte) ([]byte, *api.Error) {
 	switch kind := choice.needText("type", &fault); {
 	case fault != nil:
 		return nil, fault
-	case kind == "function":
+	case kind == functionKind || kind == customKind:
 		name := choice.needText("name", &fault)
 		choice.finish(&fault)
-		return appendFunctionChoice(nil, name), fault
+		return appendNamedChoice(nil, kind, name), fault
 	case kind != "allowed_tools":
-		return nil, unsupported("tool_choice.type", "send function or allowed_tools, not "+quote([]byte(kind)))
+		return nil, unsupported("tool_choice.type", "send function, custom or allowed_tools, not "+quote([]byte(kind)))
 	}
 	mode := choice.needText("mode", &fault)
 	list, ok := choice.take("tools")
@@ -130,12 +178,12 @@ func chatToolChoice(o *object, raw []byte) ([]byte, *api.Error) {
 		if err != nil {
 			return nil, err
 		}
-		dst = append(append(append(comma(dst, i), `{"type":"function","function":{"name":`...), tool.name...), "}}"...)
+		dst = append(append(append(appendWrapped(comma(dst, i), tool.kind), `{"name":`...), tool.name...), "}}"...)
 	}
 	return append(dst, "]}}"...), fault
 }
 
-func appendFunctionChoice(dst []byte, name string) []byte {
-	dst = api.AppendString(append(dst, `{"type":"function","function":{"name":`...), name)
+func appendNamedChoice(dst []byte, kind, name string) []byte {
+	dst = api.AppendString(append(appendWrapped(dst, kind), `{"name":`...), name)
 	return append(dst, "}}"...)
 }

@@ -96,8 +96,10 @@ func (w *rewording) clientPath(path string) string {
 			break
 		}
 	}
-	if strings.HasPrefix(path, "tool") { // functions lie one level deeper in a chat
-		return strings.Replace(path, "].function", "]", 1)
+	if strings.HasPrefix(path, "tool") { // tools lie one level deeper in a chat, and so do their grammars
+		path = strings.Replace(path, "].function", "]", 1)
+		path = strings.Replace(path, "].custom", "]", 1)
+		return strings.Replace(path, ".format.grammar", ".format", 1)
 	}
 	return path
 }
@@ -191,14 +193,19 @@ func (t *turnWriter) reply(path string, content []byte) {
 	t.answer.content = content
 }
 
-// call adds a call of a tool, whose arguments are JSON text.
-func (t *turnWriter) call(path, id, name, arguments string) {
+// called is a call of an assistant's: with arguments, which are JSON text, or with the text
+// that a custom tool takes.
+type called struct{ id, name, with string }
+
+// call adds a call of a tool of a kind.
+func (t *turnWriter) call(path, kind string, of called) {
 	t.assistant(path)
 	c := comma(t.answer.calls, len(t.answer.calls))
-	c = api.AppendString(append(c, `{"id":`...), id)
-	c = api.AppendString(append(c, `,"type":"function","function":{"name":`...), name)
-	c = api.AppendString(append(c, `,"arguments":`...), arguments)
-	t.answer.calls = append(c, "}}"...)
+	c = api.AppendString(append(c, `{"id":`...), of.id)
+	c = append(append(append(c, `,"type":"`...), kind...), `",`...)
+	p := callPart{name: of.name, custom: kind == customKind, arguments: []byte(of.with)}
+	c = append(append(append(c, '"'), kind...), `":`...)
+	t.answer.calls = append(appendCalled(c, &p), '}')
 }
 
 // assistant goes on with the assistant's message, or begins one.

@@ -217,7 +217,7 @@ func TestRewordedAnswersHaveCallsAndThoughts(t *testing.T) {
 // What a model itself takes in of a call's arguments is what a client has sent.
 func TestRewordedCallsKeepTheirArguments(t *testing.T) {
 	w := turnWriter{}
-	w.call("input[0]", "c", "f", `{"a":"\u00e9 \"x\""}`)
+	w.call("input[0]", functionKind, called{"c", "f", `{"a":"\u00e9 \"x\""}`})
 	if got := string(w.end()); !json.Valid([]byte(got)) || !strings.Contains(got, `"arguments":"{\"a\":\"\\u00e9 \\\"x\\\"\"}"`) {
 		t.Error(got)
 	}

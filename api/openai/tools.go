@@ -23,9 +23,10 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 type toolset struct {
 	list   []family.Tool
 	choice family.Choice
-	named  bool   // the request chose one function by its name
-	legacy bool   // the request says functions and function_call, and so does its answer
-	listed []byte // the tools as a JSON array, as templates expect them
+	named  bool                    // the request chose one function by its name
+	legacy bool                    // the request says functions and function_call, and so does its answer
+	listed []byte                  // the tools as a JSON array, as templates expect them
+	inputs map[string]*inputFormat // the custom tools among them
 }
 
 // has reports whether the request has tools.
@@ -99,9 +100,10 @@ func (t *toolset) readTool(o *object, path string, raw json.RawMessage) *api.Err
 	if len(raw) > maxToolBytes {
 		return badRequest("invalid_value", path, "%s has %d bytes; %d are allowed", path, len(raw), maxToolBytes)
 	}
+	kind := functionKind
 	if !t.legacy {
 		var err *api.Error
-		if path, raw, err = functionOf(o, path, raw); err != nil {
+		if kind, path, raw, err = unwrapTool(o, path, raw); err != nil {
 			return err
 		}
 	}
@@ -109,32 +111,47 @@ func (t *toolset) readTool(o *object, path string, raw json.RawMessage) *api.Err
 	if err != nil {
 		return err
 	}
+	if kind == customKind {
+		return t.readCustom(f)
+	}
 	return t.readFunction(f)
 }
 
-// functionOf unwraps {"type":"function","function":{…}}.
-func functionOf(o *object, path string, raw json.RawMessage) (string, json.RawMessage, *api.Error) {
-	var fault *api.Error
-	tool, err := o.parse(path, raw, maxFields)
-	if err != nil {
-		return path, nil, err
+// The types of tools and of calls, which are the names of the objects in them, too.
+const (
+	functionKind = "function"
+	customKind   = "custom"
+)
+
+// unwrapTool unwraps {"type":"function","function":{…}} and the same of custom tools.
+func unwrapTool(o *object, path string, raw json.RawMessage) (kind, at string, inner json.RawMessage, fault *api.Error) {
+	tool, fault := o.parse(path, raw, maxFields)
+	if fault != nil {
+		return "", path, nil, fault
 	}
 	kind, ok := tool.text("type", &fault)
-	inner, has := tool.take("function")
 	switch name := join(path, "type"); {
 	case fault != nil:
-		return path, nil, fault
+		return "", path, nil, fault
 	case !ok:
-		return path, nil, missing(name, `"function"`)
-	case kind == "custom":
-		return path, nil, unsupported(name, "tools of type custom have free text as input: send a function with one string parameter")
-	case kind != "function":
-		return path, nil, unsupported(name, "tools are functions that the client runs: send type function, not "+quote([]byte(kind)))
-	case !has:
-		return path, nil, missing(join(path, "function"), "an object with the function's name and parameters")
+		return "", path, nil, missing(name, "function or custom")
+	case kind != functionKind && kind != customKind:
+		return "", path, nil, unsupported(name, "tools are run by the client: send type function or custom, not "+quote([]byte(kind)))
+	}
+	inner, has := tool.takeOfKind(kind)
+	if !has {
+		return "", path, nil, missing(join(path, kind), "an object with the tool's name")
 	}
 	tool.finish(&fault)
-	return join(path, "function"), inner, fault
+	return kind, join(path, kind), inner, fault
+}
+
+// takeOfKind takes the object that a tool or a call of a kind has.
+func (o *object) takeOfKind(kind string) (json.RawMessage, bool) {
+	if kind == customKind {
+		return o.take("custom")
+	}
+	return o.take("function")
 }
 
 // readFunction reads {name, description, parameters, strict}. What a template gets of it
@@ -143,25 +160,8 @@ func functionOf(o *object, path string, raw json.RawMessage) (string, json.RawMe
 func (t *toolset) readFunction(f *object) *api.Error {
 	var fault *api.Error
 	tool := family.Tool{Strict: f.flag("strict", false, &fault)}
-	name, ok := f.text("name", &fault)
-	path := join(f.path, "name")
-	switch {
-	case fault != nil:
-		return fault
-	case !ok:
-		return missing(path, "the function's name")
-	case !toolName.MatchString(name):
-		return badRequest("invalid_value", path, "%s is %s; it must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -",
-			path, headerQuote(name))
-	case slices.ContainsFunc(t.list, func(other family.Tool) bool { return other.Name == name }):
-		return badRequest("invalid_value", path, "two functions are called %s; calls could not tell them apart", name)
-	}
-	tool.Name = name
-	tool.Description, _ = f.text("description", &fault)
-	if n := len(tool.Description); n > maxDescriptionBytes {
-		path := join(f.path, "description")
-		keep(&fault, badRequest("invalid_value", path, "%s has %d bytes; %d are allowed", path, n, maxDescriptionBytes))
-	}
+	tool.Name = t.readName(f, &fault)
+	tool.Description = readDescription(f, &fault)
 	parameters, ok := f.take("parameters")
 	if ok {
 		_, err := parseObject(join(f.path, "parameters"), parameters, maxFields)
@@ -173,6 +173,31 @@ func (t *toolset) readFunction(f *object) *api.Error {
 		t.add(f, tool)
 	}
 	return fault
+}
+
+// readName reads the name of a tool, which no other tool has.
+func (t *toolset) readName(f *object, fault **api.Error) string {
+	name, ok := f.text("name", fault)
+	path := join(f.path, "name")
+	switch {
+	case *fault != nil:
+	case !ok:
+		*fault = missing(path, "the tool's name")
+	case !toolName.MatchString(name):
+		*fault = badRequest("invalid_value", path, "%s is %s; it must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -", path, headerQuote(name))
+	case slices.ContainsFunc(t.list, func(other family.Tool) bool { return other.Name == name }):
+		*fault = badRequest("invalid_value", path, "two tools are called %s; calls could not tell them apart", name)
+	}
+	return name
+}
+
+func readDescription(f *object, fault **api.Error) string {
+	text, _ := f.text("description", fault)
+	if n := len(text); n > maxDescriptionBytes {
+		path := join(f.path, "description")
+		keep(fault, badRequest("invalid_value", path, "%s has %d bytes; %d are allowed", path, n, maxDescriptionBytes))
+	}
+	return text
 }
 
 // noParameters is the schema of a function without parameters.
@@ -227,7 +252,7 @@ func (t *toolset) choose(o *object, path string, raw json.RawMessage) *api.Error
 	case !t.has():
 		return withoutTools(path)
 	case t.legacy:
-		return t.chooseNamed(c)
+		return t.chooseNamed(c, functionKind)
 	}
 	return t.chooseObject(c)
 }
@@ -253,7 +278,7 @@ func (t *toolset) chooseMode(o *object, name, path, word string) *api.Error {
 	return nil
 }
 
-// chooseObject reads {"type":"function",…} or {"type":"allowed_tools",…}.
+// chooseObject reads {"type":"function",…}, {"type":"custom",…} or {"type":"allowed_tools",…}.
 func (t *toolset) chooseObject(c *object) *api.Error {
 	var fault *api.Error
 	kind, ok := c.text("type", &fault)
@@ -263,9 +288,9 @@ func (t *toolset) chooseObject(c *object) *api.Error {
 	case fault != nil:
 		return fault
 	case !ok:
-		return missing(path, "function or allowed_tools")
-	case kind != "function" && kind != "allowed_tools":
-		return badRequest("invalid_value", path, "%s is %s; it must be function or allowed_tools", path, headerQuote(kind))
+		return missing(path, "function, custom or allowed_tools")
+	case kind != functionKind && kind != customKind && kind != "allowed_tools":
+		return badRequest("invalid_value", path, "%s is %s; it must be function, custom or allowed_tools", path, headerQuote(kind))
 	case !has:
 		return missing(join(c.path, kind), "an object")
 	}
@@ -277,15 +302,15 @@ func (t *toolset) chooseObject(c *object) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if kind == "function" {
-		return t.chooseNamed(part)
+	if kind == "allowed_tools" {
+		return t.chooseAllowed(part)
 	}
-	return t.chooseAllowed(part)
+	return t.chooseNamed(part, kind)
 }
 
 // chooseNamed reads {"name":…}, which asks for one call.
-func (t *toolset) chooseNamed(f *object) *api.Error {
-	name, err := t.readChosen(f)
+func (t *toolset) chooseNamed(f *object, kind string) *api.Error {
+	name, err := t.readChosen(f, kind)
 	if err == nil {
 		t.choice = family.Choice{Mode: family.Required, Names: []string{name}}
 		t.named = true
@@ -293,8 +318,8 @@ func (t *toolset) chooseNamed(f *object) *api.Error {
 	return err
 }
 
-// readChosen reads the name of one of the tools.
-func (t *toolset) readChosen(f *object) (string, *api.Error) {
+// readChosen reads the name of one of the tools of a kind.
+func (t *toolset) readChosen(f *object, kind string) (string, *api.Error) {
 	var fault *api.Error
 	name, ok := f.text("name", &fault)
 	path := join(f.path, "name")
@@ -302,9 +327,9 @@ func (t *toolset) readChosen(f *object) (string, *api.Error) {
 	case fault != nil:
 		return "", fault
 	case !ok:
-		return "", missing(path, "the name of one of the functions")
-	case !slices.ContainsFunc(t.list, func(tool family.Tool) bool { return tool.Name == name }):
-		return "", badRequest("invalid_value", path, "%s is %s, which none of the functions is called", path, headerQuote(name))
+		return "", missing(path, "the name of one of the tools")
+	case !slices.ContainsFunc(t.list, func(tool family.Tool) bool { return tool.Name == name && t.isCustom(name) == (kind == customKind) }):
+		return "", badRequest("invalid_value", path, "%s is %s, which none of the tools of type %s is called", path, headerQuote(name), kind)
 	}
 	f.finish(&fault)
 	return name, fault
@@ -323,7 +348,7 @@ func (t *toolset) chooseAllowed(a *object) *api.Error {
 	case mode != "auto" && mode != "required":
 		return badRequest("invalid_value", path, "%s is %s; it must be auto or required", path, headerQuote(mode))
 	case !ok:
-		return missing(join(a.path, "tools"), "an array of functions")
+		return missing(join(a.path, "tools"), "an array of tools")
 	}
 	t.choice.Mode = choiceModes[mode]
 	path = join(a.path, "tools")
@@ -335,7 +360,7 @@ func (t *toolset) chooseAllowed(a *object) *api.Error {
 		return badRequest("invalid_value", path, "%s is empty; tool_choice none allows no call", path)
 	}
 	for i, item := range items {
-		at, inner, err := functionOf(a, at(path, i), item)
+		kind, at, inner, err := unwrapTool(a, at(path, i), item)
 		if err != nil {
 			return err
 		}
@@ -343,7 +368,7 @@ func (t *toolset) chooseAllowed(a *object) *api.Error {
 		if err != nil {
 			return err
 		}
-		name, err := t.readChosen(f)
+		name, err := t.readChosen(f, kind)
 		if err != nil {
 			return err
 		}

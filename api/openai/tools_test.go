@@ -97,8 +97,12 @@ func TestTemplatesWithoutToolsAreTold(t *testing.T) {
 func TestToolsAreRefusedByName(t *testing.T) {
 	r := newRig(t, DefaultConfig(), &fakeBackend{})
 	defer r.close()
+	longModel(r)
 	tool := func(fields string) string {
 		return chatWith(`"tools":[{"type":"function","function":{` + fields + `}}]`)
+	}
+	custom := func(fields string) string {
+		return chatWith(`"tools":[{"type":"custom","custom":{` + fields + `}}],"max_tokens":5`)
 	}
 	choice := func(value string) string { return chatWith(bothTool + `,"tool_choice":` + value) }
 	call := func(fields string) string {
@@ -110,7 +114,16 @@ func TestToolsAreRefusedByName(t *testing.T) {
 		{chatWith(`"tools":["f"]`), "tools[0]", "invalid_type"},
 		{chatWith(`"tools":[{}]`), "tools[0].type", "missing_required_parameter"},
 		{chatWith(`"tools":[{"type":"function"}]`), "tools[0].function", "missing_required_parameter"},
-		{chatWith(`"tools":[{"type":"custom","custom":{"name":"f"}}]`), "tools[0].type", "unsupported_parameter"},
+		{chatWith(`"tools":[{"type":"custom"}]`), "tools[0].custom", "missing_required_parameter"},
+		{custom(`"name":"f","format":{"type":"text","grammar":{"syntax":"lark","definition":"start: A"}}`), "tools[0].custom.format.type", "invalid_value"},
+		{custom(`"name":"f","format":{"type":"json"}`), "tools[0].custom.format.type", "invalid_value"},
+		{custom(`"name":"f","format":{"type":"grammar"}`), "tools[0].custom.format.grammar", "missing_required_parameter"},
+		{custom(`"name":"f","format":{"type":"grammar","grammar":{"syntax":"gbnf","definition":"x"}}`), "tools[0].custom.format.grammar.syntax", "invalid_value"},
+		{custom(`"name":"f","format":{"type":"grammar","grammar":{"syntax":"regex"}}`), "tools[0].custom.format.grammar.definition", "missing_required_parameter"},
+		{custom(`"name":"f","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"a("}}`), "tools[0].custom.format.grammar.definition", "invalid_grammar"},
+		{custom(`"name":"f","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: B"}}`), "tools[0].custom.format.grammar.definition", "invalid_grammar"},
+		{custom(`"name":"f","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: <|end|>"}}`), "tools[0].custom.format.grammar.definition", "invalid_grammar"},
+		{choice(`{"type":"custom","custom":{"name":"get_time"}}`), "tool_choice.custom.name", "invalid_value"},
 		{chatWith(`"tools":[{"type":"web_search"}]`), "tools[0].type", "unsupported_parameter"},
 		{chatWith(`"tools":[` + many + `]`), "tools", "invalid_value"},
 		{chatWith(`"tools":[` + timeTool + `,` + timeTool + `]`), "tools[1].function.name", "invalid_value"},
@@ -140,7 +153,9 @@ func TestToolsAreRefusedByName(t *testing.T) {
 		{choice(`"auto","parallel_tool_calls":1`), "parallel_tool_calls", "invalid_type"},
 
 		{call(``), "messages[0].tool_calls[0].function", "missing_required_parameter"},
-		{call(`"id":"a","type":"custom","function":{}`), "messages[0].tool_calls[0].type", "unsupported_parameter"},
+		{call(`"id":"a","type":"tool","function":{}`), "messages[0].tool_calls[0].type", "unsupported_parameter"},
+		{call(`"id":"a","type":"custom","function":{}`), "messages[0].tool_calls[0].custom", "missing_required_parameter"},
+		{call(`"id":"a","type":"custom","custom":{"name":"f"}`), "messages[0].tool_calls[0].custom.input", "missing_required_parameter"},
 		{call(`"function":{"name":"f"}`), "messages[0].tool_calls[0].id", "missing_required_parameter"},
 		{call(`"id":"a","function":{}`), "messages[0].tool_calls[0].function.name", "missing_required_parameter"},
 		{call(`"id":"a","function":{"name":"f","arguments":[]}`), "messages[0].tool_calls[0].function.arguments", "invalid_type"},

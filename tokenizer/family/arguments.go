@@ -17,6 +17,9 @@ var anyObject = []byte(`{"type":"object"}`)
 
 // arguments are the rules of a tool's arguments.
 func (g *builder) arguments(t *Tool) ([]grammar.Symbol, error) {
+	if t.Input != nil {
+		return g.input(t)
+	}
 	schema := t.Parameters
 	if len(schema) == 0 {
 		schema = anyObject
@@ -44,6 +47,27 @@ func (g *builder) arguments(t *Tool) ([]grammar.Symbol, error) {
 		return []grammar.Symbol{g.b.Literal("{"), all, g.b.Literal("}")}, nil
 	}
 	return []grammar.Symbol{all}, nil
+}
+
+// input is the rule of the only argument of a tool that takes one text.
+func (g *builder) input(t *Tool) ([]grammar.Symbol, error) {
+	site, front, end := InputSite{Quoted: true}, []grammar.Symbol(nil), g.text(`"`)
+	switch g.layout.style {
+	case styleJSON:
+		front = []grammar.Symbol{g.b.Literal(`{"` + InputName + `":`), g.b.Regex(regex.Optional(regex.Literal(" "))), g.b.Literal(`"`)}
+		end = g.text(`"}`)
+	case stylePython:
+		front = g.text(InputName + `="`)
+	case styleGemma:
+		quote := g.f.calls.syntax.quote
+		site = InputSite{Ends: []string{quote}}
+		front, end = g.text("{"+InputName+":"+quote), g.text(quote+"}")
+	case styleTags:
+		site = InputSite{Ends: g.f.calls.tags.ends(InputName)}
+		front, end = g.tag(InputName, "string")
+	}
+	text, err := t.Input(g.b, site)
+	return slices.Concat(front, []grammar.Symbol{text}, end), err
 }
 
 // isOpen reports whether a schema allows arguments that it does not name, which only JSON can follow.
@@ -171,7 +195,6 @@ func (g *builder) member(p *property, strict bool) ([]grammar.Symbol, error) {
 	}
 	kind := "string"
 	var value grammar.Symbol
-	end := strings.ReplaceAll(g.layout.paramEnd, keyMark, p.name)
 	if p.types&typeString != 0 {
 		text, err := rawText(p, strict, g.f.calls.tags.ends(p.name)...)
 		if err != nil {
@@ -185,12 +208,17 @@ func (g *builder) member(p *property, strict bool) ([]grammar.Symbol, error) {
 		}
 		kind = p.types.name()
 	}
-	front := g.layout.param[0] + p.name + g.layout.param[1]
-	if strings.Contains(front, `string="`+typeMark) {
+	front, end := g.tag(p.name, kind)
+	return slices.Concat(front, []grammar.Symbol{value}, end), nil
+}
+
+// tag is what stands around a tagged argument of a JSON type.
+func (g *builder) tag(name, kind string) (front, end []grammar.Symbol) {
+	open := g.layout.param[0] + name + g.layout.param[1]
+	if strings.Contains(open, `string="`+typeMark) {
 		kind = strconv.FormatBool(kind == "string")
 	}
-	front = strings.ReplaceAll(front, typeMark, kind)
-	return slices.Concat(g.text(front), []grammar.Symbol{value}, g.text(end)), nil
+	return g.text(strings.ReplaceAll(open, typeMark, kind)), g.text(strings.ReplaceAll(g.layout.paramEnd, keyMark, name))
 }
 
 // ends are the texts that end a value in the parser.

@@ -6,7 +6,10 @@
 // that the caller gives.
 package family
 
-import "weir/tokenizer"
+import (
+	"weir/tokenizer"
+	"weir/tokenizer/grammar"
+)
 
 // Tool is a function that a model may call.
 type Tool struct {
@@ -14,6 +17,18 @@ type Tool struct {
 	Description string
 	Parameters  []byte // JSON schema of the arguments; empty is an object without named properties
 	Strict      bool   // arguments must follow the schema, so calls of the tool are constrained
+	// Input adds the rule of the text that the tool takes as its only argument, a string named InputName, to a grammar. nil:
+	// Parameters say what the arguments are.
+	Input func(b *grammar.Builder, s InputSite) (grammar.Symbol, error)
+}
+
+// InputName is the argument of a tool that takes one free text.
+const InputName = "input"
+
+// InputSite says how the text of a tool's input stands in a call.
+type InputSite struct {
+	Quoted bool     // between the quotes of a JSON string, with its escapes; else as it is
+	Ends   []string // texts that end it there, and so are no part of it
 }
 
 // Mode says whether an answer may call tools.

@@ -3,10 +3,12 @@ package family
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
 	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/regex"
 )
 
 // openTools have schemas that name no arguments, or not all.
@@ -136,6 +138,52 @@ func TestAutoLeavesTextAndThoughtsFree(t *testing.T) {
 		}
 		if whole := took == len(c.text); whole != c.want {
 			t.Errorf("%s: %q: taken is %v, want %v", c.family, c.text, whole, c.want)
+		}
+	}
+}
+
+// TestInputsAreReadBack samples calls of tools that take one text, in every family's form: the parser finds the text, and it is one of the
+// grammar's, which has what JSON escapes and the beginnings of markers.
+func TestInputsAreReadBack(t *testing.T) {
+	pattern := regex.Concat(regex.Literal("say\t\""), regex.Repeat(regex.Words("a", "\\", "é", "\n", "<", "{\"x\": 1}"), 1, 8), regex.Literal("\""))
+	holds := regexp.MustCompile(`^say\t"(a|\\|é|\n|<|\{"x": 1\}){1,8}"$`)
+	spelling := regex.NewSpelling(func(b byte) string {
+		switch b {
+		case '"', '\\':
+			return `\` + string(rune(b))
+		case '\n':
+			return `\n`
+		case '\t':
+			return `\t`
+		}
+		return string([]byte{b})
+	})
+	tools := []Tool{{Name: "say", Strict: true, Parameters: []byte(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`),
+		Input: func(b *grammar.Builder, s InputSite) (grammar.Symbol, error) {
+			if s.Quoted {
+				return b.Regex(spelling.Regex(pattern)), nil
+			}
+			return b.Regex(regex.And(pattern, regex.Without(s.Ends...))), nil
+		}}}
+	for i, f := range every() {
+		for _, choice := range []Choice{{Mode: Required}, {Mode: Required, Parallel: true}} {
+			special := i%2 == 0
+			s := newSampler(f, special, uint64(i), InputName)
+			g := compiled(t, f, Rules{Tools: tools, Choice: choice, Opening: openingsOf(f)[0], Schema: flatSchema, Control: controlIf(special)})
+			text, parts := s.draw(t, g, f.NewParser(Options{Tools: tools, Choice: choice, Opening: openingsOf(f)[0]}))
+			calls := 0
+			for _, p := range parts {
+				if p.Kind == CallArguments {
+					calls++
+					var got map[string]string
+					if err := json.Unmarshal([]byte(p.Text), &got); err != nil || len(got) != 1 || !holds.MatchString(got[InputName]) {
+						t.Errorf("%s: %q: %s: %v", f.Name, text, p.Text, err)
+					}
+				}
+			}
+			if calls == 0 {
+				t.Errorf("%s: no call in %q", f.Name, text)
+			}
 		}
 	}
 }

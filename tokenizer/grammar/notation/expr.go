@@ -4,6 +4,7 @@ package notation
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/regex"
@@ -66,6 +67,11 @@ func repeat(e *expr, least, most int) *expr {
 	return &expr{kind: exprRepeat, kids: []*expr{e}, least: least, most: most}
 }
 
+// hasToken reports whether the expression itself, without the rules in it, has a control token.
+func (e *expr) hasToken() bool {
+	return e.kind == exprToken || slices.ContainsFunc(e.kids, (*expr).hasToken)
+}
+
 // definition is a rule; body is nil until the rule is defined.
 type definition struct {
 	name  string
@@ -80,6 +86,7 @@ const foldLimit = 60
 // emitter writes definitions into a Builder. Rules that are regular and small become terminals: no row of the parser is needed inside.
 type emitter struct {
 	b       *grammar.Builder
+	spell   func(*regex.Regex) *regex.Regex // writes each terminal in another notation; nil: as it is
 	rules   []definition
 	weights []int          // by rule: its leaves; 0 is not known yet, negative is not regular
 	open    []bool         // by rule: its weight is being worked out
@@ -89,9 +96,9 @@ type emitter struct {
 }
 
 // emit adds a rule and all that it needs.
-func emit(b *grammar.Builder, rules []definition, root int) grammar.Symbol {
+func emit(b *grammar.Builder, rules []definition, root int, spell func(*regex.Regex) *regex.Regex) grammar.Symbol {
 	e := emitter{
-		b: b, rules: rules, weights: make([]int, len(rules)), open: make([]bool, len(rules)), regexes: make([]*regex.Regex, len(rules)),
+		b: b, spell: spell, rules: rules, weights: make([]int, len(rules)), open: make([]bool, len(rules)), regexes: make([]*regex.Regex, len(rules)),
 		symbols: make([]grammar.Symbol, len(rules)), written: make([]bool, len(rules)),
 	}
 	todo := []int{root}
@@ -131,7 +138,7 @@ func (e *emitter) declare(rule int) {
 // symbol gives a symbol for a part of a rule; rules that come up the first time are put on the list.
 func (e *emitter) symbol(x *expr, todo *[]int) grammar.Symbol {
 	if e.weight(x) > 0 {
-		return e.b.Regex(e.regular(x))
+		return e.terminal(e.regular(x))
 	}
 	switch x.kind {
 	case exprToken:
@@ -162,8 +169,15 @@ func (e *emitter) symbol(x *expr, todo *[]int) grammar.Symbol {
 		e.b.Add(group, symbols)
 		return group
 	default:
-		return e.b.Regex(x.regex)
+		return e.terminal(x.regex)
 	}
+}
+
+func (e *emitter) terminal(r *regex.Regex) grammar.Symbol {
+	if e.spell != nil {
+		r = e.spell(r)
+	}
+	return e.b.Regex(r)
 }
 
 const notRegular = -1

@@ -31,7 +31,7 @@ func GBNF(b *grammar.Builder, text string) (grammar.Symbol, error) {
 	if err := undefined(p.rules); err != nil {
 		return 0, err
 	}
-	symbol := emit(b, p.rules, root)
+	symbol := emit(b, p.rules, root, nil)
 	return symbol, b.Err()
 }
 

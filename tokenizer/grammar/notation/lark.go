@@ -14,6 +14,12 @@ import (
 // matched, where Lark's own lexer would take the longest match. Templates, %declare, %override, %extend, %json, %regex, %lark, attributes
 // and references to other grammars are refused by name; priorities are ignored.
 func Lark(b *grammar.Builder, text string) (grammar.Symbol, error) {
+	return LarkSpelled(b, text, nil)
+}
+
+// LarkSpelled is Lark for a text that stands inside another notation, as between the quotes of a JSON string: spell writes each of the
+// terminals there. Control tokens, which no text holds, are refused. A nil spell changes nothing.
+func LarkSpelled(b *grammar.Builder, text string, spell func(*regex.Regex) *regex.Regex) (grammar.Symbol, error) {
 	s, err := newScanner(text)
 	if err != nil {
 		return 0, err
@@ -34,7 +40,14 @@ func Lark(b *grammar.Builder, text string) (grammar.Symbol, error) {
 	if start, err = p.finish(start); err != nil {
 		return 0, err
 	}
-	symbol := emit(b, p.rules, start)
+	if spell != nil {
+		for _, r := range p.rules {
+			if r.body.hasToken() {
+				return 0, fmt.Errorf("%w: %s: a control token inside a text; leave it out", ErrUnsupported, r.name)
+			}
+		}
+	}
+	symbol := emit(b, p.rules, start, spell)
 	return symbol, b.Err()
 }
 

@@ -30,6 +30,9 @@ var (
 	anySpelling = regex.Repeat(oneSpelling, 0, regex.Unbounded)
 )
 
+// Spell gives the texts that r matches as they stand between the quotes of a JSON string, each in one spelling.
+func Spell(r *regex.Regex) *regex.Regex { return spelling.Regex(r) }
+
 // pattern is a regular expression of a schema.
 type pattern struct {
 	plain   *regex.Regex // texts that it holds for

@@ -1,0 +1,147 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"weir/api"
+	"weir/tokenizer/family"
+	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/notation"
+	"weir/tokenizer/grammar/regex"
+	"weir/tokenizer/grammar/schema"
+)
+
+// A custom tool takes one text instead of arguments. No model knows such tools: a template
+// gets a function whose only argument, a string, is that text, and what the model writes there is
+// what the client gets. A format binds the text, inside of the JSON or the tags in which
+// the model's family writes it.
+
+// inputFormat is what the text of a custom tool must look like; nil is any text.
+type inputFormat struct {
+	syntax     string // lark or regex
+	definition string
+	field      string // of the request that holds the definition
+}
+
+// readCustom reads {name, description, format}.
+func (t *toolset) readCustom(f *object) *api.Error {
+	var fault *api.Error
+	name := t.readName(f, &fault)
+	description := readDescription(f, &fault)
+	format := readInputFormat(f, &fault)
+	f.finish(&fault)
+	if fault != nil {
+		return fault
+	}
+	tool := family.Tool{Name: name, Description: description, Parameters: format.parameters()}
+	if format != nil {
+		tool.Strict, tool.Input = true, format.add
+	}
+	if t.inputs == nil {
+		t.inputs = map[string]*inputFormat{}
+	}
+	t.inputs[name] = format
+	function := &object{}
+	function.add("name", api.AppendString(nil, name))
+	function.add("description", api.AppendString(nil, description))
+	function.add("parameters", tool.Parameters)
+	t.list = append(t.list, tool)
+	t.listed = append(comma(t.listed, len(t.list)-1), `{"type":"function","function":`...)
+	t.listed = append(function.appendJSON(t.listed), '}')
+	return nil
+}
+
+// isCustom reports whether a tool takes a text instead of arguments.
+func (t *toolset) isCustom(name string) bool {
+	_, custom := t.inputs[name]
+	return custom
+}
+
+// readInputFormat reads {"type":"text"} or {"type":"grammar","grammar":{"syntax","definition"}}.
+func readInputFormat(o *object, fault **api.Error) *inputFormat {
+	f, ok := readInner(o, "format", fault)
+	if !ok {
+		return nil
+	}
+	kind := f.needText("type", fault)
+	inner, has := readInner(f, "grammar", fault)
+	f.finish(fault)
+	switch {
+	case *fault != nil || kind == "text" && !has:
+		return nil
+	case kind != "grammar":
+		path := join(f.path, "type")
+		keep(fault, badRequest("invalid_value", path, "%s is %s; it must be text, or grammar with an object grammar", path, headerQuote(kind)))
+		return nil
+	case !has:
+		keep(fault, missing(join(f.path, "grammar"), "an object with syntax and definition"))
+		return nil
+	}
+	format := &inputFormat{
+		syntax: inner.needText("syntax", fault), definition: inner.needText("definition", fault), field: join(inner.path, "definition"),
+	}
+	inner.finish(fault)
+	if *fault == nil && format.syntax != "lark" && format.syntax != "regex" {
+		path := join(inner.path, "syntax")
+		keep(fault, badRequest("invalid_value", path, "%s is %s; it must be lark or regex", path, headerQuote(format.syntax)))
+	}
+	return format
+}
+
+// parameters is the schema that the model sees. A format is told in words: what binds the
+// tokens does not make the model want them.
+func (f *inputFormat) parameters() []byte {
+	text := ""
+	if f != nil {
+		text = `,"description":` + string(api.AppendString(nil, map[string]string{
+			"lark": "Text that this Lark grammar allows:\n", "regex": "Text that this regular expression matches: ",
+		}[f.syntax]+f.definition))
+	}
+	return []byte(`{"type":"object","properties":{"` + family.InputName + `":{"type":"string"` + text +
+		`}},"required":["` + family.InputName + `"],"additionalProperties":false}`)
+}
+
+// add adds the rule of the text where it stands in a call.
+func (f *inputFormat) add(b *grammar.Builder, s family.InputSite) (grammar.Symbol, error) {
+	write := func(r *regex.Regex) *regex.Regex { return r }
+	switch {
+	case s.Quoted:
+		write = schema.Spell
+	case len(s.Ends) > 0:
+		write = func(r *regex.Regex) *regex.Regex { return regex.And(r, regex.Without(s.Ends...)) }
+	}
+	if f.syntax == "lark" {
+		return notation.LarkSpelled(b, f.definition, write)
+	}
+	r, err := regex.Parse(f.definition, regex.RE2)
+	if err != nil {
+		return 0, err
+	}
+	return b.Regex(write(r)), nil
+}
+
+// told is a tool whose wrong format is told under the name of its field.
+func (f *inputFormat) told(tool family.Tool, fault **api.Error) family.Tool {
+	tool.Input = func(b *grammar.Builder, s family.InputSite) (grammar.Symbol, error) {
+		symbol, err := f.add(b, s)
+		if err != nil {
+			*fault = badRequest("invalid_grammar", f.field, "%s: %v", f.field, err)
+		}
+		return symbol, err
+	}
+	return tool
+}
+
+// writeTo hashes what decides on the rules of the text.
+func (f *inputFormat) writeTo(d digest) {
+	d.flag(f != nil)
+	if f != nil {
+		d.text(f.syntax)
+		d.text(f.definition)
+	}
+}
+
+// argumentsOfInput is the JSON of the arguments that stand for a custom tool's text.
+func argumentsOfInput(text string) json.RawMessage {
+	return append(api.AppendString([]byte(`{"`+family.InputName+`":`), text), '}')
+}
