@@ -358,7 +358,7 @@ func settings(c *Config) []Setting {
 		{Key: "engine.block_size", Flag: "block-size", Usage: "tokens per block of the KV cache",
 			binding: bindMultiple(&c.Engine.BlockTokens, 16, 256)},
 		{Key: "engine.kv_cache_dtype", Flag: "kv-cache-dtype",
-			Usage:   "type of the KV cache; auto is f16, q8_0 takes about half its memory, f32 twice as much",
+			Usage:   "type of the KV cache; auto is q8_0 where the model's heads allow it, else f16, which takes twice the memory; f32 is for reference runs",
 			binding: bindChoice(&c.Engine.KVType, KVTypes)},
 		{Key: "engine.kv_cache_memory_bytes", Flag: "kv-cache-memory-bytes",
 			Usage:   "memory of the KV cache; 0 derives it from the memory that is free",

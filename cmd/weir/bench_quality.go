@@ -156,7 +156,7 @@ func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
 		}
 		served = got
 		result.AddQuality(got)
-		result.Threads = info.Threads
+		result.Threads, c.Engine.KVType = info.Threads, info.KVType
 		result.Model = bench.ModelRef{Name: c.Model.Name(), Path: c.Model.Path, Digest: info.Digest, Fingerprint: info.Fingerprint()}
 	}
 	shown.end()

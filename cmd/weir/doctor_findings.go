@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/cpu"
@@ -86,8 +87,12 @@ func (d *diagnosis) checkFit(i llm.Info) {
 	if i.Embeds {
 		return // no KV cache limits it
 	}
+	smaller := ""
+	if small := attend.KVAuto.For(i.HeadDim).String(); i.KVType != small {
+		smaller = ", or take --kv-cache-dtype " + small
+	}
 	if i.MaxModelLen < i.ContextLength {
-		d.add(note, "raise --kv-cache-memory-bytes, or take --kv-cache-dtype q8_0",
+		d.add(note, "raise --kv-cache-memory-bytes"+smaller,
 			"sequences of %d tokens would be served; the model could do %d", i.MaxModelLen, i.ContextLength)
 	}
 	if n := fullSequences(i); n < 2 && i.MaxModelLen == i.ContextLength {

@@ -21,7 +21,7 @@ type Options struct {
 	PoolWeight  int                // share of Pool's time among engines that want it; 0 is 1
 	Threads     int                // compute threads without Pool; 0 is one per core
 	Level       isa.Level          // instruction set; isa.Auto is the best of the machine
-	KVType      attend.KVType      // of the cache
+	KVType      attend.KVType      // of the cache; Auto goes by the size of heads
 	KVBytes     int64              // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int                // blocks for the cache, null block included; overrides KVBytes
 	BlockTokens int                // tokens per block, a multiple of 16; 0 is 16
@@ -108,7 +108,7 @@ type budget struct {
 // weights of so many bytes. A sequence of MaxModelLen must fit: an explicit
 // length that does not is refused, an implied one is lowered.
 func (o *Options) size(s attend.KVShape, context int, weightBytes int64) (budget, error) {
-	s.Type, s.BlockTokens = o.KVType, o.BlockTokens
+	s.Type, s.BlockTokens = o.KVType.For(s.HeadDim), o.BlockTokens
 	if s.BlockTokens == 0 {
 		s.BlockTokens = 16
 	}
