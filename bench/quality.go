@@ -16,7 +16,7 @@ import (
 //go:embed quality.txt
 var QualityText string
 
-// scorer is what is measured: engine/llm's Scorer.
+// scorer is what is measured: engine/llm's Scorer. A reference may be LogProbs, too.
 type scorer interface {
 	Score(tokens []int32, from int, yield func(position int, logits []float32)) error
 	Vocabulary() int
@@ -29,6 +29,10 @@ type QualityOptions struct {
 	Context int   // tokens of a window
 	From    int   // first position of a window that counts
 	Windows int   // at most; 0 is all
+
+	// Save, if set, is where the reference's log-probabilities are written as LogProbs. Only windows whose second
+	// half counts can be saved.
+	Save io.Writer
 
 	Progress func(done, total int)
 }
@@ -93,7 +97,16 @@ func CompareQuality(reference, model scorer, o QualityOptions) (*Quality, error)
 	if err != nil {
 		return nil, err
 	}
-	c := comparison{vocabulary: model.Vocabulary(), counted: o.Context - 1 - o.From, from: o.From}
+	c := comparison{vocabulary: model.Vocabulary(), counted: o.Context - 1 - o.From, from: o.From, floor: -40}
+	if _, saved := reference.(*LogProbs); saved {
+		c.saved, c.floor = true, logProbsFloor
+	}
+	if o.Save != nil {
+		if o.From != o.Context/2 {
+			return nil, fmt.Errorf("log-probabilities are saved of the second half of windows, not from position %d of %d", o.From, o.Context)
+		}
+		c.save = NewLogProbsWriter(o.Save, c.vocabulary, windows)
+	}
 	c.reference = make([]float32, c.counted*c.vocabulary)
 	for i, w := range windows {
 		if err := c.add(reference, model, w); err != nil {
@@ -103,6 +116,11 @@ func CompareQuality(reference, model scorer, o QualityOptions) (*Quality, error)
 			o.Progress(i+1, len(windows))
 		}
 	}
+	if c.save != nil {
+		if err := c.save.Close(); err != nil {
+			return nil, fmt.Errorf("save log-probabilities: %w", err)
+		}
+	}
 	return c.result(), nil
 }
 
@@ -110,6 +128,9 @@ func CompareQuality(reference, model scorer, o QualityOptions) (*Quality, error)
 type comparison struct {
 	vocabulary, counted, from int
 	reference                 []float32 // of one window, [counted][vocabulary]
+	saved                     bool      // the reference's rows are log-probabilities
+	floor                     float64   // of log-probabilities whose tokens enter a divergence; others add next to nothing
+	save                      *LogProbsWriter
 
 	kl, nll, referenceNLL, deltaP, same []float64
 }
@@ -117,6 +138,9 @@ type comparison struct {
 func (c *comparison) add(reference, model scorer, window []int32) error {
 	err := reference.Score(window[:len(window)-1], c.from, func(position int, logits []float32) {
 		copy(c.reference[(position-c.from)*c.vocabulary:], logits)
+		if c.save != nil {
+			c.save.add(logits)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("reference: %w", err)
@@ -129,9 +153,12 @@ func (c *comparison) add(reference, model scorer, window []int32) error {
 // position compares two rows of logits; next is the token that the text goes on with.
 func (c *comparison) position(reference, model []float32, next int) {
 	p, q := newDistribution(reference), newDistribution(model)
+	if c.saved {
+		p.logWeights = 0 // the least probable tokens were raised to the format's least value, so that all do not sum up to 1
+	}
 	kl := 0.0
 	for i, x := range reference {
-		if lp := p.log(x); lp > -40 { // less probable tokens add less than 1e-16
+		if lp := p.log(x); lp > c.floor {
 			kl += math.Exp(lp) * (lp - q.log(model[i]))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 // qualityFlags are the verb's own.
 type qualityFlags struct {
 	text, against, output, plot string
+	base, save                  string // files of log-probabilities: the reference's, to read or to write
 	context, from, windows      int
 	byTensor                    bool
 }
@@ -33,10 +34,15 @@ func newBenchQuality() *cobra.Command {
 			"predicted distributions, share of equal first choices, perplexity. --against takes another\n" +
 			"file's exact weights as the reference, such as the F16 file that MODEL.gguf was made from.\n\n" +
 			"The text is cut into windows of --context tokens, of which the second half counts, as\n" +
-			"llama-perplexity does. Memory: the weights a second time, in float32.",
+			"llama-perplexity does. Memory: the weights a second time, in float32.\n\n" +
+			"--save-all-logits keeps the reference's log-probabilities, and --kl-divergence-base compares\n" +
+			"with such a file instead, without the reference's weights. llama-perplexity writes and reads\n" +
+			"the same files.",
 		Example: "  weir bench quality model.gguf\n" +
 			"  weir bench quality model.gguf --kv-cache-dtype q8_0 --text article.txt --windows 4 --plot kl.svg\n" +
 			"  weir bench quality model-Q4_K_M.gguf --against model-F16.gguf -o json > now.json\n" +
+			"  weir bench quality model-F16.gguf --save-all-logits f16.kld\n" +
+			"  weir bench quality model-Q4_K_M.gguf --kl-divergence-base f16.kld\n" +
 			"  weir bench quality model.gguf --by-tensor",
 		Args: atMost(1),
 	}
@@ -46,12 +52,18 @@ func newBenchQuality() *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&q.text, "text", "", "file with the text; empty is an English one of weir's")
 	f.StringVar(&q.against, "against", "", "GGUF file whose exact weights are the reference; empty is the model's own")
+	f.StringVar(&q.base, "kl-divergence-base", "", "file of log-probabilities that are the reference, with its text and windows")
+	f.StringVar(&q.save, "save-all-logits", "", "write the reference's log-probabilities to this file")
 	f.IntVar(&q.context, "context", 512, "tokens of a window")
 	f.IntVar(&q.from, "from", -1, "first position of a window that counts; -1 is the middle")
 	f.IntVar(&q.windows, "windows", 2, "windows of the text; 0 is all")
 	f.BoolVar(&q.byTensor, "by-tensor", false, "also which tensors the divergence comes from: each kind alone as it is served, all else exact")
 	f.StringVar(&q.plot, "plot", "", "draw the divergence by position into this SVG file")
 	f.StringVarP(&q.output, "output", "o", "md", "format: md, json")
+	for _, other := range []string{"text", "against", "context", "from", "by-tensor", "save-all-logits"} {
+		cmd.MarkFlagsMutuallyExclusive("kl-divergence-base", other)
+	}
+	cmd.MarkFlagsMutuallyExclusive("save-all-logits", "from")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"md", "json"}, q.output) {
 			return &usageError{fmt.Errorf("--output %q: it takes md or json", q.output), ""}
@@ -118,23 +130,25 @@ func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
 	if err != nil {
 		return err
 	}
-	tokens, bos, err := q.tokens(c)
-	if err != nil {
-		return err
-	}
 	shown := newSteps(cmd.ErrOrStderr())
 	defer shown.end()
-	path := c.Model.Path
-	if q.against != "" {
-		path = q.against
-	}
-	exact := options
-	exact.KVType = attend.KVF32
-	reference, _, err := q.open(path, exact, everyTensor)
+	reference, err := q.reference(c, options)
 	if err != nil {
 		return err
 	}
 	defer reference.Close()
+	o, err := q.tokens(c, reference.saved)
+	if err != nil {
+		return err
+	}
+	if q.save != "" {
+		file, err := os.Create(q.save)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		o.Save = file
+	}
 	var served *bench.Quality
 	for _, p := range q.parts(options.KVType) {
 		own := options
@@ -143,13 +157,13 @@ func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
 		if err != nil {
 			return err
 		}
-		o := bench.QualityOptions{Tokens: tokens, BOS: bos, Context: q.context, From: q.from, Windows: q.windows,
-			Progress: func(done, total int) { shown.update(p.name, done, total) }}
-		got, err := bench.CompareQuality(reference, model, o)
+		o.Progress = func(done, total int) { shown.update(p.name, done, total) }
+		got, err := reference.compare(model, o)
 		err = errors.Join(err, model.Close())
 		if err != nil {
 			return err
 		}
+		o.Save = nil // the reference is the same for each kind
 		if served != nil {
 			result.AddValue("kl_"+p.name, "nats", got.KL.Value)
 			continue
@@ -169,30 +183,87 @@ func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
 	return q.print(cmd, c, result, served)
 }
 
-// tokens reads the text; bos is negative where the model begins with none.
-func (q *qualityFlags) tokens(c configs.Config) (ids []int32, bos int32, err error) {
+// qualityReference is what a model is compared with: exact weights, or the log-probabilities that a file keeps.
+type qualityReference struct {
+	exact *llm.Scorer
+	saved *bench.LogProbs
+	file  *os.File // of saved
+}
+
+func (q *qualityFlags) reference(c configs.Config, o llm.Options) (*qualityReference, error) {
+	if q.base != "" {
+		return q.openBase()
+	}
+	path := c.Model.Path
+	if q.against != "" {
+		path = q.against
+	}
+	o.KVType = attend.KVF32
+	exact, _, err := q.open(path, o, everyTensor)
+	return &qualityReference{exact: exact}, err
+}
+
+// openBase reads the head of a file of log-probabilities, whose windows the run then has.
+func (q *qualityFlags) openBase() (*qualityReference, error) {
+	file, err := os.Open(q.base)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	saved, err := bench.OpenLogProbs(file, info.Size())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", q.base, err), file.Close())
+	}
+	q.context, q.from = saved.Context, saved.Context/2
+	return &qualityReference{saved: saved, file: file}, nil
+}
+
+func (r *qualityReference) compare(model *llm.Scorer, o bench.QualityOptions) (*bench.Quality, error) {
+	if r.saved != nil {
+		return bench.CompareQuality(r.saved, model, o)
+	}
+	return bench.CompareQuality(r.exact, model, o)
+}
+
+func (r *qualityReference) Close() error {
+	if r.saved != nil {
+		return r.file.Close()
+	}
+	return r.exact.Close()
+}
+
+// tokens are what both compute: those of saved log-probabilities, if there are any, or of a text.
+func (q *qualityFlags) tokens(c configs.Config, saved *bench.LogProbs) (bench.QualityOptions, error) {
+	o := bench.QualityOptions{BOS: -1, Context: q.context, From: q.from, Windows: q.windows}
 	text := bench.QualityText
 	if q.text != "" {
 		data, err := os.ReadFile(q.text)
 		if err != nil {
-			return nil, 0, err
+			return o, err
 		}
 		text = string(data)
 	}
 	f, err := openModel(c.Model.Path)
 	if err != nil {
-		return nil, 0, err
+		return o, err
 	}
 	defer f.Close()
 	t, err := tokenizer.New(f.Value)
 	if err != nil {
-		return nil, 0, loadError(c.Model, err)
+		return o, loadError(c.Model, err)
 	}
-	ids, bos = t.AppendEncode(nil, text, tokenizer.EncodeOptions{}), -1
 	if id, ok := t.BOS(); ok && t.AddsBOS() {
-		bos = id
+		o.BOS = id
 	}
-	return ids, bos, nil
+	if saved != nil {
+		o.Tokens = slices.Concat(saved.Windows...)
+	} else {
+		o.Tokens = t.AppendEncode(nil, text, tokenizer.EncodeOptions{})
+	}
+	return o, nil
 }
 
 func (q *qualityFlags) open(path string, o llm.Options, exact func(string) bool) (*llm.Scorer, llm.Info, error) {
@@ -221,13 +292,16 @@ func (q *qualityFlags) draw(c configs.Config, served *bench.Quality) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(bench.PlotQuality(file, printable(c.Model.Name())+" as served, beside its exact weights", served), file.Close())
+	return errors.Join(bench.PlotQuality(file, printable(c.Model.Name())+" as served, beside the reference", served), file.Close())
 }
 
 func (q *qualityFlags) print(cmd *cobra.Command, c configs.Config, r *bench.Result, served *bench.Quality) error {
 	out := cmd.OutOrStdout()
 	against := "its own weights in float32"
-	if q.against != "" {
+	switch {
+	case q.base != "":
+		against = "the log-probabilities of " + printable(q.base)
+	case q.against != "":
 		against = "the weights of " + printable(q.against) + " in float32"
 	}
 	fmt.Fprintf(out, "%s beside %s: %d positions, KV cache %s, %d threads\n\n",

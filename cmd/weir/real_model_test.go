@@ -130,12 +130,11 @@ func TestRealModelIsNearItsExactWeights(t *testing.T) {
 	c := configs.Default()
 	realModel(t)(&c)
 	q := &qualityFlags{context: 256, from: 64, windows: 1}
-	tokens, bos, err := q.tokens(c)
+	o, err := q.tokens(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := bench.CompareQuality(realQuality(t, c, q, true), realQuality(t, c, q, false),
-		bench.QualityOptions{Tokens: tokens, BOS: bos, Context: q.context, From: q.from, Windows: q.windows})
+	got, err := bench.CompareQuality(realQuality(t, c, q, true), realQuality(t, c, q, false), o)
 	if err != nil {
 		t.Fatal(err)
 	}
