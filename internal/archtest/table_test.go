@@ -31,7 +31,7 @@ var table = []folder{
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{
-		"internal/inference", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
+		"internal/inference", "internal/socket", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/batch", own: []string{"api"}, third: []string{fasthttp}},
@@ -44,7 +44,7 @@ var table = []folder{
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
-	{path: "router/fleet", own: []string{"internal/inference", "internal/tensor", "kvcache", "router"}, third: []string{breaker}},
+	{path: "router/fleet", own: []string{"internal/inference", "internal/socket", "internal/tensor", "kvcache", "router"}, third: []string{breaker}},
 	{path: "router/shelf", own: []string{"internal/inference"}},
 	{path: "router/rollout"},
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
@@ -88,6 +88,7 @@ var table = []folder{
 	{path: "internal/inference", own: []string{"internal/tensor"}},
 	{path: "internal/tensor"},
 	{path: "internal/invariants"},
+	{path: "internal/socket"},
 	{path: "internal/pii"},
 	{path: "internal/arena", third: []string{xsys}},
 	{path: "internal/cpu", third: []string{xsys}},

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/socket"
 	"weir/router"
 )
 
@@ -62,7 +63,11 @@ func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *w
 		if host, port, err := net.SplitHostPort(to); address != "" && err == nil && host == base.Hostname() {
 			to = net.JoinHostPort(address, port)
 		}
-		return dialer.DialContext(ctx, network, to)
+		conn, err := dialer.DialContext(ctx, network, to)
+		if err != nil {
+			return nil, err
+		}
+		return socket.Quick(conn), nil
 	}
 	return &wire{base: base, key: key, client: &http.Client{
 		Transport:     transport,
