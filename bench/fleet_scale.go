@@ -15,7 +15,8 @@ import (
 type FleetScaling struct {
 	Min, Max int // replicas; Max of 0 is a fleet that does not change
 
-	Waiting float64 // requests that wait, of one replica in the mean, that are wanted
+	Running float64 // requests that run, of one replica in the mean, that are wanted
+	Waiting float64 // requests that wait, likewise
 	KV      float64 // share of the KV cache in use, likewise
 
 	Every   time.Duration // between two looks; default 15 s, the controller's own
@@ -32,10 +33,11 @@ type FleetScaling struct {
 
 func (s *FleetScaling) defaults() error {
 	manifest := FleetScaling{
-		Min: 2, Waiting: 4, KV: 0.8, Every: 15 * time.Second, StartUp: time.Minute,
+		Min: 2, Running: 6, Waiting: 4, KV: 0.8, Every: 15 * time.Second, StartUp: time.Minute,
 		OutPeriod: 30 * time.Second, OutShare: 1, OutCount: 2, InWindow: 15 * time.Minute, InPeriod: 5 * time.Minute, InCount: 1,
 	}
 	setDefault(&s.Min, manifest.Min)
+	setDefault(&s.Running, manifest.Running)
 	setDefault(&s.Waiting, manifest.Waiting)
 	setDefault(&s.KV, manifest.KV)
 	setDefault(&s.Every, manifest.Every)
@@ -46,9 +48,9 @@ func (s *FleetScaling) defaults() error {
 	setDefault(&s.InWindow, manifest.InWindow)
 	setDefault(&s.InPeriod, manifest.InPeriod)
 	setDefault(&s.InCount, manifest.InCount)
-	if s.Min < 1 || s.Max < s.Min || s.Waiting <= 0 || s.KV <= 0 || s.Every <= 0 || s.StartUp < 0 {
-		return fmt.Errorf("autoscale %d to %d replicas by %g waiting requests and a KV share of %g: want 1 or more, in this order, and targets above 0",
-			s.Min, s.Max, s.Waiting, s.KV)
+	if s.Min < 1 || s.Max < s.Min || s.Running <= 0 || s.Waiting <= 0 || s.KV <= 0 || s.Every <= 0 || s.StartUp < 0 {
+		return fmt.Errorf("autoscale %d to %d replicas by %g running and %g waiting requests and a KV share of %g: want 1 or more, in this order, "+
+			"and targets above 0", s.Min, s.Max, s.Running, s.Waiting, s.KV)
 	}
 	return nil
 }
@@ -76,11 +78,13 @@ type scaling struct {
 // scalingTolerance is how far the replicas may be from what the metrics want before anything is done, as a share of them.
 const scalingTolerance = 0.1
 
-// look decides how many replicas there shall be, of which have are there or on their way. waiting and kv are the sums over those that
-// serve.
-func (s *scaling) look(now time.Duration, have int, waiting, kv float64) int {
+// fleetSignals are what an autoscaler sees: sums over the replicas that serve.
+type fleetSignals struct{ running, waiting, kv float64 }
+
+// look decides how many replicas there shall be, of which have are there or on their way.
+func (s *scaling) look(now time.Duration, have int, seen fleetSignals) int {
 	want := have
-	if wish := max(waiting/s.o.Waiting, kv/s.o.KV); math.Abs(wish/float64(have)-1) > scalingTolerance {
+	if wish := max(seen.running/s.o.Running, seen.waiting/s.o.Waiting, seen.kv/s.o.KV); math.Abs(wish/float64(have)-1) > scalingTolerance {
 		want = int(math.Ceil(wish))
 	}
 	want = min(max(want, s.o.Min), s.o.Max)
@@ -127,20 +131,21 @@ const (
 // scale looks at the fleet and changes it.
 func (f *fleet) scale() {
 	f.post(fleetEvent{at: f.now + f.scaling.o.Every, kind: scalingLooks})
-	have, waiting, kv := 0, 0.0, 0.0
+	have, seen := 0, fleetSignals{}
 	for i := range f.replicas {
 		switch r := &f.replicas[i]; r.state {
 		case serves:
 			st := r.sim.sched.Stats()
-			waiting += float64(st.Waiting)
-			kv += float64(st.KVBlocksUsed) / float64(st.KVBlocks)
+			seen.running += float64(st.Running)
+			seen.waiting += float64(st.Waiting)
+			seen.kv += float64(st.KVBlocksUsed) / float64(st.KVBlocks)
 			have++
 		case starts:
 			have++
 		case absent, drains: // the deployment does not count them
 		}
 	}
-	want := f.scaling.look(f.now, have, waiting, kv)
+	want := f.scaling.look(f.now, have, seen)
 	f.account()
 	for ; have < want; have++ {
 		f.out()

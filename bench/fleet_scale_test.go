@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -46,8 +47,14 @@ func TestScalingIsTheManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	up, down, seconds := m.Spec.Behavior.ScaleUp, m.Spec.Behavior.ScaleDown, func(n int) time.Duration { return time.Duration(n) * time.Second }
-	if s.Min != m.Spec.MinReplicas || s.Waiting != 4 || m.Spec.Metrics[0].Pods.Target.AverageValue != "4" ||
-		s.KV != 0.8 || m.Spec.Metrics[1].Pods.Target.AverageValue != "800m" ||
+	var targets []string
+	for _, metric := range m.Spec.Metrics {
+		targets = append(targets, metric.Pods.Target.AverageValue)
+	}
+	if want := []string{fmt.Sprint(s.Running), fmt.Sprint(s.Waiting), fmt.Sprintf("%gm", 1000*s.KV)}; !slices.Equal(targets, want) {
+		t.Errorf("the manifest's targets are %q, the simulated autoscaler's %q", targets, want)
+	}
+	if s.Min != m.Spec.MinReplicas ||
 		up.StabilizationWindowSeconds != 0 || len(up.Policies) != 2 || s.OutShare*100 != float64(up.Policies[0].Value) || s.OutCount != up.Policies[1].Value ||
 		s.OutPeriod != seconds(up.Policies[0].PeriodSeconds) || s.OutPeriod != seconds(up.Policies[1].PeriodSeconds) ||
 		s.InWindow != seconds(down.StabilizationWindowSeconds) || len(down.Policies) != 1 || s.InCount != down.Policies[0].Value ||
@@ -66,7 +73,7 @@ func TestScalingGoesOutFastAndInSlowly(t *testing.T) {
 	s, have := &scaling{o: o}, 2
 	var out []int
 	at := func(seconds int, waiting, kv float64) int {
-		have = s.look(time.Duration(seconds)*time.Second, have, waiting, kv)
+		have = s.look(time.Duration(seconds)*time.Second, have, fleetSignals{0, waiting, kv})
 		return have
 	}
 	for i := range 8 {
@@ -88,6 +95,23 @@ func TestScalingGoesOutFastAndInSlowly(t *testing.T) {
 	}
 	if got := at(15, 0, 9); got != 12 {
 		t.Errorf("a full KV cache: %d replicas, want 12", got)
+	}
+	s, have = &scaling{o: o}, 2
+	if have = s.look(0, have, fleetSignals{running: 18}); have != 3 {
+		t.Errorf("nine running requests each: %d replicas, want 3", have)
+	}
+}
+
+// While a load rises, an autoscaler that sees what runs is ahead of one that sees only what waits: a replica is full before
+// anything waits there, and those that come meanwhile take none of it.
+func TestScalingByWhatRunsIsInTime(t *testing.T) {
+	p99 := func(running float64) float64 {
+		r := simulateFleet(t, FleetOptions{Seed: 1, Load: FleetLoad{Requests: 1500, Rate: 3, Swing: 0.9},
+			Scaling: FleetScaling{Max: 12, Running: running}})
+		return r.TTFT[len(r.TTFT)*99/100]
+	}
+	if late, early := p99(1000), p99(6); early > late/2 {
+		t.Errorf("p99 of the first token is %.2f s by what runs too, and %.2f s by what waits alone", early, late)
 	}
 }
 

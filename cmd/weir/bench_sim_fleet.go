@@ -49,6 +49,7 @@ func newBenchSimFleet() *cobra.Command {
 	f.StringArrayVar(&kills, "kill", nil, "kill a replica: NUMBER@WHEN, or NUMBER@WHEN+DOWN to have it back with a cold cache")
 	f.StringVar(&scale, "autoscale", "", "MIN-MAX: replicas come and go by the rules of configs/kubernetes/autoscale.yaml; instead of --replicas")
 	f.DurationVar(&o.Scaling.StartUp, "start-up", time.Minute, "with --autoscale: time that a new replica needs until it serves")
+	f.Float64Var(&o.Scaling.Running, "running", 6, "with --autoscale: requests that shall run at a replica, in the mean; more want another replica")
 	f.Float64Var(&o.Load.Swing, "swing", 0, "the rate goes from 1 - SWING of its mean up to 1 + SWING in the middle of the run, and back")
 	f.Uint64Var(&o.Seed, "seed", 1, "the same seed gives the same load and the same picks")
 	f.StringVar(&plot, "plot", "", "write the distributions of the time to the first token as SVG")
