@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,7 +33,8 @@ type rollouts struct {
 	over    context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
-	rested  time.Time // until then no copy is computed here beside users' requests
+	rested  time.Time    // until then no copy is computed here beside users' requests
+	served  atomic.Int64 // when the last request of a user ended, in nanoseconds of the epoch
 
 	mu      sync.Mutex
 	keeps   map[string]func() // by rollout: lets the candidate leave memory
@@ -413,6 +415,7 @@ func (r *rollouts) rolled(h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish
 	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
+		r.served.Store(time.Now().UnixNano())
 		if f.Arm.Rollout != "" {
 			r.observe(&f)
 		}

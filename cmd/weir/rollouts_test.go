@@ -86,7 +86,7 @@ func (s *started) talk(n int) (arm, version string) {
 	return r.Header.Get("X-Weir-Arm"), r.Header.Get("X-Weir-Version")
 }
 
-const quickSteps = `"steps": [{"shadow": 100, "min_requests": 10, "min_time": "1s"}, {"percent": 30, "min_requests": 15, "min_time": "1s"},
+const quickSteps = `"copy_share": 0.2, "steps": [{"shadow": 100, "min_requests": 10, "min_time": "1s"}, {"percent": 30, "min_requests": 15, "min_time": "1s"},
 	{"percent": 100, "min_requests": 15, "min_time": "1s"}]`
 
 // A good version is promoted through shadow and shares: copies are compared and shown to
@@ -199,7 +199,7 @@ func TestBadVersionsAreRolledBack(t *testing.T) {
 		}),
 	))
 	for candidate, plan := range map[string]string{
-		"garbled":  `"gates": {"distance": 0.3}, "steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]`,
+		"garbled":  `"copy_share": 0.2, "gates": {"distance": 0.3}, "steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]`,
 		"refusing": `"gates": {"ttft_ratio": -1, "itl_ratio": -1}, "steps": [{"percent": 50, "min_requests": 100000, "min_time": "10m", "max_time": "20m"}]`,
 	} {
 		begun := time.Now()

@@ -14,16 +14,17 @@ import (
 const (
 	shadowQueue = 8 // copies that wait for the one that is computed; further ones are dropped
 	shadowTime  = 2 * time.Minute
-
-	// shadowRest is how many times as long as the last copy took there is none, while users are served here.
-	shadowRest = 4
-	restPoll   = 5 * time.Millisecond
+	restPoll    = 5 * time.Millisecond
+	// shadowQuiet is how long nobody may have been served here before a copy need not rest: between two requests of
+	// clients that ask without a pause an engine is idle, too.
+	shadowQuiet = time.Second
 )
 
 // copied is a request that was answered, to be answered by the candidate too.
 type copied struct {
 	model, candidate string
-	rollout          string // its plan's ID
+	rollout          string  // its plan's ID
+	share            float64 // of the time that copies may have
 	*openai.Copy
 }
 
@@ -34,7 +35,7 @@ func (r *rollouts) copy(c *openai.Copy) {
 			continue
 		}
 		select {
-		case r.copies <- copied{c.Ask.Model, st.Plan.Candidate, st.Plan.ID, c}:
+		case r.copies <- copied{c.Ask.Model, st.Plan.Candidate, st.Plan.ID, st.Plan.CopyShare, c}:
 			return
 		default:
 		}
@@ -65,15 +66,7 @@ func (r *rollouts) shadow(c *copied) {
 		return
 	}
 	defer release()
-	if entry.Upstream == nil {
-		if !r.awaitRest() {
-			return
-		}
-		defer r.rest(time.Now())
-	}
-	ctx, cancel := context.WithTimeout(r.ctx, shadowTime)
-	defer cancel()
-	got, err := r.s.edge.Shadow(ctx, entry, c.Copy)
+	got, err := r.answered(c, entry)
 	switch {
 	case r.ctx.Err() != nil:
 		return
@@ -91,35 +84,84 @@ func (r *rollouts) shadow(c *copied) {
 	}))
 }
 
-// awaitRest waits until a copy may be computed here: until nothing is computed for users, or until copies have
-// rested. It is false when the server stops.
-func (r *rollouts) awaitRest() bool {
+// errUsersCame ends a copy that is computed here because nobody was served, and somebody is now.
+var errUsersCame = errors.New("requests of users have come")
+
+// answered has a copy computed. Here it waits for a moment without users, and gives way to those that come meanwhile, or for
+// the end of the copies' rest: what it takes then counts against their share of the time.
+func (r *rollouts) answered(c *copied, entry *openai.Model) (openai.Shadowed, error) {
+	for {
+		alone := false
+		if entry.Upstream == nil {
+			alone = r.awaitRest()
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, shadowTime)
+		ctx, give := context.WithCancelCause(ctx)
+		if alone {
+			go r.giveWay(ctx, give)
+		}
+		began := time.Now()
+		got, err := r.s.edge.Shadow(ctx, entry, c.Copy)
+		again := err != nil && errors.Is(context.Cause(ctx), errUsersCame)
+		give(nil)
+		cancel()
+		if entry.Upstream == nil {
+			r.rest(began, c.share)
+		}
+		if !again {
+			return got, err
+		}
+	}
+}
+
+// giveWay ends a copy when there is more to be computed here than the copy.
+func (r *rollouts) giveWay(ctx context.Context, give context.CancelCauseFunc) {
 	tick := time.NewTicker(restPoll)
 	defer tick.Stop()
-	for r.s.engaged() && time.Now().Before(r.rested) {
+	for r.s.engaged() <= 1 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	give(errUsersCame)
+}
+
+// awaitRest waits until a copy may be computed here: until nobody is served (alone), until copies have rested, or until the
+// server stops.
+func (r *rollouts) awaitRest() (alone bool) {
+	tick := time.NewTicker(restPoll)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		switch {
+		case r.s.engaged() == 0 && now.UnixNano()-r.served.Load() > int64(shadowQuiet):
+			return true
+		case !now.Before(r.rested):
+			return false
+		}
 		select {
 		case <-tick.C:
 		case <-r.ctx.Done():
 			return false
 		}
 	}
-	return true
 }
 
-// rest says how long copies rest after one that was computed here. Only the goroutine that computes copies calls it.
-func (r *rollouts) rest(began time.Time) {
+// rest says how long copies rest after one that was computed here, so that they get their share of the time. Only the goroutine that computes copies calls it.
+func (r *rollouts) rest(began time.Time, share float64) {
 	now := time.Now()
-	r.rested = now.Add(shadowRest * now.Sub(began))
+	r.rested = now.Add(time.Duration(float64(now.Sub(began)) * (1/share - 1)))
 }
 
-// engaged reports whether an engine of this process has a request.
-func (s *server) engaged() bool {
+// engaged is how many sequences the engines of this process have.
+func (s *server) engaged() (n int) {
 	for _, e := range s.languages.engines() {
-		if l := e.Load(); l.Running+l.Waiting > 0 {
-			return true
-		}
+		l := e.Load()
+		n += l.Running + l.Waiting
 	}
-	return false
+	return n
 }
 
 // textDistance is the mean over the choices.

@@ -24,6 +24,10 @@ type Plan struct {
 	Sticky Sticky `json:"sticky"` // "" is conversation
 	Gates  Gates  `json:"gates"`
 
+	// CopyShare is how much of the time the server that computes users' answers may give to copies beside them; 0 is 0.01, so
+	// that less than one request in a hundred meets a copy. Moments without users are free.
+	CopyShare float64 `json:"copy_share,omitempty"`
+
 	// Compare makes it an A/B test: after the last step it waits for an operator, and it is
 	// not promoted by itself.
 	Compare bool `json:"compare,omitempty"`
@@ -121,6 +125,9 @@ func (p Plan) WithDefaults() (Plan, error) {
 			*g.p = g.usual
 		}
 	}
+	if p.CopyShare == 0 {
+		p.CopyShare = 0.01
+	}
 	if err := p.check(); err != nil {
 		return p, fmt.Errorf("%w: %w", ErrPlan, err)
 	}
@@ -141,6 +148,9 @@ func (p *Plan) check() error {
 	}
 	if p.Sticky != ByConversation && p.Sticky != ByTenant && p.Sticky != ByRequest {
 		wrong("sticky is %.40q; it must be conversation, tenant or request", string(p.Sticky))
+	}
+	if !(p.CopyShare > 0 && p.CopyShare <= 1) {
+		wrong("copy_share is %g; it must be above 0 and at most 1", p.CopyShare)
 	}
 	if len(p.Steps) > maxSteps {
 		wrong("there are %d steps, limit %d", len(p.Steps), maxSteps)

@@ -356,6 +356,21 @@ func TestRequestsCountForTheirRollout(t *testing.T) {
 	}
 }
 
+// Every state survives a restart: one that cannot be read would let an older promotion come back.
+func TestRestoreInEveryState(t *testing.T) {
+	for _, state := range []State{Running, Paused, Promoted, RolledBack, Aborted, Replaced} {
+		r := started(t, plan(nil))
+		r.state = state
+		data, err := r.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := Restore(data, start); err != nil || back.State() != state || back.Plan().CopyShare != 0.01 {
+			t.Errorf("%s: %+v, %v", state, back, err)
+		}
+	}
+}
+
 // Drift of the candidate takes it back, and that of the stable version does not.
 func TestAlarms(t *testing.T) {
 	c := NewController()

@@ -52,7 +52,7 @@ func Restore(data []byte, now time.Time) (*Rollout, error) {
 		return nil, fmt.Errorf("read a rollout's record: %w", err)
 	}
 	switch k.State {
-	case Running, Paused, Promoted, RolledBack, Aborted:
+	case Running, Paused, Promoted, RolledBack, Aborted, Replaced:
 	default:
 		return nil, fmt.Errorf("read a rollout's record: its state is %.40q", k.State)
 	}
