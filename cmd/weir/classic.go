@@ -203,6 +203,9 @@ func (p *predictors) Find(name, version string) (router.Predictor, error) {
 
 // version is the label of a version; of "" that which answers by default.
 func (p *predictors) version(name, version string) (string, error) {
+	if label, ok := p.remotes.version(name, version); ok {
+		return label, nil
+	}
 	served, err := p.repository.Find(name, version)
 	if err != nil {
 		return "", err

@@ -24,10 +24,10 @@ type remotePredictors struct {
 	end   context.CancelFunc // of all that watch replicas
 
 	mu     sync.Mutex
-	models map[string]*remotePredictor // by name
+	models map[string][]*remotePredictor // by name: its versions, in the file's order
 }
 
-// remotePredictor is one of them.
+// remotePredictor is one of them, or one of the versions of one. A record without a version has that which its replicas tell.
 type remotePredictor struct {
 	record    configs.Classic
 	fleet     *fleet.Fleet
@@ -47,23 +47,45 @@ func newRemotePredictors(p *predictors) *remotePredictors {
 func (r *remotePredictors) prepare(c configs.Config) (commit func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := make(map[string]*remotePredictor)
+	next := make(map[string][]*remotePredictor)
 	for _, m := range c.ClassicModels() {
 		if len(m.Replicas) == 0 {
 			continue
 		}
-		if next[m.Name] != nil {
-			return nil, configError(fmt.Errorf("classic: the model %q with replicas is listed twice; its versions are those of the replicas", m.Name))
+		if others := next[m.Name]; len(others) > 0 && (m.Version == "" || others[0].record.Version == "" || versionOf(others, m.Version) != nil) {
+			return nil, configError(fmt.Errorf("classic: the model %q with replicas is listed twice; give each record a version of its own", m.Name))
 		}
-		if old := r.models[m.Name]; old != nil && reflect.DeepEqual(old.record, m) {
-			next[m.Name] = old
-			continue
+		made := versionOf(r.models[m.Name], m.Version)
+		if made == nil || !reflect.DeepEqual(made.record, m) {
+			if made, err = r.open(m); err != nil {
+				return nil, configError(err)
+			}
 		}
-		if next[m.Name], err = r.open(m); err != nil {
-			return nil, configError(err)
-		}
+		next[m.Name] = append(next[m.Name], made)
 	}
 	return func() { r.commit(next) }, nil
+}
+
+// versionOf is the version of a label; nil: there is none.
+func versionOf(list []*remotePredictor, label string) *remotePredictor {
+	i := slices.IndexFunc(list, func(m *remotePredictor) bool { return m.record.Version == label })
+	if i < 0 {
+		return nil
+	}
+	return list[i]
+}
+
+// chosen is the version that a request gets; of "" the first one that is no candidate. nil: there is none.
+func chosen(list []*remotePredictor, version string) *remotePredictor {
+	switch {
+	case len(list) == 0:
+		return nil
+	case list[0].record.Version == "": // find compares what the replicas tell
+		return list[0]
+	case version != "":
+		return versionOf(list, version)
+	}
+	return list[max(0, slices.IndexFunc(list, func(m *remotePredictor) bool { return !m.record.Candidate }))]
 }
 
 func (r *remotePredictors) open(m configs.Classic) (*remotePredictor, error) {
@@ -72,7 +94,7 @@ func (r *remotePredictors) open(m configs.Classic) (*remotePredictor, error) {
 		return nil, err
 	}
 	f, err := fleet.New(fleet.Config{
-		Model: m.Name, Sources: m.Replicas, Routing: m.Routing,
+		Model: m.Name, Version: m.Version, Sources: m.Replicas, Routing: m.Routing,
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
 		Changed: func(c fleet.Change) {
 			r.p.s.log.Info("replica", zap.String("model", m.Name), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))
@@ -84,18 +106,22 @@ func (r *remotePredictors) open(m configs.Classic) (*remotePredictor, error) {
 	return &remotePredictor{record: m, fleet: f, predictor: fleet.NewPredictor(f)}, nil
 }
 
-func (r *remotePredictors) commit(next map[string]*remotePredictor) {
+func (r *remotePredictors) commit(next map[string][]*remotePredictor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range next {
-		if m.stop == nil {
-			m.stop = r.begin(m.predictor.Run)
+	for _, list := range next {
+		for _, m := range list {
+			if m.stop == nil {
+				m.stop = r.begin(m.predictor.Run)
+			}
 		}
 	}
-	for name, old := range r.models {
-		if next[name] != old {
-			old.stop()
-			old.fleet.Close()
+	for name, list := range r.models {
+		for _, old := range list {
+			if !slices.Contains(next[name], old) {
+				old.stop()
+				old.fleet.Close()
+			}
 		}
 	}
 	r.models = next
@@ -105,7 +131,7 @@ func (r *remotePredictors) commit(next map[string]*remotePredictor) {
 func (r *remotePredictors) find(name, version string) router.Predictor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := r.models[name]
+	m := chosen(r.models[name], version)
 	if m == nil {
 		return nil
 	}
@@ -121,20 +147,33 @@ func (r *remotePredictors) find(name, version string) router.Predictor {
 	return m.served
 }
 
+// version is the label of a version; ok is false where no servers compute it.
+func (r *remotePredictors) version(name, version string) (label string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := chosen(r.models[name], version)
+	if m == nil || m.record.Version == "" {
+		return "", false
+	}
+	return m.record.Version, true
+}
+
 // index lists them as the protocols' repositories do.
 func (r *remotePredictors) index() []router.ModelState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []router.ModelState
 	for _, name := range slices.Sorted(maps.Keys(r.models)) {
-		state := router.ModelState{Name: name, Reason: "no replica has told of the model yet"}
-		if about := r.models[name].predictor.Describe(); about != nil {
-			state = router.ModelState{Name: name, Version: about.Version, Ready: r.models[name].fleet.Load().Ready}
-			if !state.Ready {
-				state.Reason = "no replica takes requests"
+		for _, m := range r.models[name] {
+			state := router.ModelState{Name: name, Version: m.record.Version, Reason: "no replica has told of the model yet"}
+			if about := m.predictor.Describe(); about != nil {
+				state = router.ModelState{Name: name, Version: about.Version, Ready: m.fleet.Load().Ready}
+				if !state.Ready {
+					state.Reason = "no replica takes requests"
+				}
 			}
+			list = append(list, state)
 		}
-		list = append(list, state)
 	}
 	return list
 }
@@ -144,7 +183,9 @@ func (r *remotePredictors) close() {
 	r.end()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.models {
-		m.fleet.Close()
+	for _, list := range r.models {
+		for _, m := range list {
+			m.fleet.Close()
+		}
 	}
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -156,6 +160,104 @@ func TestDriftingModelIsRolledBack(t *testing.T) {
 	t.Logf("taken back within %v after %d answers of the candidate: %s", time.Since(begun).Round(time.Millisecond), done.Arms[1].Requests, done.Reason)
 	if !strings.Contains(done.Reason, "drift") {
 		t.Errorf("the reason is %q", done.Reason)
+	}
+}
+
+// Versions of a tree model that other servers compute: one whose replicas' scores drift is taken back, one whose replicas fail
+// likewise, and a good one is promoted. A version that is named gets what it asks for.
+func TestRolloutsOfClassicalFleets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("drift is judged by several windows of a second")
+	}
+	trees := [2]*started{start(t, nil), start(t, nil)}
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/infer") {
+			http.Error(w, `{"error":"the model is broken"}`, http.StatusInternalServerError)
+			return
+		}
+		_, about := trees[0].get(trees[0].api + r.URL.Path)
+		_, _ = io.WriteString(w, about)
+	}))
+	defer failing.Close()
+	_, about := trees[0].get(trees[0].api + "/v2/models/" + embeddedTrees)
+	input := regexp.MustCompile(`"inputs":\[\{"name":"([^"]*)"`).FindStringSubmatch(about)
+	if input == nil {
+		t.Fatal(about)
+	}
+	profile := filepath.Join(t.TempDir(), "profile.json") // all petals of the reference are long
+	if err := os.WriteFile(profile, []byte(`{"weir_profile": 1, "rows": 100, "features": [
+		{"name": "`+input[1]+`.2", "edges": [2, 4], "counts": [1, 9, 90], "missing": 0, "min": 1, "max": 7}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(c *configs.Config) {
+		c.Predict.Drift = configs.Drift{Window: time.Second, MinRows: 10, PSI: 0.2}
+		for _, v := range []struct{ version, url, profile string }{
+			{"1", trees[0].api, ""}, {"2", trees[1].api, ""}, {"failing", failing.URL, ""}, {"drifted", trees[1].api, profile},
+		} {
+			m := configs.NewClassic("flowers", "")
+			m.Version, m.Candidate, m.Profile = v.version, v.version != "1", v.profile
+			m.Replicas = []fleet.Source{{URL: v.url, Kind: fleet.Weir, Model: embeddedTrees}}
+			c.Classic = append(c.Classic, m)
+		}
+	})
+	ask := func(version string) (status int, answered string) {
+		path := "/v2/models/flowers/infer"
+		if version != "" {
+			path = "/v2/models/flowers/versions/" + version + "/infer"
+		}
+		r := s.post(path, `{"inputs":[{"name":"`+input[1]+`","datatype":"FP32","shape":[1,4],"data":[5.1,3.5,1.4,0.2]}]}`)
+		defer r.Body.Close()
+		var answer struct {
+			Version string `json:"model_version"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&answer)
+		return r.StatusCode, answer.Version
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		ready := true
+		for _, version := range []string{"", "2", "drifted"} {
+			status, _ := ask(version)
+			ready = ready && status == http.StatusOK
+		}
+		if status, _ := ask("failing"); ready && status != http.StatusNotFound {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the versions are not ready\n%s", s.errs.String())
+		}
+	}
+	if _, version := ask(""); version != "1" {
+		t.Errorf("version %s answers before a rollout", version)
+	}
+	if status, _ := ask("9"); status != http.StatusNotFound {
+		t.Errorf("a version that is not there: %d", status)
+	}
+	for _, candidate := range []string{"failing", "drifted"} {
+		status, _, text := s.deploy("", `{"model": "flowers", "candidate": "`+candidate+`", "sticky": "request", "gates": {"ttft_ratio": -1},
+			"steps": [{"percent": 20, "min_requests": 1000000, "min_time": "10m"}]}`)
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		begun := time.Now()
+		done := s.until(rollout.RolledBack, func(int) { ask("") })
+		t.Logf("%s: taken back within %v, %d harmed: %s", candidate, time.Since(begun).Round(time.Millisecond), done.Changes[len(done.Changes)-1].Harmed, done.Reason)
+		if _, version := ask(""); version != "1" {
+			t.Errorf("version %s answers after the rollback", version)
+		}
+	}
+	status, _, text := s.deploy("", `{"model": "flowers", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1},
+		"steps": [{"percent": 50, "min_requests": 50, "min_time": "1s"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	if done := s.until(rollout.Promoted, func(int) { ask("") }); done.Arms[0].Requests == 0 || done.Arms[1].Requests < 50 {
+		t.Errorf("%+v", done.Arms)
+	}
+	if _, version := ask(""); version != "2" {
+		t.Errorf("version %s answers after the promotion", version)
+	}
+	if _, version := ask("1"); version != "1" {
+		t.Errorf("version %s answers a request for 1", version)
 	}
 }
 

@@ -45,6 +45,7 @@ const hidden = "(hidden)"
 // Config is what a Fleet is made of. Zero values take what stands beside each.
 type Config struct {
 	Model   string   // the name of the model here
+	Version string   // of a classical model, as it is called here; "": as the replicas call it
 	Sources []Source // at least one
 	Balance balance.Config
 	Secret  []byte // that the replicas' block hashes are made with, of weirs (--prefix-cache-key); nil: prompts are told apart by their text

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,7 +79,7 @@ func (p *Predictor) ask(ctx context.Context, r *replica) (*router.Description, e
 	}
 	about, err := readDescription(text)
 	if about != nil {
-		about.Name = p.fleet.config.Model
+		about.Name, about.Version = p.fleet.config.Model, cmp.Or(p.fleet.config.Version, about.Version)
 	}
 	return about, err
 }
