@@ -42,6 +42,9 @@ func runTask(task, dir string) error {
 	case "pull":
 		_, err = r.Pull(ctx, Pull{Reference: weights, Name: "chat"})
 		return err
+	case "push":
+		_, err = r.Push(ctx, "chat:v1", weights, Remote{}, noProgress)
+		return err
 	case "churn": // imports, tags, loads, removes and collects until it is killed
 		for n := 0; ; n++ {
 			if err := churn(ctx, r, weights, n); err != nil {
