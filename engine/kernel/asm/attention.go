@@ -40,6 +40,7 @@ func attentions(ctx *build.Context) {
 		}
 		a.blend()
 		a.rotate()
+		a.unpack()
 	}
 	halve(&lanes{Context: ctx, family: "attention", data: data})
 }

@@ -87,7 +87,7 @@ func (a *Attention) Attend(q Query) {
 	j.Query, j.group = q, q.Heads/q.KV.KVHeads
 	j.plan(q.Spans, a.member.Workers())
 	for i := range j.work {
-		j.work[i].reserve(j.lanes, q.KV.HeadDim)
+		j.work[i].reserve(j.lanes, q.KV)
 	}
 	a.member.Run(j, len(j.parts)*q.KV.KVHeads, 1)
 	if j.splits > 0 {

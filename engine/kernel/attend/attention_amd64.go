@@ -54,6 +54,11 @@ func blendAVX512(acc []float32, x []float32, a float32, b float32)
 //go:noescape
 func rotateAVX512(x *float32, n int)
 
+// unpackAVX512 writes the nibbles of each 64 bytes of src as 128 bytes, the low ones first, plus the four bytes of offset; next is prefetched.
+//
+//go:noescape
+func unpackAVX512(dst *byte, src *byte, next *byte, lines int, offset uint32)
+
 // quantizeAVX2 computes codes[i] = round(x[i]*inverse) for 32 values, within [-127,127].
 //
 //go:noescape
@@ -103,6 +108,11 @@ func blendAVX2(acc []float32, x []float32, a float32, b float32)
 //
 //go:noescape
 func rotateAVX2(x *float32, n int)
+
+// unpackAVX2 writes the nibbles of each 64 bytes of src as 128 bytes, the low ones first, plus the four bytes of offset; next is prefetched.
+//
+//go:noescape
+func unpackAVX2(dst *byte, src *byte, next *byte, lines int, offset uint32)
 
 // halveAVX2 rounds n values to float16, a multiple of 8 above 0.
 //

@@ -1898,6 +1898,46 @@ DATA attention_signs8<>+56(SB)/4, $0xbf800000
 DATA attention_signs8<>+60(SB)/4, $0xbf800000
 GLOBL attention_signs8<>(SB), RODATA|NOPTR, $64
 
+// func unpackAVX512(dst *byte, src *byte, next *byte, lines int, offset uint32)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·unpackAVX512(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         next+16(FP), DX
+	MOVQ         lines+24(FP), BX
+	MOVL         offset+32(FP), SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
+	VBROADCASTSS attention_0f0f0f0f<>+0(SB), Z1
+
+lines:
+	PREFETCHT0 (DX)
+	VMOVUPS    (CX), Z2
+	VPSRLW     $0x04, Z2, Z3
+	VPANDD     Z1, Z2, Z2
+	VPANDD     Z1, Z3, Z3
+	VPADDB     Z0, Z2, Z2
+	VPADDB     Z0, Z3, Z3
+	VMOVUPS    Z2, (AX)
+	VMOVUPS    Z3, 64(AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	ADDQ       $+128, AX
+	SUBQ       $+1, BX
+	JNZ        lines
+	VZEROUPPER
+	RET
+
+DATA attention_0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
+DATA attention_0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
+DATA attention_0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
+DATA attention_0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
+DATA attention_0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
+DATA attention_0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
+DATA attention_0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
+DATA attention_0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
+GLOBL attention_0f0f0f0f<>(SB), RODATA|NOPTR, $32
+
 // func quantizeAVX2(codes *int8, x *float32, inverse float32)
 // Requires: AVX, AVX2, SSE
 TEXT ·quantizeAVX2(SB), NOSPLIT, $0-20
@@ -4173,6 +4213,44 @@ pairs:
 	SHLQ    $0x01, BX
 	CMPQ    BX, CX
 	JL      step
+	VZEROUPPER
+	RET
+
+// func unpackAVX2(dst *byte, src *byte, next *byte, lines int, offset uint32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·unpackAVX2(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         next+16(FP), DX
+	MOVQ         lines+24(FP), BX
+	MOVL         offset+32(FP), SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	VBROADCASTSS attention_0f0f0f0f<>+0(SB), Y1
+
+lines:
+	PREFETCHT0 (DX)
+	VMOVUPS    (CX), Y2
+	VPSRLW     $0x04, Y2, Y3
+	VPAND      Y1, Y2, Y2
+	VPAND      Y1, Y3, Y3
+	VPADDB     Y0, Y2, Y2
+	VPADDB     Y0, Y3, Y3
+	VMOVUPS    Y2, (AX)
+	VMOVUPS    Y3, 64(AX)
+	VMOVUPS    32(CX), Y2
+	VPSRLW     $0x04, Y2, Y3
+	VPAND      Y1, Y2, Y2
+	VPAND      Y1, Y3, Y3
+	VPADDB     Y0, Y2, Y2
+	VPADDB     Y0, Y3, Y3
+	VMOVUPS    Y2, 32(AX)
+	VMOVUPS    Y3, 96(AX)
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	ADDQ       $+128, AX
+	SUBQ       $+1, BX
+	JNZ        lines
 	VZEROUPPER
 	RET
 

@@ -121,10 +121,10 @@ func (s *sequence) reference(out, q []float32, head, heads, length int, scale fl
 // f16Least is the smallest float16 of full precision.
 const f16Least = 1.0 / (1 << 14)
 
-var kvTypes = []KVType{KVF32, KVF16, KVQ8}
+var kvTypes = []KVType{KVF32, KVF16, KVQ8, KVQ4}
 
 func TestAttentionEqualsTheDefinition(t *testing.T) {
-	limits := map[KVType]float64{KVF32: 2e-6, KVF16: 1e-3, KVQ8: 1.5e-2}
+	limits := map[KVType]float64{KVF32: 2e-6, KVF16: 1e-3, KVQ8: 1.5e-2, KVQ4: 0.25}
 	shapes := []headShape{{32, 2, 3}, {64, 2, 4}, {128, 1, 8}, {96, 1, 1}, {80, 2, 2}, {48, 1, 5}, {8, 2, 7}, {20, 1, 40}}
 	lengths := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1025}
 	if testing.Short() {
@@ -135,7 +135,7 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 		defer c.Close()
 		for _, typ := range kvTypes {
 			for _, s := range shapes {
-				if typ == KVQ8 && s.dim%32 != 0 {
+				if typ.rounds() && s.dim%32 != 0 {
 					continue
 				}
 				r := rand.New(rand.NewPCG(3, uint64(s.dim)))
@@ -367,6 +367,8 @@ func TestCopyRowsCopiesEveryLayer(t *testing.T) {
 func TestKVShapeRefusesWhatItCannotLayOut(t *testing.T) {
 	for _, s := range []KVShape{
 		{Type: KVQ8, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 16, Blocks: 2},
+		{Type: KVQ4, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 16, Blocks: 2},
+		{Type: KVAuto, Layers: 1, KVHeads: 1, HeadDim: 64, BlockTokens: 16, Blocks: 2},
 		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 8, Blocks: 2},
 		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 40, Blocks: 2},
 		{Type: KVF16, Layers: 1, KVHeads: 1, HeadDim: 48, BlockTokens: 0, Blocks: 2},

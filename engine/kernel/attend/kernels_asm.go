@@ -133,3 +133,14 @@ func rotateRun(level isa.Level, x []float32) {
 		rotatePortable(x)
 	}
 }
+
+func unpack(level isa.Level, dst, src, next []byte, offset uint32) {
+	switch level {
+	case isa.AVX512:
+		unpackAVX512(&dst[0], &src[0], &next[0], len(src)/packedLine, offset)
+	case isa.AVX2:
+		unpackAVX2(&dst[0], &src[0], &next[0], len(src)/packedLine, offset)
+	default:
+		unpackPortable(dst, src, offset)
+	}
+}

@@ -22,7 +22,7 @@ func BenchmarkAttendKernels(b *testing.B) {
 	codeScales, codeValues, halfValues := inCodes, inCodes, inHalves
 	codeScales.at, codeValues.at, halfValues.at = codes.valueScalesAt(), codes.valuesAt(), halves.valuesAt()
 	w := &attendWork{}
-	w.reserve(lanes, dim)
+	w.reserve(lanes, codes)
 	for _, level := range isa.Levels() {
 		for _, k := range []struct {
 			name string

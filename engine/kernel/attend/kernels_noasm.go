@@ -41,3 +41,5 @@ func blend(_ isa.Level, acc, x []float32, a, b float32) { blendPortable(acc, x, 
 func halveEights(_ isa.Level, dst []byte, x []float32) { halvePortable(dst, x) }
 
 func rotateRun(_ isa.Level, x []float32) { rotatePortable(x) }
+
+func unpack(_ isa.Level, dst, src, _ []byte, offset uint32) { unpackPortable(dst, src, offset) }

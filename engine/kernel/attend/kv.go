@@ -17,6 +17,7 @@ const (
 	KVF16 KVType = iota
 	KVQ8
 	KVF32
+	KVQ4
 	KVAuto
 )
 
@@ -29,11 +30,16 @@ func (t KVType) String() string {
 		return "q8_0"
 	case KVF32:
 		return "f32"
+	case KVQ4:
+		return "q4_0"
 	case KVAuto:
 		return "auto"
 	}
 	return fmt.Sprintf("KVType(%d)", uint8(t))
 }
+
+// rounds reports whether keys and values are integers that share scales.
+func (t KVType) rounds() bool { return t == KVQ8 || t == KVQ4 }
 
 // For is the type for heads of so many values: Auto is q8_0 where its blocks fit
 // the heads, and f16 elsewhere. q8_0 halves memory and the time of long contexts,
@@ -57,10 +63,12 @@ func ParseKVType(s string) (KVType, error) {
 		return KVF16, nil
 	case "q8_0":
 		return KVQ8, nil
+	case "q4_0":
+		return KVQ4, nil
 	case "f32":
 		return KVF32, nil
 	}
-	return 0, fmt.Errorf("kv cache type %q is not known; use auto, f16, q8_0 or f32", s)
+	return 0, fmt.Errorf("kv cache type %q is not known; use auto, f16, q8_0, q4_0 or f32", s)
 }
 
 // blockValues is how many values of a token share a scale in q8_0.
@@ -87,7 +95,9 @@ type KVShape struct {
 func (s KVShape) tileBytes() int {
 	switch s.Type {
 	case KVQ8:
-		return 2 * tileTokens * (s.HeadDim + 2*s.HeadDim/blockValues)
+		return openedBytes(s.HeadDim)
+	case KVQ4:
+		return openedBytes(s.HeadDim) - s.packedCodes()
 	case KVF32:
 		return 2 * tileTokens * s.HeadDim * 4
 	default:
@@ -104,7 +114,7 @@ func (s KVShape) Check() error {
 	if s.Type >= KVAuto {
 		return fmt.Errorf("%w: type %v is no layout", ErrKVShape, s.Type)
 	}
-	if s.Type == KVQ8 && s.HeadDim%blockValues != 0 {
+	if s.Type.rounds() && s.HeadDim%blockValues != 0 {
 		return fmt.Errorf("%w: type %v stores blocks of %d values and the model's heads have %d; use f16",
 			ErrKVShape, s.Type, blockValues, s.HeadDim)
 	}
@@ -124,6 +134,7 @@ func (s KVShape) Check() error {
 //	f32, f16  keys [headDim][16], values [16][headDim]
 //	q8_0      keys [headDim/4][16][4], values [headDim/32][4][32][4],
 //	          key scales [headDim/32][16], value scales [headDim/32][16]
+//	q4_0      the same, two codes in a byte (see nibbles.go)
 //
 // In keys the tokens are neighbours, so that one register holds a product's
 // terms of sixteen scores. Codes of q8_0 lie in groups of the four that
@@ -175,10 +186,10 @@ func (kv *KV) tile(layer int, block kvcache.BlockID, head, token int) int {
 	return kv.block(layer, block) + (head*(kv.BlockTokens/tileTokens)+token/tileTokens)*kv.tileSize
 }
 
-// Offsets of a tile's parts from its beginning, in bytes. Keys come first.
+// Offsets of a tile's parts from its beginning, in bytes; of q4_0, of a tile that is open. Keys come first.
 func (kv *KV) valuesAt() int {
 	switch kv.Type {
-	case KVQ8:
+	case KVQ8, KVQ4:
 		return tileTokens * kv.HeadDim
 	case KVF32:
 		return tileTokens * kv.HeadDim * 4

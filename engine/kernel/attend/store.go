@@ -21,7 +21,7 @@ type Place struct {
 func (a *Attention) Store(kv *KV, layer int, k, v []float32, places []Place) {
 	j := &a.store
 	j.level, j.kv, j.layer, j.k, j.v, j.places = a.level, kv, layer, k, v, places
-	if need := 2 * kv.HeadDim * a.member.Workers(); kv.Type == KVQ8 && len(j.turned) < need {
+	if need := 2 * kv.HeadDim * a.member.Workers(); kv.Type.rounds() && len(j.turned) < need {
 		j.turned = make([]float32, need)
 	}
 	j.runs = j.runs[:0]
@@ -45,7 +45,7 @@ type storeJob struct {
 	k, v   []float32
 	places []Place
 	runs   []int     // the first row of each, and the end
-	turned []float32 // of q8_0: for each worker a key and a value, rotated
+	turned []float32 // of q8_0 and q4_0: for each worker a key and a value, rotated
 }
 
 // Do stores one run. Where a tile's tokens are not in order another worker may be at
@@ -67,10 +67,14 @@ func (j *storeJob) Do(worker, run int) {
 		for i := range n {
 			o := (first+i)*width + h*kv.HeadDim
 			k, v := j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim]
-			if kv.Type == KVQ8 {
+			switch kv.Type {
+			case KVQ8:
 				k, v = j.turn(worker, k, v)
 				kv.storeQ8(j.level, tile, k, v, token+i)
-			} else {
+			case KVQ4:
+				k, v = j.turn(worker, k, v)
+				kv.storeQ4(j.level, tile, k, v, token+i)
+			default:
 				storeF16(j.level, tile, k, v, token+i)
 			}
 		}

@@ -24,6 +24,8 @@ type attendWork struct {
 	codes  weightCodes
 	turned []float32                          // [HeadDim]: a rotated query
 	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
+	opened []byte                             // of q4_0: a segment's tiles, unpacked
+	data   []byte                             // the tiles that kernels read: opened, or the store
 }
 
 // softState is a softmax in progress: the sum of exp(score-top).
@@ -31,7 +33,15 @@ type softState struct{ top, sum float32 }
 
 // reserve makes room for tiles of up to lanes lanes. Kernels work on four
 // lanes at a time from any lane on, so there are some more than are used.
-func (w *attendWork) reserve(lanes, headDim int) {
+func (w *attendWork) reserve(lanes int, kv *KV) {
+	headDim := kv.HeadDim
+	w.data = kv.data
+	if kv.Type == KVQ4 {
+		if n := segmentTokens / tileTokens * openedBytes(headDim); n > len(w.opened) {
+			w.opened = make([]byte, n)
+		}
+		w.data = w.opened
+	}
 	lanes += 2*laneStep - 1
 	if n := lanes * (headDim + headDim/4); n > len(w.query) {
 		w.query = make([]uint32, n)
@@ -65,7 +75,7 @@ func (w *attendWork) aim(j *attendJob, t Span, head int) {
 // begin also packs the tile's queries.
 func (w *attendWork) begin(j *attendJob, t Span, head int) {
 	w.aim(j, t, head)
-	if j.KV.Type == KVQ8 {
+	if j.KV.Type.rounds() {
 		clear(w.query[:w.padded()*(j.KV.HeadDim+j.KV.HeadDim/4)])
 		for l := range w.lanes {
 			w.packCodes(j.vector(j.Q, t, head, l), l)
@@ -172,6 +182,9 @@ func (w *attendWork) segment(s int) {
 	}
 	places := w.locate(w.places[0][:0], first, n)
 	ahead := w.ahead((s+1)*segmentTokens, len(places))
+	if w.KV.Type == KVQ4 {
+		places, ahead = w.open(places), nil // what is opened next is prefetched as it is opened
+	}
 	w.score(places)
 	if w.Slopes != nil {
 		w.slope(first, n)
@@ -179,7 +192,7 @@ func (w *attendWork) segment(s int) {
 	for l := range w.lanes {
 		w.now[l] = w.weigh(w.scores[l*scoreStride:][:len(places)*tileTokens], w.hidden(l, first), min(w.visible(l, first), n))
 	}
-	if w.KV.Type == KVQ8 {
+	if w.KV.Type.rounds() {
 		w.mixCodes(places, ahead)
 	} else {
 		w.mixFloats(places, ahead, first, n)
@@ -217,9 +230,9 @@ func (w *attendWork) ahead(first, n int) []int {
 
 func (w *attendWork) score(places []int) {
 	kv := w.KV
-	s := stretch{data: kv.data, tiles: places}
+	s := stretch{data: w.data, tiles: places}
 	switch kv.Type {
-	case KVQ8:
+	case KVQ8, KVQ4:
 		scoreQ8(w.level, w.scores, w.query, w.padded(), kv.HeadDim/blockValues, &s)
 	case KVF32:
 		scoreF32(w.level, w.scores, w.query, w.padded(), kv.HeadDim, &s)
@@ -261,7 +274,7 @@ func (w *attendWork) mixCodes(places, ahead []int) {
 	for l := 0; l < w.lanes; l += laneStep {
 		for b := range kv.HeadDim / blockValues {
 			codes, scales := b*blockValues*tileTokens, b*2*tileTokens
-			s := stretch{data: kv.data, tiles: places, at: kv.valueScalesAt() + scales}
+			s := stretch{data: w.data, tiles: places, at: kv.valueScalesAt() + scales}
 			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], &s)
 			s.at, s.ahead, s.keys, s.scales = kv.valuesAt()+codes, ahead, codes, kv.keyScalesAt()+scales
 			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, &s)
@@ -348,7 +361,7 @@ func (w *attendWork) finish() {
 	d := w.KV.HeadDim
 	for l := range w.lanes {
 		acc, inverse := w.acc[l*d:l*d+d], 1/w.all[l].sum
-		if w.KV.Type == KVQ8 {
+		if w.KV.Type.rounds() {
 			rotate(w.level, acc)
 			inverse /= float32(rotated(d))
 		}
