@@ -129,6 +129,7 @@ type Engine struct {
 	Threads       int    // 0 takes every core the process may use, less a fraction of a quota
 	CPULevel      string // one of CPULevels
 	BlockTokens   int    // tokens per KV block, a multiple of 16
+	EncoderDType  string // one of EncoderDTypes
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of the free memory
 	CheckTensors  bool   // refuse weights that are not finite
@@ -139,6 +140,9 @@ type Engine struct {
 
 // KVTypes are the values of Engine.KVType; auto is f16, f32 is for reference runs.
 var KVTypes = []string{"auto", "f16", "q8_0", "q4_0", "f32"}
+
+// EncoderDTypes are the values of Engine.EncoderDType.
+var EncoderDTypes = []string{"auto", "float32", "bfloat16"}
 
 // CPULevels are the values of Engine.CPULevel; auto is the best of the machine.
 var CPULevels = []string{"auto", "avx512", "avx2", "portable"}
@@ -156,7 +160,7 @@ func Default() Config {
 		HTTP:      api.DefaultConfig(),
 		API:       openai.DefaultConfig(),
 		Model:     Model{Engine: NativeEngine},
-		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", KVType: "auto"},
+		Engine:    Engine{BlockTokens: 16, CPULevel: "auto", EncoderDType: "auto", KVType: "auto"},
 		Scheduler: defaultScheduler(),
 		Predict:   defaultPredict(),
 		SLO:       slo.Default(),
@@ -355,6 +359,10 @@ func settings(c *Config) []Setting {
 		{Key: "engine.cpu_level", Flag: "cpu-level",
 			Usage:   "instruction set of the kernels; auto is the best that the machine has",
 			binding: bindChoice(&c.Engine.CPULevel, CPULevels)},
+		{Key: "engine.encoder_dtype", Flag: "encoder-dtype",
+			Usage: "what text encoders multiply float matrices in: bfloat16 takes half the time of float32 on processors with " +
+				"AVX512_BF16 and keeps a cosine of 0.9999, elsewhere it is float32; auto is bfloat16 for BF16 files alone",
+			binding: bindChoice(&c.Engine.EncoderDType, EncoderDTypes)},
 		{Key: "engine.block_size", Flag: "block-size", Usage: "tokens per block of the KV cache",
 			binding: bindMultiple(&c.Engine.BlockTokens, 16, 256)},
 		{Key: "engine.kv_cache_dtype", Flag: "kv-cache-dtype",

@@ -53,8 +53,7 @@ func (l *loader) mixture(f *feed, at string, h *hparams) {
 	for i := range f.mixture.experts {
 		e := &f.mixture.experts[i]
 		l.wants = append(l.wants,
-			want{tensor: up, first: i * f.width, rows: f.width, cols: h.width, held: l.held(up), matrix: &e.up.w},
-			want{tensor: down, first: i * h.width, rows: h.width, cols: f.width, held: l.held(down), matrix: &e.down.w})
+			l.want(up, i*f.width, f.width, h.width, &e.up.w), l.want(down, i*h.width, h.width, f.width, &e.down.w))
 	}
 }
 

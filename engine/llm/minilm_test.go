@@ -72,8 +72,13 @@ func TestMiniLMEqualsItsLibrary(t *testing.T) {
 	for i := range m.texts {
 		call[i] = m.texts[i].IDs
 	}
-	for typ, limit := range map[string]float64{"F32": 0.9999, "F16": 0.9999, "Q8_0": 0.999} {
-		e := openEncoder(t, m.file(t, typ), Options{})
+	for _, c := range []struct {
+		typ   string
+		dtype DType
+		limit float64
+	}{{"F32", AutoDType, 0.9999}, {"F16", AutoDType, 0.9999}, {"F32", BFloat16, 0.9999}, {"F16", BFloat16, 0.9999}, {"Q8_0", AutoDType, 0.999}} {
+		typ, limit := c.typ+" "+DTypes[c.dtype], c.limit
+		e := openEncoder(t, m.file(t, c.typ), Options{DType: c.dtype})
 		a := &inference.Embedding{Texts: call}
 		if err := e.Embed(context.Background(), a); err != nil {
 			t.Fatal(err)

@@ -34,6 +34,7 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	o := &outline{hparams: h, plan: h.arch.plan(&h), loader: &loader{f: f, exact: opts.exact, claimed: make(map[string]bool, len(f.Tensors))}}
 	if h.embeds() {
 		o.plan.asEncoder(&h)
+		o.loader.pairs = opts.pairs()
 	}
 	o.weights = o.loader.list(&h, &o.plan)
 	if o.loader.err != nil {

@@ -138,6 +138,8 @@ func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {
 		for _, f := range v {
 			out = binary.LittleEndian.AppendUint16(out, vector.F32ToF16(f))
 		}
+	case gguf.TypeBF16:
+		out = weight.AppendBF16(nil, v)
 	case gguf.TypeQ8_0:
 		out = make([]byte, len(v)/32*34)
 		weight.QuantizeQ8_0(out, v)

@@ -93,7 +93,8 @@ func (w *weights) release() error {
 // first error sticks.
 type loader struct {
 	f       *gguf.File
-	exact   func(tensor string) bool // whether a matrix is held as float32, whatever its type; nil: none is
+	exact   func(tensor string) bool                 // whether a matrix is held as float32, whatever its type; nil: none is
+	pairs   func(tensor *gguf.Tensor, cols int) bool // whether a matrix is held for products of bfloat16; nil: none is
 	wants   []want
 	claimed map[string]bool
 	err     error
@@ -105,6 +106,7 @@ type want struct {
 	first      int // row of the tensor
 	rows, cols int
 	held       gguf.Type       // of the matrix in memory: the tensor's, or F32
+	paired     bool            // for products of bfloat16, instead
 	matrix     **weight.Matrix // or
 	vector     *[]float32
 	memory     []byte // in the arena
@@ -147,16 +149,20 @@ func (l *loader) find(name string, p presence, dims ...int) *gguf.Tensor {
 // matrix wants a [rows][cols] weight.
 func (l *loader) matrix(dst **weight.Matrix, name string, p presence, rows, cols int) {
 	if t := l.find(name, p, cols, rows); t != nil {
-		l.wants = append(l.wants, want{tensor: t, rows: rows, cols: cols, held: l.held(t), matrix: dst})
+		l.wants = append(l.wants, l.want(t, 0, rows, cols, dst))
 	}
 }
 
-// held is the type that a matrix has in memory.
-func (l *loader) held(t *gguf.Tensor) gguf.Type {
-	if l.exact != nil && l.exact(t.Name) {
-		return gguf.TypeF32
+// want is a matrix of the rows of a tensor from first on, in the type that it has in memory.
+func (l *loader) want(t *gguf.Tensor, first, rows, cols int, dst **weight.Matrix) want {
+	w := want{tensor: t, first: first, rows: rows, cols: cols, held: t.Type, matrix: dst}
+	switch {
+	case l.exact != nil && l.exact(t.Name):
+		w.held = gguf.TypeF32
+	case l.pairs != nil && l.pairs(t, cols):
+		w.held, w.paired = gguf.TypeBF16, true
 	}
-	return t.Type
+	return w
 }
 
 // vector wants n values as floats, whatever their stored type.
@@ -194,7 +200,7 @@ func (l *loader) fused(name string, bias presence, cols int, parts ...fusedPart)
 	}
 	first := 0
 	for _, p := range parts {
-		l.wants = append(l.wants, want{tensor: w, first: first, rows: p.rows, cols: cols, held: l.held(w), matrix: &p.to.w})
+		l.wants = append(l.wants, l.want(w, first, p.rows, cols, &p.to.w))
 		if b != nil {
 			l.wants = append(l.wants, want{tensor: b, first: first, rows: p.rows, cols: 1, vector: &p.to.bias})
 		}
@@ -368,7 +374,13 @@ func (w *want) bytes() (int, error) {
 	if w.vector != nil {
 		return 4 * w.rows * w.cols, nil
 	}
-	n, err := weight.MatrixBytes(w.held, w.rows, w.cols)
+	var n int
+	var err error
+	if w.paired {
+		n, err = weight.PairBytes(w.rows, w.cols)
+	} else {
+		n, err = weight.MatrixBytes(w.held, w.rows, w.cols)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
@@ -460,7 +472,7 @@ func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
 		defer advance(len(w.memory))
 		return l.readVector(w, vector.Floats(w.memory))
 	}
-	p, err := weight.NewPacker(w.held, w.rows, w.cols, w.memory)
+	p, err := w.packer()
 	if err != nil {
 		return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 	}
@@ -481,6 +493,13 @@ func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
 	return err
 }
 
+func (w *want) packer() (*weight.Packer, error) {
+	if w.paired {
+		return weight.NewPairPacker(w.rows, w.cols, w.memory)
+	}
+	return weight.NewPacker(w.held, w.rows, w.cols, w.memory)
+}
+
 // converted are rows of the file in the type that the matrix has in memory.
 func (w *want) converted(rows []byte) []byte {
 	if w.held == w.tensor.Type {
@@ -488,6 +507,9 @@ func (w *want) converted(rows []byte) []byte {
 	}
 	floats := make([]byte, 4*w.cols*(len(rows)/int(w.tensor.RowBytes())))
 	weight.Decode(w.tensor.Type, vector.Floats(floats), rows)
+	if w.paired {
+		return weight.AppendBF16(nil, vector.Floats(floats))
+	}
 	return floats
 }
 

@@ -20,25 +20,27 @@ import (
 type family struct {
 	dir, pkg, name string
 	build          func(*build.Context)
+	encode         func(*ir.File) // what Go's assembler does not know; nil: nothing
 }
 
 var families = []family{
-	{"engine/kernel/weight", "weight", "super_product", superProducts},
-	{"engine/kernel/weight", "weight", "super_product_avx2", superProductsAVX2},
-	{"engine/kernel/weight", "weight", "block_product", blockProducts},
-	{"engine/kernel/weight", "weight", "block_product_avx2", blockProductsAVX2},
-	{"engine/kernel/weight", "weight", "float_product", floatProducts},
-	{"engine/kernel/weight", "weight", "float_product_avx2", floatProductsAVX2},
-	{"engine/kernel/weight", "weight", "quantize", quantizers},
-	{"engine/kernel/weight", "weight", "quantize_avx2", quantizersAVX2},
-	{"engine/kernel/vector", "vector", "vector", vectors},
-	{"engine/kernel/vector", "vector", "reduce", reductions},
-	{"engine/kernel/vector", "vector", "multiply", multiplications},
-	{"engine/kernel/attend", "attend", "attention", attentions},
-	{"engine/kernel/pool", "pool", "pause", pauses},
-	{"engine/gbdt", "gbdt", "trees", trees},
-	{"engine/gbdt", "gbdt", "trees_avx2", treesAVX2},
-	{"internal/roofline", "roofline", "limit", rooflines},
+	{"engine/kernel/weight", "weight", "super_product", superProducts, nil},
+	{"engine/kernel/weight", "weight", "super_product_avx2", superProductsAVX2, nil},
+	{"engine/kernel/weight", "weight", "block_product", blockProducts, nil},
+	{"engine/kernel/weight", "weight", "block_product_avx2", blockProductsAVX2, nil},
+	{"engine/kernel/weight", "weight", "float_product", floatProducts, nil},
+	{"engine/kernel/weight", "weight", "float_product_avx2", floatProductsAVX2, nil},
+	{"engine/kernel/weight", "weight", "pair_product", pairProducts, encodePairProducts},
+	{"engine/kernel/weight", "weight", "quantize", quantizers, nil},
+	{"engine/kernel/weight", "weight", "quantize_avx2", quantizersAVX2, nil},
+	{"engine/kernel/vector", "vector", "vector", vectors, nil},
+	{"engine/kernel/vector", "vector", "reduce", reductions, nil},
+	{"engine/kernel/vector", "vector", "multiply", multiplications, nil},
+	{"engine/kernel/attend", "attend", "attention", attentions, nil},
+	{"engine/kernel/pool", "pool", "pause", pauses, nil},
+	{"engine/gbdt", "gbdt", "trees", trees, nil},
+	{"engine/gbdt", "gbdt", "trees_avx2", treesAVX2, nil},
+	{"internal/roofline", "roofline", "limit", rooflines, nil},
 }
 
 func main() {
@@ -73,6 +75,9 @@ func (f family) write(root string) error {
 	}
 	if err := pass.Compile.Execute(file); err != nil {
 		return err
+	}
+	if f.encode != nil {
+		f.encode(file)
 	}
 	cfg := printer.Config{Argv: []string{"make", "generate"}, Pkg: f.pkg}
 	out := filepath.Join(root, f.dir, f.name+"_amd64")

@@ -149,9 +149,14 @@ func (m *Matrix) packTile(i int, rows []byte) {
 func (m *Matrix) DecodeRow(dst []float32, r int) {
 	f := m.format
 	tile := m.tile(r / tileLanes)
-	if f.kind == kindFloat {
+	switch f.kind {
+	case kindFloat:
 		m.decodeFloats(dst, tile, r%tileLanes)
 		return
+	case kindPair:
+		decodePairs(dst[:m.Cols], tile, r%tileLanes)
+		return
+	default:
 	}
 	var block [superBlockValues]byte // holds the block of any format
 	for b := range m.Cols / f.values {

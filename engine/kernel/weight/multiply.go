@@ -200,11 +200,11 @@ func (u *Multiplier) multiply(x []float32, rows int, norm Norm) {
 		n, size := j.split(&j.products[i], rows)
 		j.items = append(j.items, total)
 		j.group = append(j.group, size)
-		j.fast = append(j.fast, productsFor(u.level, j.products[i].W.Type))
+		j.fast = append(j.fast, j.products[i].W.funcs(u.level))
 		total += (n + size - 1) / size
 	}
 	if j.up.W != nil {
-		j.fastUp = productsFor(u.level, j.up.W.Type)
+		j.fastUp = j.up.W.funcs(u.level)
 		u.reserve(panelRows * j.group[0] * tileLanes)
 	}
 	u.member.Run(j, total, 1)
@@ -219,7 +219,7 @@ func (j *productJob) split(p *Product, rows int) (n, size int) {
 	one, macs := len(m.data)/n, m.Cols*rows*tileLanes
 	even := n / (8 * j.owner.member.Workers())
 	size = max(1, pool.GrainMACs/macs, min(even, groupBytes/one))
-	if f := productsFor(j.owner.level, m.Type); f != nil && f.four[pairRows] != nil {
+	if f := m.funcs(j.owner.level); f != nil && f.four[pairRows] != nil {
 		return n, (size + 3) &^ 3 // four tiles stay together
 	}
 	return n, size + size%2 // pairs of tiles stay together

@@ -16,6 +16,7 @@ import (
 //	kindSuper  int8 [64][m][4], int32 [16][m], int16 [4][m][2], float32 [m]
 //	kindBlock  int8 [8][m][4], int32 [m], float32 [m]
 //	kindFloat  float32 [m]
+//	kindPair   bfloat16 [m][2]
 //
 // where int8 are k-quads of quantised values; the int32 are -32 (kindSuper, for
 // each 16 values) or -128 (kindBlock) times their sum, which takes the offset
@@ -36,6 +37,8 @@ func (k kind) rowBytes(cols int) int {
 		return cols / superBlockValues * superPanelBytes
 	case kindBlock:
 		return cols / blockValues * blockPanelBytes
+	case kindPair:
+		return 2 * cols
 	default:
 		return cols * floatPanelBytes
 	}

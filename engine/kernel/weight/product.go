@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/isa"
 )
 
 // productFunc is a generated product; see asm/product.go.
@@ -14,6 +15,14 @@ type productFunc func(dst *float32, stride int, tile *byte, panel *byte, blocks 
 // one tile, and of two or four that are neighbours in memory, nil where there is none.
 type productFuncs struct {
 	one, two, four [panelRows + 1]productFunc
+}
+
+// funcs are the products with a matrix at a level, nil where they are plain Go.
+func (m *Matrix) funcs(level isa.Level) *productFuncs {
+	if m.format.kind == kindPair {
+		return pairProducts
+	}
+	return productsFor(level, m.Type)
 }
 
 // span is full tiles of a matrix that are multiplied by one panel.

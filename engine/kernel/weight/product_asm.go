@@ -26,6 +26,8 @@ func quantizeRowFast(level isa.Level, k kind, dst, x []float32) bool {
 	}
 	size, run := superBlockValues, quantizeSuperAVX512
 	switch {
+	case k == kindPair:
+		size, run = pairColumns, roundPairsAVX512
 	case k == kindSuper && level == isa.AVX2:
 		run = quantizeSuperAVX2
 	case k == kindBlock && level == isa.AVX2:

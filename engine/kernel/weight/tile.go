@@ -11,6 +11,7 @@ const (
 	kindSuper kind = iota // int8 with one scale for 256 values
 	kindBlock             // int8 with one scale for 32 values
 	kindFloat
+	kindPair // bfloat16, see pair.go
 	kinds
 )
 
