@@ -203,7 +203,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 	other := map[string]string{
 		"scheduler.share_default_percent": "20", "scheduler.share_batch_percent": "20",
 		"server.host": "localhost", "server.admin_address": "off", "server.grpc_address": "127.0.0.1:8001",
-		"engine.block_size": "32", "model.engine": LlamaCppEngine, "engine.kv_cache_dtype": "q8_0", "engine.cpu_level": "portable",
+		"engine.block_size": "32", "model.engine": LlamaCppEngine, "engine.kv_cache_dtype": "q8_0", "engine.encoder_dtype": "float32", "engine.cpu_level": "portable",
 		"log.level": "debug", "api.heartbeat": "off", "api.reasoning": "reasoning", "log.format": "json", "model.path": "x.gguf",
 		"trace.sample_ratio":          "0.25",
 		"server.allowed_origins":      "https://chat.example",

@@ -4,6 +4,9 @@ package isa
 
 import "golang.org/x/sys/cpu"
 
+// HasBF16 reports whether the machine has products of bfloat16 (AVX512_BF16), which belong to no level.
+func HasBF16() bool { return cpu.X86.HasAVX512BF16 }
+
 // Best is the fastest level that this machine can run.
 func Best() Level {
 	x := &cpu.X86

@@ -19,7 +19,7 @@ const pairColumns = 16
 var pairFormat = format{kind: kindPair, values: 2, rowBytes: 4, tileBytes: 4 * tileLanes, pack: packF32}
 
 // HasPairs reports whether products of bfloat16 exist at a level.
-func HasPairs(level isa.Level) bool { return level == isa.AVX512 && hasBF16 }
+func HasPairs(level isa.Level) bool { return level == isa.AVX512 && isa.HasBF16() }
 
 // PairBytes is the memory that a Packer of pairs fills; an error names the size that it cannot hold.
 func PairBytes(rows, cols int) (int, error) {

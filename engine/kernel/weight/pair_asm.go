@@ -2,10 +2,6 @@
 
 package weight
 
-import "golang.org/x/sys/cpu"
-
-var hasBF16 = cpu.X86.HasAVX512BF16
-
 // pairProducts are the AVX-512 products of bfloat16.
 var pairProducts = &productFuncs{
 	one: [panelRows + 1]productFunc{

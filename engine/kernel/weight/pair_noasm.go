@@ -2,6 +2,4 @@
 
 package weight
 
-const hasBF16 = false
-
 var pairProducts *productFuncs
