@@ -196,8 +196,10 @@ def main():
     p.add_argument("--types", default="F32,BF16,Q8_0", help="files of weir; BF16 is the F32 file computed with --encoder-dtype bfloat16")
     p.add_argument("--base", default="", help="whose rate the brackets compare with; default: the first of weir's")
     p.add_argument("--without", default="", help="peers to leave out, as in fastembed,sentence-transformers")
+    p.add_argument("--cases", default="", help="which of the cases, as in 0,3; default: all")
     p.add_argument("--json")
     a = p.parse_args()
+    CASES[:] = [CASES[int(i)] for i in a.cases.split(",") if i] or CASES
     tokens = json.loads((a.folder / "library" / "tokenizer.json").read_text())["model"]["vocab"]
     words = [(t, i) for t, i in tokens.items() if re.fullmatch("[a-z]{2,9}", t)]
     rng = random.Random(1)
@@ -211,7 +213,7 @@ def main():
         }.items():
             if name not in a.without.split(","):
                 peers[name] = make()
-        made = {case: calls(words, case, 8, rng) for case in CASES}
+        made = {case: calls(words, case, 4, rng) for case in CASES}
         seen = {}
         for case in CASES:
             check(peers, made[case], seen)
@@ -220,6 +222,7 @@ def main():
             for case in CASES:
                 for name, peer in peers.items():
                     rates[case, name].append(measure(peer, made[case], a.seconds))
+                    print(case, name, f"{rates[case, name][-1]:.3g}", file=sys.stderr, flush=True)
     finally:
         for peer in peers.values():
             if isinstance(peer, Weir):
