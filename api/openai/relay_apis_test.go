@@ -322,8 +322,7 @@ func TestRelayedAPIsBreak(t *testing.T) {
 
 // Wherever a stream breaks, what the client gets are whole events, and the last one is the error.
 func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
-	r := newRig(t, DefaultConfig(), &fakeBackend{})
-	defer r.close()
+	server := newServer(t, DefaultConfig(), &fakeBackend{})
 	for name, tc := range map[string]struct {
 		path   string
 		form   form
@@ -337,7 +336,7 @@ func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
 	} {
 		for n := range len(tc.events) {
 			s := &relayStream{p: &passage{
-				server: r.openai, cause: func() error { return nil }, form: tc.form, route: &route{pattern: tc.path}, name: []byte(`"front"`),
+				server: server, cause: func() error { return nil }, form: tc.form, route: &route{pattern: tc.path}, name: []byte(`"front"`),
 				answer: &router.Answer{Events: io.NopCloser(io.MultiReader(strings.NewReader(tc.events[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
 			}}
 			all, err := io.ReadAll(s)
