@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -41,7 +42,7 @@ func fullBalancer(b *testing.B, all [][]prefix.Key) *Balancer {
 
 // BenchmarkPick is a request's whole life in the balancer, Pick, Began and Done, by how many of its 128 keys are new: none (a prompt
 // that came before), 8 (the next turn of a conversation), all (a first turn). Each
-// goroutine has 128 requests in flight; the times are of Pick and Began.
+// goroutine has 128 requests in flight; the times are of Pick and Began. Parallel ones are 64 goroutines.
 func BenchmarkPick(b *testing.B) {
 	const held = benchEntries / benchDepth
 	for _, fresh := range []int{0, 8, benchDepth} {
@@ -81,6 +82,7 @@ func BenchmarkPick(b *testing.B) {
 				b.ReportAllocs()
 				if parallel {
 					var seed atomic.Uint64
+					b.SetParallelism(max(1, 64/runtime.GOMAXPROCS(0)))
 					b.RunParallel(func(pb *testing.PB) {
 						rng := rand.New(rand.NewPCG(seed.Add(1), 1))
 						scratch := prompts()
@@ -90,6 +92,7 @@ func BenchmarkPick(b *testing.B) {
 							open[i%flying] = run(rng, scratch[i%flying])
 						}
 					})
+					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "picks/s")
 					return
 				}
 				rng := rand.New(rand.NewPCG(1, 1))
@@ -108,6 +111,30 @@ func BenchmarkPick(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkMap is what a machine's picks are to be compared with: the time to find one key in Go's map of as many entries as BenchmarkPick's
+// index has.
+func BenchmarkMap(b *testing.B) {
+	all := conversations(benchEntries / benchDepth)
+	entries := make(map[prefix.Key]uint64, benchEntries)
+	for i, keys := range all {
+		for _, k := range keys {
+			entries[k] = uint64(i)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	took := make([]time.Duration, 0, 1<<22)
+	sum := uint64(0)
+	for b.Loop() {
+		k := all[rng.IntN(len(all))][rng.IntN(benchDepth)]
+		begin := time.Now()
+		sum += entries[k]
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
+	runtime.KeepAlive(sum)
 }
 
 // BenchmarkReplicas: a pick takes as long with a thousand replicas as with ten.
