@@ -35,11 +35,11 @@ func newTakingRegistry(t *testing.T) *takingRegistry {
 
 func (f *takingRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	last := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-	switch {
-	case r.Method == http.MethodPost:
+	switch r.Method {
+	case http.MethodPost:
 		w.Header().Set("Location", r.URL.Path+"upload")
 		w.WriteHeader(http.StatusAccepted)
-	case r.Method == http.MethodPut:
+	case http.MethodPut:
 		f.take(w, r, last)
 	default:
 		f.mu.Lock()
