@@ -78,6 +78,7 @@ var Refusals = map[string]Refusal{
 	"insufficient_quota":    {http.StatusTooManyRequests, TypeQuota, 0},
 	"rate_limit_exceeded":   {http.StatusTooManyRequests, TypeRateLimit, time.Second},
 	"client_closed_request": {statusHungUp, TypeInvalidRequest, 0}, // nobody receives it
+	"response_cancelled":    {statusHungUp, TypeInvalidRequest, 0}, // nobody receives it
 
 	// the server
 	"constraint_failed":       {http.StatusInternalServerError, TypeServer, 0},

@@ -133,6 +133,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	listeners []*listener
+	stopped   bool // listeners that come now are closed at once
 }
 
 // New returns a server that does not listen yet.
@@ -178,7 +179,11 @@ func (s *Server) Serve(ln net.Listener) error {
 	l := newListener(ln, s.config, s.bodies)
 	s.mu.Lock()
 	s.listeners = append(s.listeners, l)
+	stopped := s.stopped
 	s.mu.Unlock()
+	if stopped {
+		return l.Close()
+	}
 	if err := s.http.Serve(l); err != nil {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
@@ -194,6 +199,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.CloseTimeout)
 	defer cancel()
 	s.mu.Lock()
+	s.stopped = true
 	for _, l := range s.listeners {
 		l.stopping.Store(true)
 	}
@@ -202,6 +208,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {
+		_ = l.Close() // one whose Serve has only just begun is not known to the HTTP server yet; the others are closed
 		l.closeAll()
 	}
 	if errors.Is(closeErr, context.DeadlineExceeded) {

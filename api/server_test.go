@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
 )
 
 const patience = time.Minute // for what must happen; nothing waits this long when all is well
@@ -419,6 +420,29 @@ func TestSmugglingCorpus(t *testing.T) {
 				t.Errorf("the second request was served; answers:\n%s", answer)
 			}
 		})
+	}
+}
+
+// A Serve that begins while the server is shut down, or after that, ends as one that has served.
+func TestShutdownEndsAServeThatHasJustBegun(t *testing.T) {
+	for range 200 {
+		s := New(DefaultConfig(), &handlerFunc{})
+		ln := fasthttputil.NewInmemoryListener()
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(ln) }()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		late := fasthttputil.NewInmemoryListener()
+		if err := s.Serve(late); err != nil {
+			t.Errorf("serve behind the shutdown: %v", err)
+		}
+		if _, err := late.Accept(); err == nil {
+			t.Error("the late listener is open")
+		}
 	}
 }
 

@@ -60,6 +60,14 @@ func ClientGone() *api.Error {
 	return api.Refuse("client_closed_request", "the client closed the connection")
 }
 
+// Cancelled ends a response in the background that its client has cancelled: hooks hear of it.
+func Cancelled() *api.Error {
+	return api.Refuse(CodeCancelled, "the response was cancelled")
+}
+
+// CodeCancelled is the code of Cancelled.
+const CodeCancelled = "response_cancelled"
+
 // ShuttingDown refuses a request because the server drains.
 func ShuttingDown() *api.Error {
 	return api.Refuse("server_shutting_down", "the server is shutting down; another one behind the same load balancer may take the request")

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/conversation"
+	"weir/api/edge"
 	"weir/internal/inference"
 )
 
@@ -20,6 +22,7 @@ type responseEncoder struct {
 	names    tokenNames
 	ids      string // of all items, behind the prefix of their kind
 	sequence int64  // of the next event
+	queued   bool   // the events of a response in the background are written
 	begun    bool   // the first events are written
 
 	output []byte // JSON of the closed items
@@ -69,7 +72,20 @@ func (e *responseEncoder) appendBegin(dst []byte) []byte {
 	}
 	e.begun = true
 	for _, name := range []string{"response.created", "response.in_progress"} {
+		if name == "response.created" && e.queued {
+			continue
+		}
 		dst = e.appendResponse(e.appendEvent(dst, name), responseState{status: "in_progress"})
+	}
+	return dst
+}
+
+// appendQueued appends the first events of a response in the background, before anything of
+// it is computed.
+func (e *responseEncoder) appendQueued(dst []byte) []byte {
+	e.queued = true
+	for _, name := range []string{"response.created", "response.queued"} {
+		dst = e.appendResponse(e.appendEvent(dst, name), responseState{status: "queued"})
 	}
 	return dst
 }
@@ -149,7 +165,11 @@ func (e *responseEncoder) appendLastEvent(dst []byte, state responseState) []byt
 func (e *responseEncoder) appendFault(dst []byte, fault *api.Error) []byte {
 	e.cut = true
 	dst = e.closeItem(e.appendBegin(dst))
-	return e.appendLastEvent(e.appendEvent(dst, "response.failed"), responseState{status: "failed", fault: fault})
+	state := responseState{status: "failed", fault: fault}
+	if fault.Code == edge.CodeCancelled {
+		state = responseState{status: conversation.Cancelled}
+	}
+	return e.appendLastEvent(e.appendEvent(dst, "response."+state.status), state)
 }
 
 // appendWhole implements encoder.

@@ -53,7 +53,11 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = strconv.AppendInt(dst, int64(max(0, j.params.sampling.Logprobs)), 10)
 	dst = append(dst, `,"top_p":`...)
 	dst = appendParameter(dst, j.params.sampling.TopP)
-	dst = append(dst, `,"truncation":"disabled","usage":`...)
+	truncation := "disabled"
+	if r.truncates {
+		truncation = "auto"
+	}
+	dst = append(append(append(dst, `,"truncation":"`...), truncation...), `","usage":`...)
 	dst = appendResponseUsage(dst, s.usage)
 	dst = append(dst, r.labels...)
 	dst = append(append(dst, `,"metadata":`...), r.metadata...)

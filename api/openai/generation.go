@@ -272,8 +272,7 @@ func (g *generation) run() *api.Error {
 func (g *generation) pause() *api.Error {
 	switch g.wait(nil) {
 	case wokeGone:
-		g.hungUp()
-		return edge.ClientGone()
+		return g.hungUp()
 	case wokeAbort:
 		return edge.ShuttingDown()
 	case wokeNews, wokeTimer:
@@ -301,12 +300,17 @@ func (g *generation) fail(fault *api.Error) {
 	g.cancel()
 }
 
-// hungUp records that the client hung up.
-func (g *generation) hungUp() {
-	if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != edge.StatusHungUp {
+// hungUp records that nobody waits for the answer any more: the client hung up, or has
+// cancelled a response that is computed without it.
+func (g *generation) hungUp() *api.Error {
+	fault := edge.ClientGone()
+	if g.job.inBackground() {
+		fault = edge.Cancelled()
+	} else if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != edge.StatusHungUp {
 		h(g.job.model.ID)
 	}
-	g.fail(edge.ClientGone())
+	g.fail(fault)
+	return fault
 }
 
 // cancel ends every stream that has not ended.

@@ -98,6 +98,9 @@ func (j *job) request(i int) *inference.Request {
 	}
 }
 
+// inBackground reports whether the answer is computed without its client.
+func (j *job) inBackground() bool { return j.response != nil && j.response.background }
+
 func (j *job) start() edge.RequestStart {
 	return edge.RequestStart{
 		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Arm: j.arm,

@@ -48,7 +48,10 @@ const (
 	noReplica           = "no_replica"
 )
 
-var errStopped = errors.New("the server stops")
+var (
+	errStopped   = errors.New("the server stops")
+	errCancelled = errors.New("the response was cancelled")
+)
 
 // relayed is a request that servers behind a model answer.
 type relayed struct {
@@ -63,7 +66,7 @@ type relayed struct {
 
 // inBackground reports whether nobody waits for the answer.
 func (r *relayed) inBackground() bool {
-	return r.job != nil && r.job.response != nil && r.job.response.background
+	return r.job != nil && r.job.inBackground()
 }
 
 // relay is the life of a relayed request up to its answer, or up to the stream
@@ -90,12 +93,12 @@ func (c *call) relay(r *relayed) *api.Error {
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(p.result.RequestStart)
 	}
-	gone := c.watch()
 	if r.inBackground() {
 		p.run = s.background.add(r.job.backgroundKey())
-		gone = p.run.cancel
+		go s.watchFor(cancel, errCancelled, p.run.cancel, ctx.Done())
+	} else {
+		go s.watch(cancel, c.watch(), ctx.Done())
 	}
-	go s.watch(cancel, gone, ctx.Done())
 	handedOver := false
 	defer func() {
 		if !handedOver {
@@ -294,11 +297,16 @@ func (o *object) withoutModel() (dst []byte, prompt []router.Part) {
 	return dst, prompt
 }
 
-// watch cancels a request when nobody waits for it any more, until it is over.
+// watch cancels a request when its client hangs up, until it is over.
 func (s *Server) watch(cancel context.CancelCauseFunc, gone, over <-chan struct{}) {
+	s.watchFor(cancel, errHungUp, gone, over)
+}
+
+// watchFor is watch for another reason why nobody waits any more.
+func (s *Server) watchFor(cancel context.CancelCauseFunc, why error, gone, over <-chan struct{}) {
 	select {
 	case <-gone:
-		cancel(errHungUp)
+		cancel(why)
 	case <-s.running.Aborted():
 		cancel(errStopped)
 	case <-over:
@@ -314,6 +322,8 @@ func (s *Server) interrupted(model string, cause error) *api.Error {
 			h(model)
 		}
 		return edge.ClientGone()
+	case errors.Is(cause, errCancelled):
+		return edge.Cancelled()
 	case errors.Is(cause, errStopped):
 		return edge.ShuttingDown()
 	}

@@ -81,6 +81,10 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	if response != nil && response.truncates {
+		response.truncates = false
+		asked.ignored("truncation", unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.model.ID+" are not counted here"), &fault)
+	}
 	w.finish(asked)
 	own := w.chat.anew()
 	p := &params{

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"weir/api"
-	"weir/api/conversation"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -149,12 +148,20 @@ func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
 // relayInBackground answers with the response as it is now, and has its answer computed without
 // the client.
 func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, sent *router.Call) *api.Error {
-	s, j, e := c.server, r.job, &responseEncoder{job: r.job}
-	object := e.appendObject(nil, responseState{status: conversation.Queued})
-	if !j.response.keeper.keep(conversation.InProgress, e.appendObject(nil, responseState{status: conversation.InProgress})) {
+	s, j := c.server, r.job
+	object, kept := j.begin()
+	if !kept {
 		s.background.end(j.backgroundKey(), p.run)
 		p.end()
 		return responsesUnavailable()
+	}
+	var body *rewordedStream
+	if j.params.stream {
+		body = newRewordedStream(p, j, len(sent.Tokens))
+		c.beginEvents(p.run, body.encoder)
+	} else {
+		c.ctx.SetContentType("application/json")
+		c.ctx.SetBody(object)
 	}
 	held := c.held
 	c.held = nil
@@ -169,13 +176,32 @@ func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, se
 		over := make(chan struct{})
 		defer close(over)
 		go s.lookForCancel(j.response.keeper, p.run, over)
+		if body != nil {
+			p.askEvents(ctx, r, sent, body)
+			return
+		}
 		if fault := p.askWhole(ctx, r, sent); fault != nil {
 			j.keepFault(fault)
 		}
 	}()
-	c.ctx.SetContentType("application/json")
-	c.ctx.SetBody(object)
+	if body != nil {
+		c.stream(c.follow(p.run.events, 0))
+	}
 	return nil
+}
+
+// askEvents has an answer computed whose events go to the run's log.
+func (p *passage) askEvents(ctx context.Context, r *relayed, sent *router.Call, body *rewordedStream) {
+	fault := p.ask(ctx, r, sent)
+	if fault == nil && p.answer.Status != statusOK {
+		fault = p.refused(nil, r.job)
+	}
+	if fault == nil && p.answer.Events != nil {
+		fault = p.run.events.copy(body)
+	}
+	if fault != nil {
+		p.run.events.add(body.encoder.appendFault(nil, fault))
+	}
 }
 
 // askWhole has an answer computed that nobody waits for: the job's encoder keeps it.

@@ -24,6 +24,7 @@ type responseRequest struct {
 	input        []byte // JSON: what this request adds to the conversation
 	store        bool   // the response is kept
 	background   bool   // it is computed without its client
+	truncates    bool   // the oldest items are left out of an input that does not fit
 	keeper       *keeper
 }
 
@@ -48,6 +49,7 @@ func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
+	w.truncates = r.truncates
 	j, fault := w.read(s, o, m)
 	if fault != nil {
 		return nil, fault
@@ -88,9 +90,10 @@ func (r *responseRequest) refuseOthers(o *object, fault **api.Error) {
 			keep(fault, unsupported(f.name, f.wayOut))
 		}
 	}
-	if how, ok := o.text("truncation", fault); ok && how != "disabled" {
-		o.ignored("truncation", badRequest("invalid_value", "truncation",
-			"truncation is %s; it must be disabled: an input that does not fit is refused", headerQuote(how)), fault)
+	if how, ok := o.text("truncation", fault); ok {
+		if r.truncates = how == "auto"; !r.truncates && how != "disabled" {
+			keep(fault, badRequest("invalid_value", "truncation", "truncation is %s; it must be auto or disabled", headerQuote(how)))
+		}
 	}
 	if _, ok := o.integer("max_tool_calls", 1, maxInt32, fault); ok {
 		o.ignored("max_tool_calls", unsupported("max_tool_calls", "leave it out: it counts calls of tools that the server itself runs"), fault)
@@ -112,8 +115,6 @@ func (r *responseRequest) readStore(o *object, fault **api.Error) {
 	case !r.store:
 		keep(fault, badRequest("invalid_value", "background", "background is true and the response is not kept, so nobody could read it; send store: true, "+
 			"to a server that keeps responses"))
-	case o.flag("stream", false, fault):
-		keep(fault, unsupported("stream", "leave it out of a request with background: true, and read the response when it is finished"))
 	}
 }
 

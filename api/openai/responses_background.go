@@ -19,6 +19,7 @@ type backgroundRuns struct {
 
 	mu   sync.Mutex
 	runs map[backgroundKey]*backgroundRun
+	past pastEvents
 }
 
 type backgroundKey struct{ tenant, id string }
@@ -28,6 +29,7 @@ type backgroundRun struct {
 	once   sync.Once
 	cancel chan struct{} // closed when nobody wants the response any more
 	ended  chan struct{} // closed once its end is stored
+	events *eventLog     // nil: its request asked for no stream
 }
 
 func (r *backgroundRun) stop() { r.once.Do(func() { close(r.cancel) }) }
@@ -53,6 +55,10 @@ func (b *backgroundRuns) find(k backgroundKey) *backgroundRun {
 func (b *backgroundRuns) end(k backgroundKey, r *backgroundRun) {
 	b.mu.Lock()
 	delete(b.runs, k)
+	if r.events != nil {
+		r.events.close()
+		b.past.keep(k, r.events)
+	}
 	b.mu.Unlock()
 	close(r.ended)
 }
@@ -60,13 +66,21 @@ func (b *backgroundRuns) end(k backgroundKey, r *backgroundRun) {
 // lookForCancelEvery is how often a run looks whether another process was asked to cancel it.
 const lookForCancelEvery = 2 * time.Second
 
-// runInBackground answers with the response as it is now, and leaves the generation to a
-// goroutine of its own, which ends it.
+// runInBackground answers with the response as it is now, or with its events as they come, and
+// leaves the generation to a goroutine of its own, which ends it.
 func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
-	s, e := c.server, &responseEncoder{job: g.job}
-	object := e.appendObject(nil, responseState{status: conversation.Queued})
-	if !g.job.response.keeper.keep(conversation.InProgress, e.appendObject(nil, responseState{status: conversation.InProgress})) {
+	s := c.server
+	object, kept := g.job.begin()
+	if !kept {
 		return responsesUnavailable()
+	}
+	var body *eventStream
+	if g.job.params.stream {
+		body = newEventStream(g, func() {})
+		c.beginEvents(run, body.encoder)
+	} else {
+		c.ctx.SetContentType("application/json")
+		c.ctx.SetBody(object)
 	}
 	held := c.held
 	c.held = nil
@@ -78,19 +92,32 @@ func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 			}
 			s.background.end(g.job.backgroundKey(), run)
 		}()
-		s.compute(g, run)
+		s.compute(g, run, body)
 	}()
-	c.ctx.SetContentType("application/json")
-	c.ctx.SetBody(object)
+	if body != nil {
+		c.stream(c.follow(run.events, 0))
+	}
 	return nil
 }
 
-// compute waits for the end of a response in the background, and stores it.
-func (s *Server) compute(g *generation, run *backgroundRun) {
+// begin stores a response that is computed in the background, and gives the object of its answer.
+func (j *job) begin() (object []byte, kept bool) {
+	e := &responseEncoder{job: j}
+	kept = j.response.keeper.keep(conversation.InProgress, e.appendObject(nil, responseState{status: conversation.InProgress}))
+	return e.appendObject(nil, responseState{status: conversation.Queued}), kept
+}
+
+// compute waits for the end of a response in the background, and stores it. body is its events;
+// nil: none are wanted.
+func (s *Server) compute(g *generation, run *backgroundRun, body *eventStream) {
 	defer g.end()
 	over := make(chan struct{})
 	defer close(over)
 	go s.lookForCancel(g.job.response.keeper, run, over)
+	if body != nil {
+		run.events.copy(body) // the encoder keeps the end
+		return
+	}
 	fault := g.run()
 	if fault == nil {
 		g.answer() // its encoder keeps it

@@ -145,7 +145,7 @@ func (c *call) storedResponse() *api.Error {
 		return c.deleteResponse()
 	}
 	if c.ctx.QueryArgs().GetBool("stream") {
-		return unsupported("stream", "read the response whole: events are not kept")
+		return c.streamResponse()
 	}
 	r, fault := c.findResponse()
 	if fault != nil {
@@ -185,6 +185,7 @@ func (c *call) deleteResponse() *api.Error {
 	ctx, cancel := historyContext()
 	defer cancel()
 	err := c.server.config.Responses.Store.DeleteResponse(ctx, c.caller.Tenant.Name, c.rest)
+	c.server.background.forget(c.caller.Tenant.Name, c.rest)
 	switch {
 	case errors.Is(err, conversation.ErrUnknown):
 		return c.noResponse()

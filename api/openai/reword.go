@@ -17,6 +17,8 @@ type rewording struct {
 	turns turnWriter
 	list  string    // the client's field that holds the conversation
 	names []renamed // the longest first
+
+	truncates bool // the oldest messages are left out of a conversation that does not fit
 }
 
 // renamed is a field that has another name in a chat: a path of the chat's, or the
@@ -44,12 +46,19 @@ func (w *rewording) finish(o *object) {
 
 // read reads the chat.
 func (w *rewording) read(s *Server, o *object, m *Model) (*job, *api.Error) {
+	if w.truncates {
+		return w.truncated(s, o, m)
+	}
 	w.finish(o)
-	j, fault := s.readChat(&w.chat, m)
+	return w.done(s.readChat(&w.chat, m))
+}
+
+// done ends the reading of the chat.
+func (w *rewording) done(j *job, fault *api.Error) (*job, *api.Error) {
 	if fault != nil {
 		return nil, w.explain(fault)
 	}
-	w.chat, w.turns.list = object{}, nil // what is left explains faults
+	w.chat, w.turns.list, w.turns.begins, w.turns.roles = object{}, nil, nil, nil // what is left explains faults
 	j.reworded = w
 	return j, w.checkCount(j.params.n)
 }
@@ -119,8 +128,10 @@ func parseIndex(text string) (int, bool) {
 // row is one message, as templates have it. What a system says before anybody else
 // is one message, too: most templates know one, at the beginning.
 type turnWriter struct {
-	list  []byte   // the messages so far
-	paths []string // where each of them stands in the client's request
+	list   []byte   // the messages so far
+	paths  []string // where each of them stands in the client's request
+	roles  []string // of each
+	begins []int    // of each, in list
 
 	system []string // of the message that is being written, if it is the system's
 	answer assistantTurn
@@ -140,7 +151,9 @@ func (t *turnWriter) add(path, role string, fields []byte) {
 }
 
 func (t *turnWriter) append(path, role string, fields []byte) {
-	t.list = append(comma(t.list, len(t.paths)), `{"role":"`...)
+	t.list = comma(t.list, len(t.paths))
+	t.begins, t.roles = append(t.begins, len(t.list)), append(t.roles, role)
+	t.list = append(t.list, `{"role":"`...)
 	t.list = append(append(t.list, role...), '"')
 	t.list = append(append(t.list, fields...), '}')
 	t.paths = append(t.paths, path)

@@ -494,7 +494,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		}
 		g.end()
 	}()
-	if j.params.stream {
+	if j.params.stream && run == nil {
 		body := newEventStream(g, s.running.Leave)
 		if fault = body.await(); fault == nil {
 			handedOver = true

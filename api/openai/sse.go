@@ -121,7 +121,10 @@ func (r *eventStream) fill() error {
 	switch r.g.wait(r.timer.C) {
 	case wokeGone:
 		r.over = true
-		r.g.hungUp()
+		if fault := r.g.hungUp(); r.g.job.inBackground() {
+			r.failed, r.buf = fault, r.encoder.appendFault(r.buf, fault)
+			return nil
+		}
 		return errHungUp
 	case wokeAbort:
 		r.fault(edge.ShuttingDown())
@@ -169,8 +172,7 @@ func (r *eventStream) await() *api.Error {
 		r.timer.Reset(r.untilTimer())
 		switch r.g.wait(r.timer.C) {
 		case wokeGone:
-			r.g.hungUp()
-			return edge.ClientGone()
+			return r.g.hungUp()
 		case wokeAbort:
 			r.fault(edge.ShuttingDown())
 			return r.refusal

@@ -115,6 +115,8 @@ func exemplar(t edge.Trace) string {
 func answerOf(f edge.RequestFinish) telemetry.Answer {
 	a := telemetry.Answer{Model: f.Model, Outcome: telemetry.AnswerComplete, Stream: f.Stream && len(f.Reasons) > 0}
 	switch {
+	case f.Code == edge.CodeCancelled:
+		a.Outcome = telemetry.AnswerCancelled
 	case f.Status == statusHungUp:
 		a.Outcome = telemetry.AnswerAbandoned
 	case f.Status < http.StatusBadRequest:

@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-LIMIT_SECONDS = 10  # for one schema with its texts
+LIMIT_SECONDS = 4  # for one schema with its texts
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"  # Llama 3's
 
 

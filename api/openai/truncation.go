@@ -1,0 +1,106 @@
+package openai
+
+import (
+	"sort"
+
+	"weir/api"
+)
+
+// Truncation drops the oldest messages of a conversation that does not fit the context, where the
+// request says truncation: auto. What a system says before anybody else stays, and the rest
+// begins with a message of the user: templates want that, and no result is left without its
+// call.
+
+// answerShare of the context is left for the answer at least when messages are dropped, or
+// max_output_tokens where that is less.
+const answerShare = 8
+
+// truncated reads the chat like read, with as many of the oldest messages left out as must be.
+func (w *rewording) truncated(s *Server, o *object, m *Model) (*job, *api.Error) {
+	w.finish(o)
+	whole := w.chat
+	j, fault := s.readChat(whole.under(o.notes), m)
+	if fault == nil || fault.Code != "context_length_exceeded" {
+		return w.done(j, fault)
+	}
+	starts := w.turns.starts()
+	first := sort.Search(len(starts), func(i int) bool {
+		if goneWrong := o.turn.ended(); goneWrong != nil {
+			return true
+		}
+		kept, err := s.readChat(w.without(&whole, starts[i]).under(&notes{strict: o.notes.strict}), m)
+		return err != nil && err.Code != "context_length_exceeded" || err == nil && kept.leavesRoom()
+	})
+	if first == len(starts) {
+		if first == 0 {
+			return w.done(nil, fault)
+		}
+		first-- // the last message of the user alone, however little it leaves
+	}
+	if j, fault = s.readChat(w.without(&whole, starts[first]).under(o.notes), m); fault == nil {
+		o.notes.add("truncation left out %d of %d messages", starts[first]-w.turns.leading(), len(w.turns.roles))
+	}
+	return w.done(j, fault)
+}
+
+// leavesRoom reports whether the prompt leaves a fair part of the context for an answer.
+func (j *job) leavesRoom() bool {
+	wanted := j.model.MaxModelLen / answerShare
+	if most := j.params.maxTokens; most > 0 {
+		wanted = min(wanted, most)
+	}
+	return j.room(0) >= min(wanted, j.maxTokens) && j.model.MaxModelLen-len(j.prompts[0].ids) >= wanted
+}
+
+// without is the chat without the messages before one, but for those of the system that lead.
+func (w *rewording) without(whole *object, before int) *object {
+	t := &w.turns
+	messages := []byte{'['}
+	for i, m := range t.messages() {
+		if i < t.leading() || i >= before {
+			messages = append(comma(messages, len(messages)-1), m...)
+		}
+	}
+	chat := whole.without("messages")
+	chat.add("messages", append(messages, ']'))
+	return chat
+}
+
+// under is the object as if nobody had read of it, with notes of its own.
+func (o *object) under(n *notes) *object {
+	own := o.anew()
+	own.notes = n
+	return own
+}
+
+// leading is how many messages of the system stand before all others.
+func (t *turnWriter) leading() int {
+	n := 0
+	for n < len(t.roles) && t.roles[n] == "system" {
+		n++
+	}
+	return n
+}
+
+// starts are the messages of the user with which the rest of a conversation may begin, but for
+// the first, in order.
+func (t *turnWriter) starts() (list []int) {
+	for i := t.leading() + 1; i < len(t.roles); i++ {
+		if t.roles[i] == "user" {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// messages are the messages that were written, as JSON.
+func (t *turnWriter) messages() (list [][]byte) {
+	for i, from := range t.begins {
+		to := len(t.list)
+		if i+1 < len(t.begins) {
+			to = t.begins[i+1] - 1 // its comma
+		}
+		list = append(list, t.list[from:to])
+	}
+	return list
+}
