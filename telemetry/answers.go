@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // The ends of a request that asked for a generation, values of label outcome.
 // The objectives of package slo count failed and broken as bad, and leave out
-// refused, abandoned and cancelled, which are the caller's.
+// refused, abandoned and cancelled, which are the caller's, and batch, for which nobody waits.
 const (
 	AnswerComplete  = "complete"  // the whole answer was written
 	AnswerRefused   = "refused"   // 4xx before the first byte, a quota's 429 included
@@ -12,6 +12,7 @@ const (
 	AnswerBroken    = "broken"    // a stream that ended with an error event
 	AnswerAbandoned = "abandoned" // the client hung up, or read too slowly
 	AnswerCancelled = "cancelled" // the client cancelled a response in the background
+	AnswerBatch     = "batch"     // any end of one of the class batch, which is tried again; batches count their lines themselves
 )
 
 // answers count how requests for generations ended. model_name is empty for
@@ -26,7 +27,7 @@ func newAnswers() answers {
 	a := answers{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_requests_total",
-			Help: "Requests for a generation that ended, by outcome: complete, refused (4xx), failed (5xx), broken (an error after the first byte), abandoned, cancelled.",
+			Help: "Requests for a generation that ended, by outcome: complete, refused (4xx), failed (5xx), broken (an error after the first byte), abandoned, cancelled, batch (of that class).",
 		}, labels),
 		streams: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_streams_total", Help: "Streams that ended, by outcome: complete, broken, abandoned.",
@@ -40,7 +41,7 @@ func newAnswers() answers {
 // add makes the series of a model: a rate of increase needs the 0 before the
 // first count.
 func (a answers) add(model string) {
-	for _, outcome := range []string{AnswerComplete, AnswerRefused, AnswerFailed, AnswerBroken, AnswerAbandoned, AnswerCancelled} {
+	for _, outcome := range []string{AnswerComplete, AnswerRefused, AnswerFailed, AnswerBroken, AnswerAbandoned, AnswerCancelled, AnswerBatch} {
 		a.requests.WithLabelValues(model, outcome)
 	}
 	for _, outcome := range []string{AnswerComplete, AnswerBroken, AnswerAbandoned} {

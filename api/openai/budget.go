@@ -45,9 +45,6 @@ func (j *job) bound(o *object, b thoughtBudget) *api.Error {
 			"%s bounds thoughts, and the model %s marks none; leave it out", b.name, j.model.ID), &fault)
 		return fault
 	}
-	if _, end := j.reading.family.ThoughtMarkers(); end == "" {
-		return unsupported(b.name, "thoughts of the model "+j.model.ID+" are messages of their own, which no token ends: use reasoning_effort")
-	}
 	j.reading.budget = b.most
 	return nil
 }
@@ -65,7 +62,8 @@ type budgetRules struct {
 	tokenizer *tokenizer.Tokenizer
 	most      int                 // tokens of the thought
 	open, end stopPattern         // the markers of thoughts
-	closing   []inference.TokenID // of the marker that ends a thought
+	closing   []inference.TokenID // of the marker that ends a thought, and what must follow it
+	again     bool                // another thought may follow, on the same budget
 }
 
 // budget is a constraint that ends a thought after some tokens: from then on only the
@@ -103,7 +101,9 @@ func newBudget(m *Model, most int, thinking bool, inner inference.Constraint) *b
 	open, end := m.Family.ThoughtMarkers()
 	open = strings.TrimSpace(open)
 	r.open, r.end = stopPattern{open, borders(open)}, stopPattern{end, borders(end)}
-	r.closing = m.Tokenizer.AppendSpans(nil, []tokenizer.Span{{Text: end, Control: true}}, tokenizer.EncodeOptions{})
+	r.again = m.Family.RepeatsThoughts()
+	closing := end + m.Family.AfterThought(inner == nil)
+	r.closing = m.Tokenizer.AppendSpans(nil, []tokenizer.Span{{Text: closing, Control: true}}, tokenizer.EncodeOptions{})
 	var start budgetState
 	if thinking {
 		start = r.within(budgetState{phase: budgetWithin})
@@ -184,7 +184,7 @@ func (r *budgetRules) step(s budgetState, id inference.TokenID) budgetState {
 	}
 	if s.phase == budgetForced {
 		if s.forced++; int(s.forced) == len(r.closing) {
-			s.phase = budgetAfter
+			return r.after(s)
 		}
 		return s
 	}
@@ -196,12 +196,20 @@ func (r *budgetRules) step(s budgetState, id inference.TokenID) budgetState {
 	k := int(s.matched)
 	for _, c := range piece {
 		if k = r.end.advance(k, c); k == len(r.end.text) {
-			return budgetState{phase: budgetAfter}
+			return r.after(s)
 		}
 	}
 	s.matched = int16(k) //nolint:gosec // at most the marker's length
 	s.partial = missingBytes(s.partial, piece)
 	return r.within(s)
+}
+
+// after is the state behind the end of a thought.
+func (r *budgetRules) after(s budgetState) budgetState {
+	if r.again {
+		return budgetState{phase: budgetBefore, late: true, used: s.used}
+	}
+	return budgetState{phase: budgetAfter}
 }
 
 // opened looks for the marker that opens a thought: at the beginning of an answer, and
@@ -214,7 +222,7 @@ func (r *budgetRules) opened(s budgetState, piece []byte, control bool) budgetSt
 		}
 		before := k
 		if k = r.open.advance(k, c); k == len(r.open.text) {
-			return budgetState{phase: budgetWithin}
+			return budgetState{phase: budgetWithin, used: s.used}
 		}
 		if k <= before && (before > 0 || c != ' ' && c != '\n') && !control {
 			s.late, k = true, 0

@@ -49,3 +49,81 @@ func TestAnswersOfPublishedFamilies(t *testing.T) {
 		})
 	}
 }
+
+// publishedModel has the template of a published model.
+func publishedModel(t *testing.T, b *fakeBackend, name string) *Model {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(reference.Path(t, "testdata/templates"), name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct{ Template string }
+	if err := json.Unmarshal(data, &p); err != nil {
+		t.Fatal(err)
+	}
+	return toolModel(t, b, p.Template)
+}
+
+// Where thoughts are messages of their own, the budget ends the message and begins the next: a
+// text, or, behind a grammar, what the model likes of text and calls.
+func TestBudgetsOfHarmony(t *testing.T) {
+	const thought = "<|channel|>analysis<|message|>0123456789"
+	for _, c := range []struct{ name, says, fields, text, calls string }{
+		{"text", thought + "and so on", `"thinking_token_budget":10`, "and so on", ""},
+		{"a call", thought + `<|channel|>commentary to=functions.get_time <|constrain|>json<|message|>{}`, bothTool + `,"thinking_token_budget":10`, "", "get_time {}"},
+		{"text beside tools", thought + `<|channel|>final<|message|>So.`, bothTool + `,"thinking_token_budget":10`, "So.", ""},
+		{"it ends itself", thought + "<|end|><|start|>assistant<|channel|>final<|message|>So.", `"thinking_token_budget":100`, "So.", ""},
+	} {
+		b := &fakeBackend{script: obey(t, c.says)}
+		r := newRig(t, DefaultConfig(), b)
+		if err := r.openai.SetModels(publishedModel(t, b, "openai-gpt-oss-120b")); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []*answered{r.ask(chatWith(c.fields)), r.stream(chatWith(c.fields))} {
+			if a.Reasoning != "0123456789" || a.text() != c.text || strings.Join(a.names(), "\n") != c.calls {
+				t.Errorf("%s: got %q, %q, %q", c.name, a.Reasoning, a.text(), a.names())
+			}
+		}
+		r.close()
+	}
+}
+
+// A second thought has what the first has left.
+func TestBudgetsAreSharedByThoughts(t *testing.T) {
+	b := &fakeBackend{tok: mustTokenizer(t)}
+	m := publishedModel(t, b, "openai-gpt-oss-120b")
+	c := newBudget(m, 5, false, nil)
+	rules := c.budgetRules
+	s := rules.after(budgetState{phase: budgetWithin, used: 4})
+	if s.phase != budgetBefore || s.used != 4 || !s.late {
+		t.Errorf("behind a thought: %+v", s)
+	}
+	s = rules.within(budgetState{phase: budgetWithin, used: 5})
+	if s.phase != budgetForced {
+		t.Errorf("a thought that has nothing left: %+v", s)
+	}
+	if text := b.tok.Decode(rules.closing, true); text != "<|end|><|start|>assistant<|channel|>final<|message|>" {
+		t.Errorf("forced is %q", text)
+	}
+}
+
+// A budget of a model that marks no thoughts is named in a warning, and refused where the server
+// is strict.
+func TestBudgetsWithoutThoughts(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		c := DefaultConfig()
+		c.Strict = strict
+		b := &fakeBackend{script: say("Hello", 0)}
+		r := newRig(t, c, b)
+		if err := r.openai.SetModels(publishedModel(t, b, "meetkai-functionary-medium-v3.2")); err != nil {
+			t.Fatal(err)
+		}
+		res, body := r.do("POST", routeChat, "", chatWith(`"thinking_token_budget":10`))
+		warned := strings.Contains(res.Header.Get("X-Weir-Warnings"), "thinking_token_budget")
+		refused := res.StatusCode == 400 && strings.Contains(body, "thinking_token_budget bounds thoughts, and the model test-model marks none")
+		if warned == strict || refused != strict {
+			t.Errorf("strict %t: %d %s, warnings %q", strict, res.StatusCode, body, res.Header.Get("X-Weir-Warnings"))
+		}
+		r.close()
+	}
+}

@@ -154,3 +154,29 @@ func TestMessagesFaults(t *testing.T) {
 		t.Errorf("with the right key: %d %s", res.StatusCode, body)
 	}
 }
+
+// What is wrong with a format or a tool's schema is told in the words of Messages.
+func TestMessageFaultsNameTheirOwnFields(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	longModel(r)
+	const wrong = `{"type":"object","properties":{"a":{"type":"no"}},"required":["a"],"additionalProperties":false}`
+	for fields, param := range map[string]string{
+		`"output_config":{"format":{"type":"json_schema","schema":` + wrong + `}}`:          "output_config.format.schema#/properties/a/type",
+		`"tools":[{"name":"f","strict":true,"input_schema":` + wrong + `}]`:                 "tools[0].input_schema#/properties/a/type",
+		`"tools":[{"name":"a b","input_schema":{}}]`:                                        "tools[0].name",
+		`"tools":[{"name":"f","input_schema":[]}]`:                                          "tools[0].input_schema",
+		`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"g"}`: "tool_choice.name",
+	} {
+		status, body := r.post(routeMessages, `{"max_tokens":20,"messages":[{"role":"user","content":"hi"}],`+fields+`}`)
+		for _, leak := range []string{"response_format", "json_schema.schema", "function", "parameters"} {
+			if strings.Contains(body, leak) {
+				t.Errorf("%s: %s speaks of %s", fields, body, leak)
+			}
+		}
+		own, _, _ := strings.Cut(param, "#")
+		if status != 400 || !strings.Contains(body, own) {
+			t.Errorf("%s: %d %s, want %s", fields, status, body, param)
+		}
+	}
+}

@@ -32,5 +32,5 @@ func (m *Model) thinks() bool {
 	if m.Family.Name == "generic" {
 		return strings.Contains(m.Template.Source(), end)
 	}
-	return end != "" || m.Family.Name == "harmony"
+	return end != ""
 }

@@ -98,8 +98,8 @@ func obey(t *testing.T, text string) func(*fakeRun) {
 				t.Error(err)
 			}
 			next := byteToken(tok, rest[0])
-			if forced := constraint.Forced(nil); len(forced) > 0 {
-				next = forced[0]
+			if b, ok := constraint.(*budget); ok && b.now().phase == budgetForced {
+				next = constraint.Forced(nil)[0]
 			} else {
 				rest = rest[1:]
 			}

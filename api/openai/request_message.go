@@ -34,6 +34,7 @@ func (s *Server) readMessage(o *object, m *Model) (*job, *api.Error) {
 func rewordMessage(o *object) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
 	w := newRewording(o, "messages", messageNames...)
+	w.schema = "input_schema"
 	readMessagePrompt(o, w, &fault)
 	most, ok := o.integer("max_tokens", 1, maxInt32, &fault)
 	if !ok {

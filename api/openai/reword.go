@@ -18,7 +18,8 @@ type rewording struct {
 	list  string    // the client's field that holds the conversation
 	names []renamed // the longest first
 
-	truncates bool // the oldest messages are left out of a conversation that does not fit
+	schema    string // the client's name of a tool's parameters; "" is the chat's
+	truncates bool   // the oldest messages are left out of a conversation that does not fit
 }
 
 // renamed is a field that has another name in a chat: a path of the chat's, or the
@@ -73,10 +74,13 @@ func (w *rewording) checkCount(n int) *api.Error {
 
 // explain puts the client's own names into a fault of readChat.
 func (w *rewording) explain(fault *api.Error) *api.Error {
-	own := w.clientPath(fault.Param)
-	if own != fault.Param {
-		fault.Message = strings.ReplaceAll(fault.Message, fault.Param, own)
-		fault.Param = own
+	path, pointer, pointed := strings.Cut(fault.Param, "#") // a place in a schema, which the message names otherwise
+	own := w.clientPath(path)
+	if own != path {
+		fault.Message = strings.ReplaceAll(fault.Message, path, own)
+		if fault.Param = own; pointed {
+			fault.Param += "#" + pointer
+		}
 	}
 	return fault
 }
@@ -106,6 +110,9 @@ func (w *rewording) clientPath(path string) string {
 		}
 	}
 	if strings.HasPrefix(path, "tool") { // tools lie one level deeper in a chat, and so do their grammars
+		if w.schema != "" {
+			path = strings.Replace(path, "].function.parameters", "]."+w.schema, 1)
+		}
 		path = strings.Replace(path, "].function", "]", 1)
 		path = strings.Replace(path, "].custom", "]", 1)
 		return strings.Replace(path, ".format.grammar", ".format", 1)

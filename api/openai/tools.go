@@ -329,7 +329,7 @@ func (t *toolset) readChosen(f *object, kind string) (string, *api.Error) {
 	case !ok:
 		return "", missing(path, "the name of one of the tools")
 	case !slices.ContainsFunc(t.list, func(tool family.Tool) bool { return tool.Name == name && t.isCustom(name) == (kind == customKind) }):
-		return "", badRequest("invalid_value", path, "%s is %s, which none of the tools of type %s is called", path, headerQuote(name), kind)
+		return "", badRequest("invalid_value", path, "%s is %s, which none of the tools of that type is called", path, headerQuote(name))
 	}
 	f.finish(&fault)
 	return name, fault

@@ -105,10 +105,20 @@ func (s *server) unfinishedBatches(ctx context.Context) (any, error) {
 	return s.batches.Unfinished(ctx)
 }
 
-// others counts the requests that run or wait and are not of the lowest class: batches make room for them.
-type others struct{ n atomic.Int64 }
+// others counts the requests that run or wait and are not of the lowest class, predictions among them: batches make room for them.
+type others struct {
+	n    atomic.Int64
+	came atomic.Bool // since running was asked the last time: predictions are over before anybody looks
+}
 
-func (o *others) running() int { return int(o.n.Load()) }
+// running is how many there are, or were since the call before.
+func (o *others) running() int {
+	n := int(o.n.Load())
+	if o.came.Swap(false) {
+		return max(n, 1)
+	}
+	return n
+}
 
 // isOther tells requests that the machine computes for and that are not of the lowest class. What is passed on to other
 // servers is theirs to refuse.
@@ -120,6 +130,7 @@ func (o *others) counted(h edge.Hooks) edge.Hooks {
 	h.OnRequestStart = func(r edge.RequestStart) {
 		if isOther(&r) {
 			o.n.Add(1)
+			o.came.Store(true)
 		}
 		if start != nil {
 			start(r)

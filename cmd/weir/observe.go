@@ -19,9 +19,14 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 	return edge.Hooks{
 		StartTrace: traced.start,
 		OnFirstToken: func(r *edge.RequestStart, since time.Duration) {
-			m.Model(r.Model).ObserveFirstToken(since.Seconds(), exemplar(r.Trace))
+			if isTimed(r) {
+				m.Model(r.Model).ObserveFirstToken(since.Seconds(), exemplar(r.Trace))
+			}
 		},
 		OnTokenGap: func(r *edge.RequestStart, gap time.Duration, slowest bool) {
+			if !isTimed(r) {
+				return
+			}
 			if slowest {
 				m.Model(r.Model).ObserveInterToken(gap.Seconds(), exemplar(r.Trace))
 				return
@@ -61,6 +66,10 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 		},
 	}
 }
+
+// isTimed reports whether the objectives ask for the times of a request's tokens: lines of batches wait for others, and
+// nobody for them.
+func isTimed(r *edge.RequestStart) bool { return r.Class != inference.Batch }
 
 func observeFinish(m *telemetry.Model, f edge.RequestFinish) {
 	observeClass(m, &f)
@@ -115,6 +124,8 @@ func exemplar(t edge.Trace) string {
 func answerOf(f edge.RequestFinish) telemetry.Answer {
 	a := telemetry.Answer{Model: f.Model, Outcome: telemetry.AnswerComplete, Stream: f.Stream && len(f.Reasons) > 0}
 	switch {
+	case f.Class == inference.Batch:
+		a.Outcome = telemetry.AnswerBatch
 	case f.Code == edge.CodeCancelled:
 		a.Outcome = telemetry.AnswerCancelled
 	case f.Status == statusHungUp:

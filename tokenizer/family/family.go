@@ -104,13 +104,32 @@ type thought struct {
 }
 
 // ThoughtMarkers gives the texts that open and close a thought, for budgets of tokens that force the closing one. Both are
-// empty for a family without thoughts, and for one whose thoughts are messages of their own (Name "harmony").
+// empty for a family without thoughts.
 func (f *Family) ThoughtMarkers() (open, end string) {
+	if f.calls.start != nil {
+		return harmonyThought, harmonyEnd
+	}
 	if f.thought == nil {
 		return "", ""
 	}
 	return f.thought.open, f.thought.close
 }
+
+// AfterThought is what must follow the closing marker of a thought that was cut off, so that the answer goes on: nothing, but where
+// thoughts are messages of their own the beginning of the next message. free says that no grammar leaves that message its choice between
+// text and calls; it is text then, and no second thought.
+func (f *Family) AfterThought(free bool) string {
+	switch {
+	case f.calls.start == nil:
+		return ""
+	case free:
+		return harmonyNext + harmonyFinal
+	}
+	return harmonyNext
+}
+
+// RepeatsThoughts reports whether a thought may follow the end of another.
+func (f *Family) RepeatsThoughts() bool { return f.calls.start != nil }
 
 // Opening is what the end of a prompt has begun of the answer that follows.
 type Opening struct {

@@ -272,9 +272,9 @@ func (g *builder) calls() (grammar.Symbol, error) {
 
 // messages is the answer of gpt-oss: messages with a channel each.
 func (g *builder) messages() (grammar.Symbol, error) {
-	const end, header = "<|end|>", "<|start|>assistant"
+	const end, header = harmonyEnd, harmonyNext
 	free := g.without(harmonyStops...)
-	final := append(g.text("<|channel|>final<|message|>"), g.body(harmonyStops))
+	final := append(g.text(harmonyFinal), g.body(harmonyStops))
 	g.layout.close = "" // an end token of the model
 	answer := g.b.Rule("message")
 	if g.r.Choice.Mode != Required {
@@ -299,7 +299,7 @@ func (g *builder) messages() (grammar.Symbol, error) {
 		return g.body(harmonyStops), nil
 	}
 	if g.r.Thought {
-		thought := slices.Concat(g.text("<|channel|>analysis<|message|>"), []grammar.Symbol{free}, g.text(end+header))
+		thought := slices.Concat(g.text(harmonyThought), []grammar.Symbol{free}, g.text(end+header))
 		return g.b.Define("answer", []grammar.Symbol{answer}, append(thought, answer)), nil
 	}
 	return answer, nil

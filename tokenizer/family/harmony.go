@@ -16,6 +16,14 @@ func init() {
 	harmony.opening = harmonyOpening
 }
 
+// The markup of messages: the beginning of a thought and of the text, the end of either, and the beginning of the message behind it.
+const (
+	harmonyThought = "<|channel|>analysis<|message|>"
+	harmonyFinal   = "<|channel|>final<|message|>"
+	harmonyEnd     = "<|end|>"
+	harmonyNext    = "<|start|>assistant"
+)
+
 var (
 	harmonyEnds   = []string{"<|end|>", "<|call|>", "<|return|>"}
 	harmonyLeads  = []string{"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "assistant", "to=", "commentary to=", "analysis to="}
