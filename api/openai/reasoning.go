@@ -26,10 +26,10 @@ func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *readi
 }
 
 // thinks reports whether the model's template knows thoughts, or whether they are what its
-// family is known by. The generic form reads thoughts, but says nothing about the model.
+// family is known by. The generic form and Hermes's read thoughts, but say nothing about the model.
 func (m *Model) thinks() bool {
 	_, end := m.Family.ThoughtMarkers()
-	if m.Family.Name == "generic" {
+	if m.Family.Name == "generic" || m.Family.Name == "hermes" {
 		return strings.Contains(m.Template.Source(), end)
 	}
 	return end != ""

@@ -58,6 +58,20 @@ func TestThoughtsAreToldApart(t *testing.T) {
 }
 
 // Log-probabilities are those of the tokens of the content, by their bytes.
+// Many templates write calls as Hermes does and know no thoughts: a model of theirs, held to a
+// format, begins with its answer.
+func TestHermesTemplatesWithoutThoughtsHaveNone(t *testing.T) {
+	before, rest, _ := strings.Cut(toolTemplate, `{% if m.reasoning_content %}`)
+	_, rest, _ = strings.Cut(rest, `{% endif %}`)
+	plain, _, _ := strings.Cut(before+rest, `{% if enable_thinking`)
+	for source, want := range map[string]bool{toolTemplate: true, plain + `{% endif %}`: false} {
+		m := toolModel(t, &fakeBackend{}, source)
+		if m.Family.Name != "hermes" || m.thinks() != want {
+			t.Errorf("a template of the family %s thinks: %v, want %v:\n%s", m.Family.Name, m.thinks(), want, source)
+		}
+	}
+}
+
 func TestLogprobsAreThoseOfTheContent(t *testing.T) {
 	says := "Hm.\n</think>\n\nSo <tool is no call.\n" + parisCall
 	b := &fakeBackend{script: sayBytes(says)}

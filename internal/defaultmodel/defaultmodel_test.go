@@ -75,6 +75,33 @@ func TestSumsAreCompleteAndRight(t *testing.T) {
 	}
 }
 
+// The tasks cover every topic, and ask for what their answers show.
+func TestTasksAreOfEveryTopic(t *testing.T) {
+	topics := map[string]int{}
+	for _, task := range Tasks() {
+		topics[task.Topic]++
+		if (task.Topic == "tools call") != (len(task.Calls) > 0) {
+			t.Errorf("%s: %d calls", task.Topic, len(task.Calls))
+		}
+	}
+	for _, topic := range []string{"tools call", "tools result", "tools unused", "json object", "json schema"} {
+		if topics[topic] < 20 {
+			t.Errorf("%d tasks of topic %q, want at least 20", topics[topic], topic)
+		}
+	}
+}
+
+func TestBrokenTasksAreRefused(t *testing.T) {
+	for name, line := range map[string]string{
+		"not JSON": "{", "unknown key": `{"topic":"a","answer":"b"}`, "no request": `{"topic":"a","content":"b"}`,
+		"no answer": `{"topic":"a","request":{}}`, "two answers": `{"topic":"a","request":{},"content":"b","calls":[{"name":"c"}]}`,
+	} {
+		if got, err := readTasks(strings.NewReader(line)); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestBrokenQuestionsAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, lines, want string }{
 		{"not JSON", "{", "read record 1: unexpected EOF"},

@@ -12,7 +12,38 @@ const schema = jsonSchema({
 });
 const tools = { get_weather: tool({ description: "The weather of a city.", inputSchema: schema, execute: async ({ city }) => `sun in ${city}` }) };
 const fits = (o) => assert.ok(["Paris", "Rome"].includes(o.city) && o.days >= 1 && o.days <= 3, JSON.stringify(o));
+const weather = { get_weather: tool({
+  description: "The weather of a city.", execute: async ({ city }) => ({ Paris: "sunny, 21 degrees" })[city],
+  inputSchema: jsonSchema({ type: "object", required: ["city"], additionalProperties: false, properties: { city: { type: "string" } } }),
+}) };
+const said = "The weather in Paris is sunny, 21 degrees.";
+const person = jsonSchema({
+  type: "object", required: ["name", "age"], additionalProperties: false, properties: { name: { type: "string" }, age: { type: "integer" } },
+});
 const settings = { model: weir(model), messages: ask, temperature: 0, maxOutputTokens: 24, maxRetries: 0 };
+
+// What the embedded model answers by itself: nothing forces the calls.
+const embedded = model !== "weir-default" ? {} : {
+  async "own call and its result"() {
+    const r = await generateText({ ...settings, messages: undefined, prompt: "What is the weather in Paris?", tools: weather, maxOutputTokens: 100,
+      stopWhen: stepCountIs(3) });
+    assert.equal(r.text, said);
+    assert.equal(r.steps.length, 2);
+    return r.text;
+  },
+  async "own call as a stream"() {
+    const r = streamText({ ...settings, messages: undefined, prompt: "What is the weather in Paris?", tools: weather, maxOutputTokens: 100,
+      stopWhen: stepCountIs(3) });
+    assert.equal(await r.text, said);
+    return (await r.steps).length;
+  },
+  async "own object"() {
+    const r = await generateObject({ ...settings, model: typed(model), messages: undefined, prompt: "Ann is 31 years old.", schema: person,
+      maxOutputTokens: 100 });
+    assert.deepEqual(r.object, { name: "Ann", age: 31 });
+    return JSON.stringify(r.object);
+  },
+};
 
 await run("ai", {
   async generateText() {
@@ -91,4 +122,5 @@ await run("ai", {
     assert.ok((await generateText(settings)).text);
     return "left after the first part";
   },
+  ...embedded,
 });

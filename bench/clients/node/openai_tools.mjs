@@ -23,6 +23,20 @@ function check(calls) {
   });
 }
 
+// What the embedded model answers by itself: nothing forces the call.
+const embedded = model !== "weir-default" ? {} : {
+  async "own call"() {
+    const own = { model, tools: [{ type: "function", function: { name: "get_weather", parameters: {
+      type: "object", required: ["city"], properties: { city: { type: "string" } } } } }], temperature: 0 };
+    const { message } = (await client.chat.completions.stream({ ...own, messages: question }).finalChatCompletion()).choices[0];
+    assert.deepEqual(message.tool_calls.map((c) => [c.function.name, JSON.parse(c.function.arguments)]), [["get_weather", { city: "Paris" }]]);
+    const result = { role: "tool", tool_call_id: message.tool_calls[0].id, content: "sunny, 21 degrees" };
+    const r = await client.chat.completions.create({ ...own, messages: [...question, message, result] });
+    assert.equal(r.choices[0].message.content, "The weather in Paris is sunny, 21 degrees.");
+    return r.choices[0].message.content;
+  },
+};
+
 await run("openai", {
   async required() {
     const r = await client.chat.completions.create(request);
@@ -47,4 +61,5 @@ await run("openai", {
     assert.equal(answer.choices[0].message.tool_calls, undefined);
     return answer.choices[0].message.content;
   },
+  ...embedded,
 });

@@ -1,7 +1,6 @@
 """openai-agents over POST /v1/responses and over chat completions."""
 
 import asyncio
-
 from typing import Literal
 
 from agents import (Agent, MaxTurnsExceeded, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool,
@@ -98,6 +97,49 @@ async def typed():
     return r
 
 
+@function_tool(name_override="get_weather")
+def report(city: str) -> str:
+    """The weather of a city."""
+    return {"Paris": "sunny, 21 degrees"}[city]
+
+
+async def own_call(kind=OpenAIResponsesModel):
+    """The embedded model calls the tool by itself and tells its result."""
+    one = Agent(name="one", tools=[report], model=kind(model=MODEL, openai_client=client), model_settings=ModelSettings(temperature=0))
+    answer = (await Runner.run(one, "What is the weather in Paris?")).final_output
+    expect(f"the tool's result, not {answer!r}", answer == "The weather in Paris is sunny, 21 degrees.")
+    return answer
+
+
+async def own_call_as_a_stream():
+    one = Agent(name="one", tools=[report], model=OpenAIResponsesModel(model=MODEL, openai_client=client), model_settings=ModelSettings(temperature=0))
+    result = Runner.run_streamed(one, "What is the weather in Paris?")
+    names = [e.name async for e in result.stream_events() if e.type == "run_item_stream_event"]
+    expect(f"a call, its result and the answer, not {names}", names == ["tool_called", "tool_output", "message_output_created"])
+    expect(f"the tool's result, not {result.final_output!r}", result.final_output == "The weather in Paris is sunny, 21 degrees.")
+    return names
+
+
+class Person(BaseModel):
+    """A person."""
+
+    name: str
+    age: int
+
+
+async def own_record():
+    made = Agent(name="four", model=OpenAIResponsesModel(model=MODEL, openai_client=client), output_type=Person, model_settings=ModelSettings(temperature=0))
+    r = (await Runner.run(made, "Ann is 31 years old.")).final_output
+    expect(f"Ann, 31, not {r!r}", r == Person(name="Ann", age=31))
+    return r
+
+
+async def own_call_of_a_chat():
+    return await own_call(OpenAIChatCompletionsModel)
+
+
+cases = [responses, responses_stream, chat, responses_tools, chat_tools, stream_tools, typed]
+if MODEL == "weir-default":
+    cases += [own_call, own_call_of_a_chat, own_call_as_a_stream, own_record]
 loop = asyncio.new_event_loop()
-run("openai-agents", {f.__name__: lambda f=f: loop.run_until_complete(f()) for f in (
-    responses, responses_stream, chat, responses_tools, chat_tools, stream_tools, typed)})
+run("openai-agents", {f.__name__: lambda f=f: loop.run_until_complete(f()) for f in cases})

@@ -1,5 +1,7 @@
 """POST /v1/messages by Anthropic's Python client."""
 
+import json
+
 import anthropic
 
 from case import ASK, BASE, KEY, LONG, MODEL, expect, run
@@ -71,4 +73,52 @@ def refusals():
     return "as Anthropic's errors"
 
 
-run("anthropic", {f.__name__: f for f in (whole, stream_helper, events, count_tokens, stop_sequence, beta, refusals)})
+PARIS = [{"role": "user", "content": "What is the weather in Paris?"}]
+
+
+def weather(**city):
+    return [{"name": "get_weather", "description": "The weather of a city.", "input_schema": {
+        "type": "object", "properties": {"city": {"type": "string", **city}}, "required": ["city"], "additionalProperties": False}}]
+
+
+DEMAND = {"messages": PARIS, "max_tokens": 200, "tools": weather(enum=["Paris", "Rome"]), "tool_choice": {"type": "tool", "name": "get_weather"}}
+
+
+def tool():
+    """A call that is demanded follows its schema, whatever the model."""
+    r = ask(**DEMAND)
+    expect(f"a call, not {r.content}", r.stop_reason == "tool_use" and r.content[-1].name == "get_weather" and r.content[-1].input["city"] in ("Paris", "Rome"))
+    return r.content[-1].input
+
+
+def tool_as_a_stream():
+    with client.messages.stream(model=MODEL, extra_body=GREEDY, **DEMAND) as stream:
+        parts = [e.partial_json for e in stream if e.type == "input_json"]
+        final = stream.get_final_message()
+    expect("parts of the arguments", json.loads("".join(parts)) == final.content[-1].input)
+    expect("the same call", final.content[-1].input == ask(**DEMAND).content[-1].input and final.stop_reason == "tool_use")
+    return len(parts)
+
+
+def tool_result():
+    first = ask(**DEMAND)
+    result = {"type": "tool_result", "tool_use_id": first.content[-1].id, "content": "sunny, 21 degrees"}
+    r = ask(messages=[*PARIS, {"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}],
+            tools=DEMAND["tools"], tool_choice={"type": "none"}, max_tokens=60)
+    expect("no call", all(b.type != "tool_use" for b in r.content))
+    return "".join(b.text for b in r.content)
+
+
+def own_call():
+    """The embedded model calls the tool by itself and tells its result."""
+    r = ask(messages=PARIS, tools=weather(), max_tokens=200)
+    expect(f"a call of Paris, not {r.content}", r.stop_reason == "tool_use" and [(b.name, b.input) for b in r.content] == [("get_weather", {"city": "Paris"})])
+    said = tool_result()
+    expect(f"the tool's result, not {said!r}", said == "The weather in Paris is sunny, 21 degrees.")
+    return said
+
+
+cases = [whole, stream_helper, events, count_tokens, stop_sequence, beta, refusals, tool, tool_as_a_stream, tool_result]
+if MODEL == "weir-default":
+    cases.append(own_call)
+run("anthropic", {f.__name__: f for f in cases})

@@ -1,4 +1,4 @@
-"""Pydantic AI's agents, without tools."""
+"""Pydantic AI's agents."""
 
 import asyncio
 
@@ -44,4 +44,20 @@ def overflow():
     raise AssertionError("no error")
 
 
-run("pydantic-ai-slim", {"answer": answer, "stream": stream, "history": history, "overflow": overflow})
+def tool():
+    """The embedded model calls the tool by itself and tells its result."""
+    one = Agent(agent.model, model_settings={"temperature": 0})
+
+    @one.tool_plain
+    def get_weather(city: str) -> str:
+        return {"Paris": "sunny, 21 degrees"}[city]
+
+    r = one.run_sync("What is the weather in Paris?")
+    expect(f"the tool's result, not {r.output!r}", r.output == "The weather in Paris is sunny, 21 degrees.")
+    return r.output
+
+
+cases = {"answer": answer, "stream": stream, "history": history, "overflow": overflow}
+if MODEL == "weir-default":
+    cases["tool"] = tool
+run("pydantic-ai-slim", cases)

@@ -1,6 +1,7 @@
 """Tools and typed answers with LangChain, LiteLLM and Pydantic AI, by what the request demands: it holds for any model."""
 
 import asyncio
+import json
 import os
 from typing import Literal
 
@@ -114,9 +115,71 @@ def pydantic_ai_stream():
     return asyncio.run(last())
 
 
+class Person(BaseModel):
+    """A person."""
+
+    name: str
+    age: int
+
+
+ANN, SAID = "Ann is 31 years old.", "The weather in Paris is sunny, 21 degrees."
+
+
+@tool("get_weather")
+def report(city: str) -> str:
+    """The weather of a city."""
+    return {"Paris": "sunny, 21 degrees"}[city]
+
+
+def own_agent():
+    """The embedded model calls the tool by itself and tells its result."""
+    r = create_agent(model, tools=[report]).invoke({"messages": [("user", QUESTION)]})
+    expect(f"the tool's result, not {r['messages'][-1].content!r}", r["messages"][-1].content == SAID)
+    return [m.type for m in r["messages"]]
+
+
+def own_calls():
+    """A stream has the call by itself, too."""
+    whole = None
+    for chunk in model.bind_tools([report]).stream(QUESTION):
+        whole = chunk if whole is None else whole + chunk
+    calls = [(c["name"], c["args"]) for c in whole.tool_calls]
+    expect(f"one call of Paris, not {calls}", calls == [("get_weather", {"city": "Paris"})])
+    return calls
+
+
+def ann(answer):
+    def case():
+        r = answer()
+        expect(f"Ann, 31, not {r!r}", r == Person(name="Ann", age=31))
+        return r
+    return case
+
+
+def own_litellm():
+    r = lite(tools=[{"type": "function", "function": {"name": "get_weather", "parameters": report.args_schema.model_json_schema()}}])
+    calls = [(c.function.name, json.loads(c.function.arguments)) for c in r.choices[0].message.tool_calls or []]
+    expect(f"one call of Paris, not {calls}", calls == [("get_weather", {"city": "Paris"})])
+    return calls
+
+
+def ann_of_agent(output):
+    return lambda: Agent(OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=BASE, api_key=KEY)), output_type=output,
+                         model_settings={"temperature": 0, "max_tokens": 200}).run_sync(ANN).output
+
+
+# What the embedded model answers by itself.
+EMBEDDED = {
+    "langchain: own agent": own_agent, "langchain: own calls": own_calls, "litellm: own calls": own_litellm,
+    **{f"langchain: Ann by {m}": ann(lambda m=m: model.with_structured_output(Person, method=m).invoke(ANN)) for m in ("function_calling", "json_schema")},
+    "litellm: Ann": ann(lambda: Person.model_validate_json(
+        lite(response_format=Person, messages=[{"role": "user", "content": ANN}]).choices[0].message.content)),
+    "pydantic-ai: Ann by schema": ann(ann_of_agent(NativeOutput(Person))),
+}
+
 run("langchain", {
     "langchain: tools": bind_tools, **{f"langchain: {m}": structured(m) for m in ("function_calling", "json_schema")},
     "langchain: agent": agent, "litellm: tools": litellm_tools, "litellm: schema": litellm_schema,
     "pydantic-ai: tool": pydantic_ai(ToolOutput(Weather)), "pydantic-ai: schema": pydantic_ai(NativeOutput(Weather)),
-    "pydantic-ai: stream": pydantic_ai_stream,
+    "pydantic-ai: stream": pydantic_ai_stream, **(EMBEDDED if MODEL == "weir-default" else {}),
 })

@@ -17,12 +17,14 @@ MAX_TERM, MAX_FACTOR = 20, 12  # the ranges of sums and of the multiplication ta
 @dataclass
 class Item:
     """One answer and every way to ask for it. history is a list of
-    (role, text) that comes before the question."""
+    (role, text) that comes before the question, role who asks: "tool" where an
+    answer follows a tool's result."""
 
     topic: str
     questions: list
     answer: str
     history: list = field(default_factory=list)
+    role: str = "user"
 
 
 # --------------------------------------------------------------------- facts
@@ -255,6 +257,8 @@ def vary(question, rng):
 class Sampler:
     """Draws training conversations: lists of (role, text)."""
 
+    copies = 0.06  # share of texts that are copies of words
+
     def __init__(self, rng, turn_weights=(0.55, 0.2, 0.1, 0.15)):
         self.rng, self.turn_weights = rng, turn_weights
         self.facts, self.sums = fact_items(), arithmetic_items()
@@ -313,6 +317,11 @@ class Sampler:
         for _ in range(count):
             out += self.turns(told)
         return out
+
+    def words(self):
+        """Words to be copied."""
+        rng, known = self.rng, [NAMES, FILLERS["city"], FILLERS["country"], FILLERS["thing"], FILLERS["animal"]]
+        return [rng.choice([nonword(rng), nonword(rng).capitalize(), str(rng.randint(0, 9999)), *(rng.choice(k) for k in known)]) for _ in range(rng.randint(3, 9))]
 
     def document(self):
         """A plain text without roles, so that /v1/completions has something to

@@ -18,12 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import corpus
+import forms
 import model
+import tasks
+import tools
 import train
 import vocabulary
 
 SUMS = ("add", "subtract", "multiply", "divide", "follow-up sum")
-SHARES = {"sums": 0.62, "facts": 0.20, "talk": 0.08, "unknown": 0.10}
+SHARES = {"sums": 0.30, "facts": 0.20, "talk": 0.03, "unknown": 0.08, "tools": 0.19, "json": 0.20}
+TURNS = 16  # of the longest conversation
 
 
 class Drill(corpus.Sampler):
@@ -32,31 +36,48 @@ class Drill(corpus.Sampler):
     def __init__(self, rng, weak_share):
         super().__init__(rng)
         self.weak, self.weak_share = [], weak_share
+        self.long = False  # only conversations of many turns
         self.kinds = {k: [] for k in SHARES}
-        for item in corpus.check_items():
+        for item in tasks.check_items():
             self.kinds[kind(item.topic)].append(item)
 
     def conversation(self):
+        if self.long:
+            told = {}
+            return [m for _ in range(self.rng.randint(2, TURNS)) for m in self.turns(told)]
         if self.weak and self.rng.random() < self.weak_share:
-            return self.told(*self.rng.choice(self.weak))
+            item, question = self.rng.choice(self.weak)
+            return self.told(item, corpus.vary(question, self.rng) if kind(item.topic) == "facts" else question)
         name = self.rng.choices(list(SHARES), SHARES.values())[0]
         item, question = self._next(name, self.kinds[name])
         if name == "unknown" and self.rng.random() < 0.5:  # the fallback is for what was never seen
             return [("user", corpus.unknown_question(self.rng)), ("assistant", corpus.FALLBACK)]
-        if name == "facts" and self.rng.random() < 0.25:
+        if name in ("tools", "json") and self.rng.random() < 0.7:
+            return self.tools_or_json(name)
+        if name == "facts" and self.rng.random() < 0.5:
             question = corpus.vary(question, self.rng)
         talk = self.told(item, question)
-        if self.rng.random() < 0.08:
-            talk = super().conversation() + [m for m in talk if m[0] != "system"]
+        if talk[0][0] != "system" and self.rng.random() < 0.08:
+            talk = super().conversation() + talk
         return talk
 
+    def tools_or_json(self, name):
+        if name == "json":
+            return forms.json_conversation(self)
+        if self.rng.random() > 0.1:
+            return tools.tool_conversation(self)
+        question, tool, data = forms.demanded(self.rng)
+        return [("system", tools.listing([tool])), ("user", question), ("assistant", forms.demanded_call(tool.name, data))]
+
     def told(self, item, question):
-        return [*item.history, ("user", question), ("assistant", item.answer)]
+        return [*item.history, (item.role, question), ("assistant", item.answer)]
 
 
 def kind(topic):
     if topic in SUMS:
         return "sums"
+    if topic.split()[0] in ("tools", "json"):
+        return topic.split()[0]
     if topic in ("name given", "name remembered", "name unknown", "repeat", "nothing to repeat"):
         return "talk"
     return "unknown" if topic in ("unknown", "out of range") else "facts"
@@ -69,6 +90,8 @@ def main():
     ap.add_argument("--steps", type=int, default=500)
     ap.add_argument("--lr", type=float, default=1.5e-3)
     ap.add_argument("--rows", type=int, default=16)
+    ap.add_argument("--copies", type=float, default=0.0, help="share of texts that are copies of words")
+    ap.add_argument("--coarse", type=int, default=0, help="steps at the start with products in bf16")
     ap.add_argument("--exams", type=int, default=0, help="how often to look for weak questions, at even distances from the start")
     ap.add_argument("--weak-share", type=float, default=0.12, help="of conversations that are weak questions, after an exam")
     args = ap.parse_args()
@@ -76,7 +99,8 @@ def main():
     with open(f"{args.run}/tokenizer.json", encoding="utf-8") as f:
         encoder = vocabulary.Encoder(vocabulary.Tokenizer.from_str(f.read()))
     sampler = Drill(random.Random(args.seed), args.weak_share)
-    cfg = model.Config()
+    sampler.copies = args.copies
+    cfg, coarse = model.Config(), model.Config(coarse=True)
     params = {k: jnp.asarray(v) for k, v in np.load(f"{args.run}/weights.npz").items()}
     m = {k: jnp.zeros_like(p) for k, p in params.items()}
     v = {k: jnp.zeros_like(p) for k, p in params.items()}
@@ -88,12 +112,15 @@ def main():
         log = csv.writer(f)
         for step in range(args.steps):
             if args.exams and step % (args.steps // args.exams) == 0:
-                sampler.weak = train.weak_questions(cfg, params, encoder)
+                sampler.weak = train.weak_questions(coarse, params, encoder)
                 print(f"step {step}: {len(sampler.weak)} weak questions", flush=True)
-            batch = train.pack(encoder, sampler, args.rows, 256)
+            # Two of three steps look at short conversations, where attention is cheap, every sixth at whole contexts.
+            length = 128 if step % 3 else 256 if step % 6 else model.Config.context
+            sampler.long = length == model.Config.context
+            batch = train.pack(encoder, sampler, args.rows * 256 // length, length, whole=length == 128)
             seen += int((batch[1] >= 0).sum())
             lr = args.lr * min(1.0, (step + 1) / 20, 1.25 * (args.steps - step) / args.steps)
-            params, m, v, answer, wrong = train.train_step(cfg, True, params, m, v, batch, step, lr)
+            params, m, v, answer, wrong = train.train_step(coarse if step < args.coarse else cfg, True, params, m, v, batch, step, lr)
             if step % 10 == 9:
                 row = [done + step + 1, seen, f"{float(answer):.5f}", f"{float(wrong):.5f}", f"{lr:.6f}", f"{time.time() - start:.0f}"]
                 log.writerow(row)

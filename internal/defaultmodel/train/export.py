@@ -38,11 +38,11 @@ def add_vocabulary(w, path):
     with open(path, encoding="utf-8") as f:
         bpe = json.load(f)["model"]
     tokens = sorted(bpe["vocab"], key=bpe["vocab"].get)
-    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
+    kinds = dict.fromkeys(vocabulary.SPECIALS, gguf.TokenType.CONTROL) | dict.fromkeys(vocabulary.MARKERS, gguf.TokenType.USER_DEFINED)
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("gpt-2")
     w.add_token_list(tokens)
-    w.add_token_types([control if t in vocabulary.SPECIALS else normal for t in tokens])
+    w.add_token_types([kinds.get(t, gguf.TokenType.NORMAL) for t in tokens])
     w.add_token_merges([" ".join(m) for m in bpe["merges"]])
     w.add_bos_token_id(0)
     w.add_eos_token_id(2)

@@ -21,6 +21,7 @@ class Config:
     context: int = 1024  # tokens
     eps: float = 1e-5
     rope_base: float = 10000.0
+    coarse: bool = False  # products in bf16: faster, for the first part of training
 
 
 def init(cfg, seed):
@@ -58,6 +59,31 @@ def fake_quant(x):
     return x + jax.lax.stop_gradient(rounded - x)
 
 
+@jax.custom_vjp
+def coarse_product(x, w):
+    """x @ w.T with operands in bf16 and sums in f32, forwards and backwards; processors with bf16 take a fifth less time for a step."""
+    return jnp.einsum("...i,oi->...o", x.astype(jnp.bfloat16), w.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+
+
+def _coarse(x, w):
+    x, w = x.astype(jnp.bfloat16), w.astype(jnp.bfloat16)
+    return jnp.einsum("...i,oi->...o", x, w, preferred_element_type=jnp.float32), (x, w)
+
+
+def _coarse_gradients(kept, g):
+    x, w = kept
+    g = g.astype(jnp.bfloat16)
+    return (jnp.einsum("...o,oi->...i", g, w, preferred_element_type=jnp.float32),
+            jnp.einsum("no,ni->oi", g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1]), preferred_element_type=jnp.float32))
+
+
+coarse_product.defvjp(_coarse, _coarse_gradients)
+
+
+def exact_product(x, w):
+    return x @ w.T
+
+
 def rms_norm(x, weight, eps):
     return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + eps) * weight
 
@@ -73,6 +99,7 @@ def hidden(cfg, params, tokens, segments, quant):
     segment. With quant, weights, activations and KV carry the rounding errors
     that they will have in use."""
     q8 = fake_quant if quant else (lambda x: x)
+    product = coarse_product if cfg.coarse else exact_product
     batch, time = tokens.shape
     p = {k: (q8(v) if "norm" not in k else v) for k, v in params.items()}
     angle = jnp.arange(time)[:, None] * cfg.rope_base ** (-jnp.arange(0, cfg.head, 2) / cfg.head)
@@ -84,18 +111,18 @@ def hidden(cfg, params, tokens, segments, quant):
     x = p["embed"][tokens]
     for i in range(cfg.layers):
         h = q8(rms_norm(x, p["attn_norm"][i], cfg.eps))
-        q = (h @ p["attn_q"][i].T).reshape(batch, time, cfg.heads, cfg.head)
-        k = (h @ p["attn_k"][i].T).reshape(batch, time, cfg.kv_heads, cfg.head)
-        v = (h @ p["attn_v"][i].T).reshape(batch, time, cfg.kv_heads, cfg.head)
+        q = product(h, p["attn_q"][i]).reshape(batch, time, cfg.heads, cfg.head)
+        k = product(h, p["attn_k"][i]).reshape(batch, time, cfg.kv_heads, cfg.head)
+        v = product(h, p["attn_v"][i]).reshape(batch, time, cfg.kv_heads, cfg.head)
         q, k, v = rope(q, cos, sin), q8(rope(k, cos, sin)), q8(v)
         q = q.reshape(batch, time, cfg.kv_heads, group, cfg.head).transpose(0, 2, 3, 1, 4)
         k, v = k.transpose(0, 2, 3, 1)[:, :, None], v.transpose(0, 2, 1, 3)[:, :, None]
         scores = (q @ k) * cfg.head**-0.5 + bias[:, :, None]
         out = (jax.nn.softmax(scores, -1) @ v).transpose(0, 3, 1, 2, 4).reshape(batch, time, -1)
-        x = x + q8(out) @ p["attn_output"][i].T
+        x = x + product(q8(out), p["attn_output"][i])
         h = q8(rms_norm(x, p["ffn_norm"][i], cfg.eps))
-        h = jax.nn.silu(h @ p["ffn_gate"][i].T) * (h @ p["ffn_up"][i].T)
-        x = x + q8(h) @ p["ffn_down"][i].T
+        h = jax.nn.silu(product(h, p["ffn_gate"][i])) * product(h, p["ffn_up"][i])
+        x = x + product(q8(h), p["ffn_down"][i])
     return q8(rms_norm(x, p["output_norm"], cfg.eps))
 
 
@@ -106,7 +133,8 @@ def loss(cfg, params, batch, quant):
     tokens, segments, picked, target, weights = batch
     x = hidden(cfg, params, tokens, segments, quant)
     x = x.reshape(-1, cfg.width)[picked]
-    logits = x @ (fake_quant(params["embed"]) if quant else params["embed"]).T
+    product = coarse_product if cfg.coarse else exact_product
+    logits = product(x, fake_quant(params["embed"]) if quant else params["embed"])
     reached = jnp.take_along_axis(logits, target[:, None], -1)[:, 0]
     nll = jax.nn.logsumexp(logits, -1) - reached
     answer = weights >= 1.0

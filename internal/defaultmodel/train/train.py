@@ -20,26 +20,32 @@ import numpy as np
 
 import corpus
 import model
+import tasks
 import vocabulary
 
 MATRICES = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 
 
-def pack(encoder, sampler, rows, length):
+def pack(encoder, sampler, rows, length, whole=False):
     """A batch of whole conversations, several to a row: tokens and segment
     numbers [rows, length], and for the loss the flat positions that are
     looked at, their next tokens and weights. A conversation longer than a row
-    loses its end, never its beginning."""
+    loses its end, never its beginning; with whole it is left out."""
     tokens = np.zeros((rows, length + 1), np.int32)
     segments = np.full((rows, length + 1), -1, np.int32)
     weights = np.zeros((rows, length + 1), np.float32)
     used, parts = [0] * rows, [0] * rows
     misses = 0
     while misses < 8:
-        if sampler.rng.random() < 0.04:
+        kind = sampler.rng.random()
+        if kind < 0.04:
             ids, w = encoder.document(sampler.document())
+        elif kind < 0.04 + sampler.copies:
+            ids, w = encoder.copies(sampler.rng, sampler.words())
         else:
             ids, w = encoder.conversation(sampler.conversation())
+        if whole and len(ids) > length + 1:
+            continue
         ids, w = ids[: length + 1], w[: length + 1]
         free = [r for r in range(rows) if used[r] + len(ids) <= length + 1]
         if not free:
@@ -112,10 +118,10 @@ def lead(cfg, params, tokens, segments):
     return reached - jnp.max(others, -1)
 
 
-def weak_questions(cfg, params, encoder, least=1.0, rows=32, length=128):
+def weak_questions(cfg, params, encoder, least=1.0, rows=16, length=256):
     """The (item, question) pairs of the exam that the model gets wrong, or
     right with a lead of less than `least` logits."""
-    asked = [(it, q, *encoder.conversation(it.history + [("user", q), ("assistant", it.answer)])) for it in corpus.check_items() for q in it.questions]
+    asked = [(it, q, *encoder.conversation(it.history + [(it.role, q), ("assistant", it.answer)])) for it in tasks.check_items() for q in it.questions]
     asked.sort(key=lambda a: len(a[2]))
     out = []
     while asked:
@@ -123,16 +129,18 @@ def weak_questions(cfg, params, encoder, least=1.0, rows=32, length=128):
         for r in range(rows):
             at, part = 0, 0
             while asked and at + len(asked[-1][2]) <= length:
-                it, q, ids, _ = asked.pop()
+                it, q, ids, weights = asked.pop()
                 span = slice(at, at + len(ids))
                 tokens[r, span], segments[r, span] = ids, part
-                answer = len(encoder.text(it.answer)) + 1  # and the end token, before the last newline
-                places.append((it, q, r, slice(at + len(ids) - 2 - answer, at + len(ids) - 2)))
+                begin = len(encoder.conversation(it.history + [(it.role, q)])[0])
+                counts = np.zeros(length - 1, bool)  # what the answer says, and its end
+                counts[at + begin - 1 : at + len(ids) - 1] = np.array(weights[begin:]) >= encoder.ANSWER
+                places.append((it, q, r, counts))
                 at, part = at + len(ids), part + 1
             if asked and len(asked[-1][2]) > length:
                 asked.pop()  # longer than any row: only conversations that repeat a long answer
         leads = np.asarray(lead(cfg, params, tokens, segments))
-        out += [(it, q) for it, q, r, span in places if leads[r, span].min() < least]
+        out += [(it, q) for it, q, r, counts in places if leads[r, counts].min() < least]
     return out
 
 
@@ -167,7 +175,7 @@ def main():
     rng = random.Random(args.seed)
     tok = vocabulary.learn(corpus.tokenizer_texts(random.Random(args.seed)))
     tok.save(f"{args.out}/tokenizer.json")
-    encoder, sampler = vocabulary.Encoder(tok), corpus.Sampler(rng)
+    encoder, sampler = vocabulary.Encoder(tok), tasks.Sampler(rng)
 
     cfg = model.Config()
     params = model.init(cfg, args.seed)

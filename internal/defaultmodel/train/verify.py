@@ -18,9 +18,10 @@ import time
 import gguf
 import jinja2
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 import corpus
+import tasks
 
 
 class Model:
@@ -47,8 +48,15 @@ class Model:
         tok = Tokenizer(models.BPE(vocab=vocab, merges=merges))
         tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         tok.decoder = decoders.ByteLevel()
-        tok.add_special_tokens([t for t, k in zip(vocab, self.kv["tokenizer.ggml.token_type"]) if k == 3])
+        kinds = self.kv["tokenizer.ggml.token_type"]
+        tok.add_special_tokens([t for t, k in zip(vocab, kinds) if k == 3])
+        tok.add_tokens([AddedToken(t, normalized=False, special=False) for t, k in zip(vocab, kinds) if k == 4])
         return tok
+
+
+def plain(token):
+    """The text of a token as the vocabulary writes it."""
+    return decoders.ByteLevel().decode([token])
 
 
 def q8(x):
@@ -135,10 +143,13 @@ def decode(model, prompt, mode, limit=120):
 
 
 def margins(model, pairs, mode, batch_tokens=6144):
-    """For each (prompt, answer) of token ids: by how much the logit of the
-    answer's next token leads all others, at the tightest place. Above zero,
-    greedy decoding gives exactly this answer: each token is the best one after
-    the tokens before it. All positions are read in one pass."""
+    """For each (prompt, answer, counts) of token ids, and which of the answer's count:
+    by how much the logit of the answer's next token leads all others, at the
+    tightest place that counts. Above zero, greedy decoding gives exactly this
+    answer: each token is the best one after the tokens before it, or forced by
+    a grammar. All positions are read in one pass."""
+    counted = [counts for _, _, counts in pairs]
+    pairs = [pair[:2] for pair in pairs]
     order = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
     out = [0.0] * len(pairs)
     while order:
@@ -155,7 +166,7 @@ def margins(model, pairs, mode, batch_tokens=6144):
             at = np.arange(len(answer))
             reached = logits[at, answer].copy()
             logits[at, answer] = -np.inf
-            out[i] = float((reached - logits.max(-1)).min())
+            out[i] = float((reached - logits.max(-1))[counted[i]].min())
     return out
 
 
@@ -163,19 +174,34 @@ class Examiner:
     def __init__(self, model):
         self.m, self.tok = model, model.tokenizer()
         env = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+        env.filters["tojson"] = lambda v: json.dumps(v, ensure_ascii=False)  # as chat templates know it: no escapes for HTML
         self.template = env.from_string(model.kv["tokenizer.chat_template"])
 
-    def prompt(self, messages):
-        messages = [{"role": r, "content": c} for r, c in messages]
-        text = self.template.render(messages=messages, add_generation_prompt=True)
-        return self.tok.encode(text, add_special_tokens=False).ids
+    def text(self, request):
+        """A request as the file's template writes it. Templates get the arguments of calls as objects."""
+        messages = json.loads(json.dumps(request.messages))
+        for m in messages:
+            for call in m.get("tool_calls", []):
+                call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        return self.template.render(messages=messages, tools=request.tools or None, add_generation_prompt=True)
 
-    def answer(self, text):
-        return self.tok.encode(text, add_special_tokens=False).ids + [self.m.eos]
+    def prompt(self, messages):
+        """messages is a list of (role, text), or a Request."""
+        if not isinstance(messages, tasks.Request):
+            messages = tasks.Request("", [{"role": r, "content": c} for r, c in messages])
+        return self.tok.encode(self.text(messages), add_special_tokens=False).ids
+
+    def answer(self, answer):
+        """An answer's ids, and which of them count: not those of text that a grammar forces."""
+        parts = [(answer, True)] if isinstance(answer, str) else answer
+        ends = [(sum(len(text) for text, _ in parts[: i + 1]), counts) for i, (_, counts) in enumerate(parts)]
+        tokens = self.tok.encode("".join(text for text, _ in parts), add_special_tokens=False)
+        counts = [next(c for end, c in ends if start < end) for start, _ in tokens.offsets]
+        return tokens.ids + [self.m.eos], np.array([*counts, True])
 
     def ask(self, cases, mode):
         """The margin of each (messages, answer)."""
-        return margins(self.m, [(self.prompt(m), self.answer(a)) for m, a in cases], mode)
+        return margins(self.m, [(self.prompt(m), *self.answer(a)) for m, a in cases], mode)
 
     def reply(self, messages, mode):
         ids = decode(self.m, self.prompt(messages), mode)
@@ -209,6 +235,7 @@ def exams():
     exams["after a system prompt"] = [
         ([("system", rng.choice(corpus.SYSTEM_PROMPTS)), ("user", q)], it.answer) for it in corpus.fact_items() for q in it.questions[:2]
     ]
+    exams["tools and JSON"] = [(r, item.answer) for r, item in zip(tasks.requests(), tasks.task_items())]
     exams["last of 4 turns"] = long_conversations(200, 4)
     exams["last of 15 turns"] = long_conversations(60, 15)
     exams["unknown questions, never trained"] = [([("user", q)], corpus.FALLBACK) for q in corpus.held_out_unknown(rng)]
@@ -238,21 +265,34 @@ def write_questions(path):
             f.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
+def write_tasks(path):
+    """The requests with tools and formats that become tests."""
+    with open(path, "w", encoding="utf-8") as f:
+        for r in tasks.requests():
+            row = {"topic": r.topic, "request": {"messages": r.messages}}
+            row["request"] |= ({"tools": r.tools} if r.tools else {}) | ({"response_format": r.format} if r.format else {})
+            row |= {"calls": r.calls} if r.calls else {"content": r.content}
+            f.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--gguf", default="../weir-default.gguf")
     ap.add_argument("--questions", default="../questions.jsonl")
-    ap.add_argument("--write-questions", action="store_true")
+    ap.add_argument("--tasks", default="../tasks.jsonl")
+    ap.add_argument("--write-questions", action="store_true", help="and tasks")
     ap.add_argument("--report", default="report.json")
+    ap.add_argument("--modes", nargs="+", default=list(MODES), choices=list(MODES))
     ap.add_argument("--show", type=int, default=5, help="wrong answers to print per exam")
     args = ap.parse_args()
     if args.write_questions:
         write_questions(args.questions)
+        write_tasks(args.tasks)
 
     model = Model(args.gguf)
     ex, report = Examiner(model), {"parameters": model.parameters, "bytes": os.path.getsize(args.gguf), "results": {}}
     todo = {"questions.jsonl": load_questions(args.questions), **exams()}
-    for mode in MODES:
+    for mode in args.modes:
         report["results"][mode] = {name: examine(ex, mode, name, cases, args.show) for name, cases in todo.items()}
         report["results"][mode]["decoded token by token"] = decoded(ex, mode, todo["questions.jsonl"][::37])
     with open(args.report, "w", encoding="utf-8") as f:
@@ -267,7 +307,7 @@ def examine(ex, mode, name, cases, show):
     low, most = (right[0], right[len(right) // 100]) if right else (0.0, 0.0)
     print(f"{mode}: {name}: {len(right)} of {len(cases)}, margin at least {low:.2f}, of 99 % {most:.2f} ({time.time() - start:.0f} s)", flush=True)
     for messages, want in wrong[:show]:
-        print("   ", messages[-2:], "\n      have", ex.reply(messages, mode), "\n      want", want)
+        print("   ", messages if isinstance(messages, tasks.Request) else messages[-2:], "\n      have", ex.reply(messages, mode), "\n      want", want)
     return {"right": len(right), "of": len(cases), "smallest_margin_logits": round(low, 3), "margin_of_99_percent": round(most, 3)}
 
 
