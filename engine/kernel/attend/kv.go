@@ -41,14 +41,18 @@ func (t KVType) String() string {
 // rounds reports whether keys and values are integers that share scales.
 func (t KVType) rounds() bool { return t == KVQ8 || t == KVQ4 }
 
-// For is the type for heads of so many values: Auto is q8_0 where its blocks fit
-// the heads, and f16 elsewhere. q8_0 halves memory and the time of long contexts,
-// and rotated it diverges by less than 0.0002 nats (docs/rfcs/20261123-rotated-cache.md).
+// leastRotated is how many values must be rotated together for Auto to take q8_0:
+// with fewer, outliers are spread too little.
+const leastRotated = 64
+
+// For is the type for heads of so many values: Auto is q8_0 where they are rotated 64 or more
+// together, and f16 elsewhere. q8_0 halves memory and the time of long contexts,
+// and then diverges by less than 0.0002 nats (docs/rfcs/20261123-rotated-cache.md).
 func (t KVType) For(headDim int) KVType {
 	switch {
 	case t != KVAuto:
 		return t
-	case headDim%blockValues == 0:
+	case rotated(headDim) >= leastRotated:
 		return KVQ8
 	}
 	return KVF16
