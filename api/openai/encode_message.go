@@ -80,7 +80,7 @@ func (e *messageEncoder) openBlock(dst []byte, kind itemKind, call *callPart) []
 	switch kind {
 	case thoughtItem:
 		dst = append(dst, `{"type":"thinking","thinking":"","signature":""}`...)
-	case callItem:
+	case callItem, inputItem: // Messages have no custom tools, and no items of theirs
 		dst = append(appendToolUse(dst, call), `{}}`...)
 	case messageItem, noItem:
 		dst = append(dst, `{"type":"text","text":""}`...)

@@ -331,7 +331,7 @@ func (g *generation) end() {
 	}
 	g.ended = true
 	if g.open > 0 && g.result.Status == statusOK {
-		g.hungUp() // nobody took the answer to its end
+		_ = g.hungUp() // nobody took the answer to its end
 	}
 	g.cancel()
 	g.result.Finished = time.Now()

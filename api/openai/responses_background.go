@@ -115,7 +115,7 @@ func (s *Server) compute(g *generation, run *backgroundRun, body *eventStream) {
 	defer close(over)
 	go s.lookForCancel(g.job.response.keeper, run, over)
 	if body != nil {
-		run.events.copy(body) // the encoder keeps the end
+		_ = run.events.copy(body) // the encoder has kept the end, whatever broke the stream
 		return
 	}
 	fault := g.run()

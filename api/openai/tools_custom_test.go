@@ -169,7 +169,7 @@ func TestCustomToolsOfResponses(t *testing.T) {
 		t.Fatal(stream)
 	}
 	input, done := "", ""
-	for _, block := range strings.Split(stream, "\n\n") {
+	for block := range strings.SplitSeq(stream, "\n\n") {
 		_, data, _ := strings.Cut(block, "\ndata: ")
 		var e struct{ Type, Delta, Input string }
 		_ = json.Unmarshal([]byte(data), &e) // the last block is empty
