@@ -211,9 +211,11 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	defer w.end()
 	input := w.input(linesOf(1))
 	user := w.input("x")
+	w.store.mu.Lock()
 	f := w.store.files[user]
 	f.Purpose = PurposeUser
 	w.store.files[user] = f
+	w.store.mu.Unlock()
 	order := func(change func(map[string]any)) string {
 		o := map[string]any{"input_file_id": input, "endpoint": "/v1/completions", "completion_window": "24h"}
 		change(o)
