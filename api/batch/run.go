@@ -284,6 +284,9 @@ func (r *run) startLines(ctx context.Context, in *lineReader, results chan<- rec
 		case <-ctx.Done():
 			return nil
 		}
+		if r.ctx.Err() != nil { // a line that the end of the run freed; ctx hears of it a moment later
+			return nil
+		}
 		l, wrong := parseLine(bytes.Clone(text), r.batch.Endpoint)
 		if wrong != nil {
 			return fmt.Errorf("the input changed after its validation: %w", wrong)

@@ -366,10 +366,10 @@ func TestForgottenBatchEnds(t *testing.T) {
 				t.Errorf("%s has %v", folder, left)
 			}
 		}
+		w.end()
 		if n := len(w.edge.asked); n > 5 {
 			t.Errorf("%d lines were run", n)
 		}
-		w.end()
 	})
 }
 
