@@ -26,8 +26,8 @@ type takingRegistry struct {
 	kill      func()
 }
 
-func newTakingRegistry(t *testing.T) *takingRegistry {
-	f := &takingRegistry{blobs: make(map[string][]byte), manifests: make(map[string][]byte)}
+func newTakingRegistry(t *testing.T, killAt int, kill func()) *takingRegistry {
+	f := &takingRegistry{blobs: make(map[string][]byte), manifests: make(map[string][]byte), killAt: killAt, kill: kill}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -105,14 +105,13 @@ func TestKilledPushGoesOn(t *testing.T) {
 	}
 	uploads := 2 + len(made.manifest.Layers) // the configuration, the layers, the manifest
 	for at := 1; at <= uploads; at++ {
-		f := newTakingRegistry(t)
-		there := strings.TrimPrefix(f.URL, "http://") + "/models/chat:v1"
 		var sender *exec.Cmd
 		started := make(chan struct{})
-		f.killAt, f.kill = at, func() {
+		f := newTakingRegistry(t, at, func() {
 			<-started
 			_ = sender.Process.Kill() // how it ended is looked at below
-		}
+		})
+		there := strings.TrimPrefix(f.URL, "http://") + "/models/chat:v1"
 		sender = process(t, here.Dir(), "push "+there)
 		sender.Stderr = nil
 		if err := sender.Start(); err != nil {
