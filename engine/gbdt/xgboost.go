@@ -255,6 +255,7 @@ type xgboostTree struct {
 	sets                                         map[int][]uint32
 	leafWeights                                  []float64 // of trees whose leaves are vectors
 	byNode                                       bool      // leafWeights have values for every node, else for leaves
+	weight                                       *float32  // of the whole tree, of the booster dart; nil: none
 }
 
 func (r *xgboostReader) readTree(o object, index, output int) error {
@@ -269,13 +270,13 @@ func (r *xgboostReader) readTree(o object, index, output int) error {
 	if err := r.readCategories(t, o); err != nil {
 		return err
 	}
-	weight := float32(1)
 	if r.weights != nil {
-		weight = float32(r.weights[index])
+		weight := float32(r.weights[index])
+		t.weight = &weight
 	}
 	r.nodes = r.nodes[:0]
 	for n := range t.left {
-		node, err := t.node(n, width, weight)
+		node, err := t.node(n, width)
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n, err)
 		}
@@ -407,9 +408,8 @@ func (r *xgboostReader) bitSet(categories []float64) ([]uint32, error) {
 	return set, nil
 }
 
-// node gives node n. A categorical node sends its categories to the right, so its children change sides. Values of leaves
-// are multiplied by the tree's weight here, rounded as XGBoost rounds the product for each row.
-func (t *xgboostTree) node(n, width int, weight float32) (Node, error) {
+// node gives node n. A categorical node sends its categories to the right, so its children change sides.
+func (t *xgboostTree) node(n, width int) (Node, error) {
 	left, ok1 := whole(t.left[n])
 	right, ok2 := whole(t.right[n])
 	feature, ok3 := whole(t.feature[n])
@@ -418,7 +418,7 @@ func (t *xgboostTree) node(n, width int, weight float32) (Node, error) {
 	}
 	condition := float64(float32(t.condition[n]))
 	if left < 0 {
-		return t.leaf(n, int(right), width, weight)
+		return t.leaf(n, int(right), width)
 	}
 	node := Node{Left: left, Right: right, Feature: feature, Threshold: condition}
 	if t.defaultLeft[n] != 0 {
@@ -437,10 +437,10 @@ func (t *xgboostTree) node(n, width int, weight float32) (Node, error) {
 
 // leaf gives leaf n. Leaves of several values have the index of their values where other nodes have the right child, unless
 // values stand by node.
-func (t *xgboostTree) leaf(n, index, width int, weight float32) (Node, error) {
+func (t *xgboostTree) leaf(n, index, width int) (Node, error) {
 	leaf := Node{Left: -1, Right: -1}
 	if width == 1 {
-		leaf.Value = float64(float32(t.condition[n]) * weight)
+		leaf.Value = t.weighted(t.condition[n])
 		return leaf, nil
 	}
 	if t.byNode {
@@ -451,7 +451,16 @@ func (t *xgboostTree) leaf(n, index, width int, weight float32) (Node, error) {
 	}
 	leaf.Values = make([]float64, width)
 	for i, x := range t.leafWeights[index*width : (index+1)*width] {
-		leaf.Values[i] = float64(float32(x) * weight)
+		leaf.Values[i] = t.weighted(x)
 	}
 	return leaf, nil
+}
+
+// weighted multiplies a leaf's value by the tree's weight, rounded as XGBoost rounds the product for each row: it adds the
+// leaf of a tree with a weight to zero first, so that minus zero becomes zero.
+func (t *xgboostTree) weighted(value float64) float64 {
+	if t.weight == nil {
+		return float64(float32(value))
+	}
+	return float64((float32(value) + 0) * *t.weight)
 }

@@ -190,6 +190,8 @@ def xgboost_cases(folder, large):
     case("xgboost-dart", {"objective": "reg:squarederror", "booster": "dart", "rate_drop": 0.4, "one_drop": 1}, missing=True,
          rounds=20)
     case("xgboost-dart-binary", {"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.2}, classes=2, ubj=True)
+    case("xgboost-dart-zero-leaves", {"objective": "binary:logistic", "booster": "dart", "max_depth": 5, "alpha": 0.5, "lambda": 0, "gamma": 0.1},
+         classes=2, rounds=1)
     case("xgboost-poisson", {"objective": "count:poisson"}, positive=True)
     case("xgboost-tweedie", {"objective": "reg:tweedie"}, positive=True, ubj=True)
     case("xgboost-forest", {"objective": "reg:squarederror", "num_parallel_tree": 5, "subsample": 0.6, "colsample_bynode": 0.6,
