@@ -76,9 +76,17 @@ type Registry struct {
 // refused.
 func Open(dir string) (*Registry, error) {
 	r := &Registry{dir: dir, now: time.Now}
-	data, err := readSmall(filepath.Join(dir, ocispec.ImageLayoutFile), 4<<10)
+	path := filepath.Join(dir, ocispec.ImageLayoutFile)
+	data, err := readSmall(path, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, r.checkEmpty()
+		foreign := r.checkEmpty()
+		if foreign == nil {
+			return r, nil
+		}
+		// What is there may have been written between the two looks, by another process that has made the folder since.
+		if data, err = readSmall(path, 4<<10); errors.Is(err, fs.ErrNotExist) {
+			return nil, foreign
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the models folder: %w", err)
