@@ -15,6 +15,7 @@ type CPU struct {
 	level  isa.Level
 	member *pool.Member
 	own    *pool.Pool // ends with the CPU; nil where the pool is shared
+	worker []*CPU     // for each worker of the pool one that computes on it alone; nil in those
 
 	multiplier *weight.Multiplier
 	attention  *attend.Attention
@@ -39,9 +40,20 @@ func Share(p *pool.Pool, share int, level isa.Level) *CPU {
 	if level == isa.Auto {
 		level = isa.Best()
 	}
-	member := p.Join(share)
+	c := newCPU(p.Join(share), level)
+	for range c.Threads() {
+		c.worker = append(c.worker, newCPU(pool.Alone(), level))
+	}
+	return c
+}
+
+func newCPU(member *pool.Member, level isa.Level) *CPU {
 	return &CPU{level: level, member: member, multiplier: weight.NewMultiplier(member, level), attention: attend.New(member, level)}
 }
+
+// Worker is a CPU whose operations run on their caller alone: a job that Run calls on that worker may
+// use it. Its results are those of the CPU, bit for bit.
+func (c *CPU) Worker(worker int) *CPU { return c.worker[worker] }
 
 // Level is the instruction set in use.
 func (c *CPU) Level() isa.Level { return c.level }

@@ -14,17 +14,28 @@ type batch struct {
 	places []attend.Place // where each row's key and value go
 	spans  []attend.Span
 	start  startJob
-	output []int // rows whose hidden state is wanted
+	output []int // rows whose hidden state is wanted, in ascending order
 
-	x, q            []float32     // [rows][...]
-	k, v, att, gate []float32     // [rows of a block][...]
-	normed          []float32     // likewise, of models with exact products
-	branch          []float32     // likewise, of models whose branches have norms
-	mixing          mixing        // of models with experts
-	mostBlock       int           // rows
-	part            []attend.Span // the spans of a block
-	angles          []rotation    // one per rotation of the plan
-	hidden          []float32     // [len(output)][width]
+	x, q   []float32  // [rows][...]
+	att    []float32  // [rows of a block][...]
+	angles []rotation // one per rotation of the plan
+	hidden []float32  // [len(output)][width]
+	scratch
+
+	kept   *batch  // the rows of output, in the last layer
+	blocks []block // see blockwise
+	views  []batch // of workers, each with its own scratch
+	round  round
+}
+
+// scratch is the memory that a block of rows passes through.
+type scratch struct {
+	k, v, gate []float32     // [rows of a block][...]
+	normed     []float32     // likewise, of models with exact products
+	branch     []float32     // likewise, of models whose branches have norms
+	mixing     mixing        // of models with experts
+	mostBlock  int           // rows
+	part       []attend.Span // the spans of a block
 }
 
 // rotation is how far each pair of a row turns under one of the plan's ropes.
@@ -82,28 +93,53 @@ func (b *batch) addText(tokens []int32, types []uint8, causal bool, blocks []kvc
 	return row
 }
 
+// keep makes a batch of the rows of output alone.
+func (b *batch) keep(m *model) *batch {
+	if b.kept == nil {
+		b.kept = &batch{}
+	}
+	k, spans := b.kept, b.spans
+	k.reset()
+	for i, r := range b.output {
+		for r >= spans[0].Row+spans[0].Count {
+			spans = spans[1:]
+		}
+		k.tokens, k.pos = append(k.tokens, b.tokens[r]), append(k.pos, b.pos[r])
+		k.output = append(k.output, i)
+		if n := len(k.spans); i > 0 && r == b.output[i-1]+1 && r > spans[0].Row {
+			k.spans[n-1].Count++
+			continue
+		}
+		s := spans[0]
+		s.Start += r - s.Row
+		s.Row, s.Count = i, 1
+		k.spans = append(k.spans, s)
+	}
+	hidden := b.hidden
+	k.reserve(m, len(k.tokens))
+	k.hidden = hidden
+	for i, r := range b.output {
+		copy(k.x[i*m.width:(i+1)*m.width], b.x[r*m.width:])
+		for n := range m.ropes {
+			half, from, to := m.ropes[n].half, &b.angles[n], &k.angles[n]
+			copy(to.cos[i*half:(i+1)*half], from.cos[r*half:])
+			copy(to.sin[i*half:(i+1)*half], from.sin[r*half:])
+		}
+	}
+	return k
+}
+
 // reserve makes room for the batch's rows in a model, of which blockRows pass
 // through a layer at a time.
 func (b *batch) reserve(m *model, blockRows int) {
-	rows, q, kv, ffn := len(b.tokens), 0, 0, 0
-	b.mostBlock = blockRows
+	rows, q := len(b.tokens), 0
 	for i := range m.layers {
-		a := &m.layers[i].attention
-		q, kv = max(q, a.heads*a.headDim), max(kv, a.kvHeads*a.headDim)
-		ffn = max(ffn, m.layers[i].feed.width)
+		q = max(q, m.layers[i].attention.heads*m.layers[i].attention.headDim)
 	}
 	grow(&b.x, rows*m.width)
 	grow(&b.q, rows*q)
 	grow(&b.att, blockRows*q)
-	grow(&b.k, blockRows*kv)
-	grow(&b.v, blockRows*kv)
-	grow(&b.gate, blockRows*ffn)
-	if m.branches || m.exact {
-		grow(&b.branch, blockRows*m.width)
-	}
-	if m.exact {
-		grow(&b.normed, blockRows*m.width)
-	}
+	b.scratch.reserve(m, blockRows)
 	grow(&b.hidden, len(b.output)*m.width)
 	if len(b.angles) < len(m.ropes) {
 		b.angles = make([]rotation, len(m.ropes))
@@ -111,6 +147,24 @@ func (b *batch) reserve(m *model, blockRows int) {
 	for i := range m.ropes {
 		grow(&b.angles[i].cos, rows*m.ropes[i].half)
 		grow(&b.angles[i].sin, rows*m.ropes[i].half)
+	}
+}
+
+func (s *scratch) reserve(m *model, rows int) {
+	kv, ffn := 0, 0
+	s.mostBlock = rows
+	for i := range m.layers {
+		a := &m.layers[i].attention
+		kv, ffn = max(kv, a.kvHeads*a.headDim), max(ffn, m.layers[i].feed.width)
+	}
+	grow(&s.k, rows*kv)
+	grow(&s.v, rows*kv)
+	grow(&s.gate, rows*ffn)
+	if m.branches || m.exact {
+		grow(&s.branch, rows*m.width)
+	}
+	if m.exact {
+		grow(&s.normed, rows*m.width)
 	}
 }
 

@@ -11,15 +11,50 @@ import (
 )
 
 // forward runs every row of b through the layers, storing keys and values, and
-// leaves the normalised hidden states of b.output in b.hidden.
+// leaves the normalised hidden states of b.output in b.hidden. Where not all rows are wanted, the last layer
+// computes keys and values alone of the others.
 func (m *model) forward(c *kernel.CPU, kv *attend.KV, b *batch) {
 	all := block{0, len(b.tokens)}
 	m.begin(c, b, all.hi)
-	for i := range m.layers {
-		m.project(c, kv, &m.layers[i].attention, b, all)
-		m.attend(c, kv, &m.layers[i].attention, b, all)
-		m.feedForward(c, &m.layers[i].feed, b, all)
+	whole := len(m.layers) // layers that all rows pass through
+	if len(b.output) < all.hi {
+		whole--
 	}
+	if m.apart(c, all.hi) {
+		m.blockwise(c, kv, b, whole)
+	} else {
+		for i := range m.layers[:whole] {
+			m.layer(c, kv, &m.layers[i], b, all)
+		}
+	}
+	if whole < len(m.layers) {
+		m.lastLayer(c, kv, &m.layers[whole], b)
+		return
+	}
+	m.hiddenStates(c, b)
+}
+
+// layer runs a block of rows through a layer.
+func (m *model) layer(c *kernel.CPU, kv *attend.KV, y *layer, b *batch, r block) {
+	m.project(c, kv, &y.attention, b, r)
+	m.attend(c, kv, &y.attention, b, r)
+	m.feedForward(c, &y.feed, b, r)
+}
+
+// lastLayer stores the keys and values of all rows, and computes all else of the rows of b.output.
+func (m *model) lastLayer(c *kernel.CPU, kv *attend.KV, y *layer, b *batch) {
+	a, all := &y.attention, block{0, len(b.tokens)}
+	m.products(c, b, b.x, all.hi, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
+	m.store(c, kv, a, b, all)
+	if len(b.output) == 0 {
+		return
+	}
+	b = b.keep(m)
+	all = block{0, len(b.tokens)}
+	m.products(c, b, b.x, all.hi, a.norms.before, a.q.into(b.q, false))
+	m.turn(c, a, b, all)
+	m.attend(c, kv, a, b, all)
+	m.feedForward(c, &y.feed, b, all)
 	m.hiddenStates(c, b)
 }
 
@@ -84,41 +119,71 @@ func add(x, y []float32) {
 // project: Q, K, V are products of norm(x), Q and K rotated by their positions; K and
 // V are stored.
 func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
-	rows, q := r.rows(), r.of(b.q, a.heads*a.headDim)
-	m.products(c, b, r.of(b.x, m.width), rows, a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
-	if a.headNorm {
-		c.Norm(q, q, a.qNorm, rows*a.heads)
-		c.Norm(b.k, b.k, a.kNorm, rows*a.kvHeads)
-	} else if a.qNorm.Weight != nil {
-		c.Norm(q, q, a.qNorm, rows)
-		c.Norm(b.k, b.k, a.kNorm, rows)
-	}
-	if a.rope != noRope {
-		rope, by := &m.ropes[a.rope], &b.angles[a.rope]
-		turn := vector.Rotation{
-			Style: rope.style, Heads: a.heads, HeadDim: a.headDim, Half: rope.half,
-			Cos: r.of(by.cos, rope.half), Sin: r.of(by.sin, rope.half),
-		}
-		c.Rope(q, rows, turn)
-		turn.Heads = a.kvHeads
-		c.Rope(b.k, rows, turn)
-	}
+	q := r.of(b.q, a.heads*a.headDim)
+	m.products(c, b, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
+	m.turn(c, a, b, r)
+	m.store(c, kv, a, b, r)
+}
+
+// turn norms and rotates queries.
+func (m *model) turn(c *kernel.CPU, a *attention, b *batch, r block) {
+	x := r.of(b.q, a.heads*a.headDim)
+	a.norm(c, x, a.qNorm, r.rows(), a.heads)
+	m.rotate(c, a, b, r, x, a.heads)
+}
+
+// store norms and rotates the keys of a block, and stores them and the values.
+func (m *model) store(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+	a.norm(c, b.k, a.kNorm, r.rows(), a.kvHeads)
+	m.rotate(c, a, b, r, b.k, a.kvHeads)
 	c.StoreKV(kv, a.slot, b.k, b.v, b.places[r.lo:r.hi])
+}
+
+// norm norms rows of heads, each head for itself or all together.
+func (a *attention) norm(c *kernel.CPU, x []float32, n weight.Norm, rows, heads int) {
+	if a.headNorm {
+		rows *= heads
+	}
+	if n.Weight != nil {
+		c.Norm(x, x, n, rows)
+	}
+}
+
+// rotate turns the heads of x by the positions of a block's rows.
+func (m *model) rotate(c *kernel.CPU, a *attention, b *batch, r block, x []float32, heads int) {
+	if a.rope == noRope {
+		return
+	}
+	rope, by := &m.ropes[a.rope], &b.angles[a.rope]
+	c.Rope(x, r.rows(), vector.Rotation{
+		Style: rope.style, Heads: heads, HeadDim: a.headDim, Half: rope.half,
+		Cos: r.of(by.cos, rope.half), Sin: r.of(by.sin, rope.half),
+	})
 }
 
 // attend: x += O softmax(scale Q K^T) V over the rows that each row sees.
 func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
+	m.look(c, kv, a, b, r)
+	m.closeAttention(c, a, b, r, b.att)
+}
+
+// look: att = softmax(scale Q K^T) V.
+func (m *model) look(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
 	c.Attention(attend.Query{
 		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv, Layer: a.slot, Heads: a.heads,
 		Spans: b.within(r), Scale: a.scale, Reach: a.reach, Slopes: a.slopes,
 	})
+}
+
+// closeAttention: x += O att, att being the block's.
+func (m *model) closeAttention(c *kernel.CPU, a *attention, b *batch, r block, att []float32) {
 	if a.again.Weight == nil {
-		m.close(c, b, r, b.att, &a.o, &a.norms)
+		m.close(c, b, r, att, &a.o, &a.norms)
 		return
 	}
 	x, input := r.of(b.x, m.width), b.branch[:r.rows()*m.width]
 	copy(input, x)
-	m.close(c, b, r, b.att, &a.o, &a.norms)
+	m.close(c, b, r, att, &a.o, &a.norms)
 	add(x, input)
 	c.Norm(x, x, a.again, r.rows())
 }

@@ -41,6 +41,7 @@ type weights struct {
 	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
 	head       head
 	exact      bool      // products of hidden states lose nothing by rounding, see model.products
+	layerBytes int       // of the largest layer
 	branches   bool      // some branch has a norm of its own before it is added
 	divisors   []float32 // rope_freqs.weight or nil
 
@@ -248,11 +249,12 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	l.norm(&w.outputNorm, "output_norm", p.finalNorm, h.width, h.eps)
 	l.vector(&w.divisors, "rope_freqs.weight", optional, h.rope.half)
 	for i := range w.layers {
-		y, at := &w.layers[i], fmt.Sprintf("blk.%d.", i)
+		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
 		y.attention.attentionPlan, y.feed.feedPlan = p.layers[i].attention, p.layers[i].feed
 		w.branches = w.branches || y.attention.attentionPlan.norms.out.norm != absent || y.attention.attentionPlan.again.norm != absent
 		l.attention(&y.attention, at, h)
 		l.feed(&y.feed, at, h)
+		w.layerBytes = max(w.layerBytes, wantedBytes(l.wants[first:]))
 	}
 	l.refuseUnknown()
 	return w
@@ -365,6 +367,17 @@ func (l *loader) arenaBytes() (int64, error) {
 		total += int64(n) + arenaAlign
 	}
 	return total, nil
+}
+
+// wantedBytes is the size of tensors; arenaBytes tells what is wrong with those that have none.
+func wantedBytes(wants []want) int {
+	total := 0
+	for i := range wants {
+		if n, err := wants[i].bytes(); err == nil {
+			total += n
+		}
+	}
+	return total
 }
 
 // arenaAlign is a cache line, which every tensor starts on.

@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"runtime"
-	"runtime/debug"
-)
+import "runtime"
 
 // Member is one engine's way to a pool. A member that was given a step with Drive
 // computes in steps, all of them on the pool's lead goroutine. Before, and for
@@ -28,6 +25,10 @@ type Member struct {
 func (p *Pool) Join(weight int) *Member {
 	return &Member{pool: p, turn: make(chan struct{}, 1), weight: int64(max(weight, 1))}
 }
+
+// Alone is a member of a pool of its own that has no workers but the caller of Run, so that a job
+// of another pool may call it.
+func Alone() *Member { return New(1).Join(1) }
 
 // Workers is the number of the pool's workers, the caller of Run included.
 func (l *Member) Workers() int { return l.pool.workers }
@@ -95,7 +96,7 @@ func (l *Member) leave() {
 func alone(job Job, items int) {
 	defer func() {
 		if v := recover(); v != nil {
-			panic(&Fault{Value: v, Stack: debug.Stack()})
+			panic(faultOf(v))
 		}
 	}()
 	for i := range items {

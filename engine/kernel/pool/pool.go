@@ -69,6 +69,14 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("panic in kernel worker: %v\n%s", f.Value, f.Stack)
 }
 
+// faultOf is the fault of a panic that is being recovered from; that of a job within a job stays what it is.
+func faultOf(v any) *Fault {
+	if f, ok := v.(*Fault); ok {
+		return f
+	}
+	return &Fault{Value: v, Stack: debug.Stack()}
+}
+
 // New starts workers-1 goroutines; workers < 1 counts as 1. Close ends them.
 func New(workers int) *Pool {
 	workers = max(workers, 1)
@@ -163,7 +171,7 @@ func (p *Pool) enter(worker int) uint64 {
 func (p *Pool) claim(worker int) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.fault.CompareAndSwap(nil, &Fault{Value: v, Stack: debug.Stack()})
+			p.fault.CompareAndSwap(nil, faultOf(v))
 			p.next.Store(p.items)
 		}
 	}()

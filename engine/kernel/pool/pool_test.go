@@ -172,6 +172,33 @@ func TestPoolPanicsAreFaultsWithTheirStack(t *testing.T) {
 	}
 }
 
+// nestJob runs another job on the worker alone.
+type nestJob struct{ inner *countJob }
+
+func (j *nestJob) Do(int, int) { Alone().Run(j.inner, len(j.inner.seen), 1) }
+
+// A job may run others on its worker, whose panics surface as if they were its own.
+func TestJobsNest(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	j := &nestJob{inner: &countJob{seen: make([]atomic.Int32, 5), bad: -1}}
+	p.Join(1).Run(j, 10, 1)
+	for i := range j.inner.seen {
+		if n := j.inner.seen[i].Load(); n != 10 {
+			t.Errorf("item %d was done %d times, want 10", i, n)
+		}
+	}
+	defer func() {
+		var f *Fault
+		err, _ := recover().(error)
+		if !errors.As(err, &f) || f.Value != "item 3" {
+			t.Errorf("%v, want the fault of item 3", err)
+		}
+	}()
+	j.inner.bad = 3
+	p.Join(1).Run(j, 10, 1)
+}
+
 func TestPoolCloseEndsItsWorkers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
