@@ -18,8 +18,8 @@ const (
 	// found by a failing write instead.
 	readAheadBytes = 4 << 10
 
-	// writeStepBytes is how much one write deadline covers, so that a large
-	// answer on a slow but living link is not cut.
+	// writeStepBytes is how much one write of the transport is, which fails when it takes too long, so that
+	// a large answer on a slow but living link is not cut.
 	writeStepBytes = 64 << 10
 
 	// lingerTime and lingerPause bound how long a refused client may go on
@@ -33,7 +33,7 @@ const (
 var longAgo = time.Unix(1, 0)
 
 // conn adds to a connection: Watch, a background read that finds a hang-up
-// while a handler runs; a new deadline for every write; the count of the memory
+// while a handler runs; writes by steps; the count of the memory
 // that its request's body holds; and a close after which a refused client can
 // still read the refusal (linger).
 //
@@ -43,11 +43,10 @@ var longAgo = time.Unix(1, 0)
 // as without it. A peer that closes its sending half counts as gone, as in
 // net/http.
 type conn struct {
-	net.Conn                   // what the server speaks over: raw, or secure
-	raw          net.Conn      // the transport, which ends whatever is spoken over it
-	secure       *tls.Conn     // nil: no TLS
-	writeTimeout time.Duration // per write step; 0 is none
-	forget       func(*conn)   // called once, by the first Close
+	net.Conn             // what the server speaks over: raw, or secure
+	raw      net.Conn    // the transport, which ends whatever is spoken over it, and bounds each write
+	secure   *tls.Conn   // nil: no TLS
+	forget   func(*conn) // called once, by the first Close
 
 	bodies  *budget // nil: no bound
 	charged int64   // of it, by the body being read or handled; owned by the connection's goroutine
@@ -77,10 +76,8 @@ type conn struct {
 	first        [1]byte   // spares the buffer for peers that send nothing
 }
 
-func newConn(c net.Conn, writeTimeout time.Duration, forget func(*conn)) *conn {
-	return &conn{
-		Conn: c, raw: c, writeTimeout: writeTimeout, forget: forget, gone: make(chan struct{}), lingerTime: lingerTime,
-	}
+func newConn(c net.Conn, forget func(*conn)) *conn {
+	return &conn{Conn: c, raw: c, forget: forget, gone: make(chan struct{}), lingerTime: lingerTime}
 }
 
 // connOf is a request's connection; nil if it does not come from this
@@ -231,16 +228,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write gives each step its own deadline; a failed write means a gone peer.
+// Write gives each step its own time; a failed write means a gone peer.
 func (c *conn) Write(p []byte) (int, error) {
 	done := 0
 	for {
 		step := p[done:min(done+writeStepBytes, len(p))]
-		if c.writeTimeout > 0 {
-			if err := c.SetWriteDeadline(time.Now().Add(c.writeTimeout)); err != nil {
-				return done, c.lost(err)
-			}
-		}
 		n, err := c.Conn.Write(step)
 		done += n
 		if err != nil {

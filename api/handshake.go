@@ -56,7 +56,9 @@ func (c *conn) greetingFailed(err error) {
 		c.listener.config.Hooks.OnHandshakeError(why, err)
 	}
 	if why == HandshakePlain {
-		newConn(c.raw, tellTime, nil).tell(plainRefusal)
+		if c.raw.SetWriteDeadline(time.Now().Add(tellTime)) == nil {
+			newConn(c.raw, nil).tell(plainRefusal)
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (l *listener) Close() error {
 // wrap makes a conn of a new connection; nil where the limit of connections is
 // reached.
 func (l *listener) wrap(nc net.Conn) *conn {
-	c := newConn(socket.QuickWrites(nc), l.config.WriteTimeout, l.forget)
+	c := newConn(socket.QuickWrites(nc, l.config.WriteTimeout), l.forget)
 	c.listener, c.bodies, c.lingerBytes = l, l.bodies, 4*int64(l.config.MaxRequestBytes)
 	if l.config.TLS != nil {
 		c.speakTLS(l.config.TLS, l.config.ReadTimeout)
@@ -224,7 +224,7 @@ func (l *listener) turnAway(nc net.Conn) {
 	}
 	go func() {
 		defer func() { <-l.turningAway }()
-		c := newConn(nc, tellTime, nil)
+		c := newConn(socket.QuickWrites(nc, tellTime), nil)
 		if l.config.TLS != nil {
 			c.speakTLS(l.config.TLS, tellTime)
 			if c.greet() != nil {

@@ -387,7 +387,7 @@ func TestAbortDoesNotWaitForTheClient(t *testing.T) {
 		{"close in a shutdown", true, (*conn).Close},
 	} {
 		there, here := net.Pipe() // holds no byte that is not read
-		c := newConn(here, time.Second, nil)
+		c := newConn(here, nil)
 		c.listener = newListener(nil, DefaultConfig(), &budget{})
 		c.listener.stopping.Store(end.stopping)
 		c.speakTLS(held.Config(), patience)

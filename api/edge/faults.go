@@ -31,6 +31,7 @@ var faults = []struct {
 	{inference.ErrDeadline, "deadline_exceeded"},
 	{inference.ErrUnavailable, "engine_unavailable"},
 	{inference.ErrOutOfCache, "kv_cache_exhausted"},
+	{inference.ErrFormatTooComplex, "format_too_complex"},
 	{inference.ErrConstraint, "constraint_failed"},
 	{inference.ErrSlowConsumer, "client_too_slow"},
 	{inference.ErrCancelled, "request_cancelled"},

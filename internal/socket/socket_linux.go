@@ -6,13 +6,15 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Quick returns a connection that is c with cheap reads and writes; c itself where it is none of TCP. What else c can do, the connection
 // can do in the same way.
 func Quick(c net.Conn) net.Conn {
-	w, raw := quickWrites(c)
+	w, raw := quickWrites(c, 0)
 	if w == nil {
 		return c
 	}
@@ -21,15 +23,16 @@ func Quick(c net.Conn) net.Conn {
 	return q
 }
 
-// QuickWrites is Quick for writes alone.
-func QuickWrites(c net.Conn) net.Conn {
-	if w, _ := quickWrites(c); w != nil {
+// QuickWrites is Quick for writes alone. Where the peer takes nothing more, a write waits for patience and fails then, as at a deadline;
+// 0 is without an end. A deadline that is set for writes counts in its place.
+func QuickWrites(c net.Conn, patience time.Duration) net.Conn {
+	if w, _ := quickWrites(c, patience); w != nil {
 		return w
 	}
-	return c
+	return patient(c, patience)
 }
 
-func quickWrites(c net.Conn) (*writer, syscall.RawConn) {
+func quickWrites(c net.Conn, patience time.Duration) (*writer, syscall.RawConn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return nil, nil
@@ -38,15 +41,18 @@ func quickWrites(c net.Conn) (*writer, syscall.RawConn) {
 	if err != nil {
 		return nil, nil // closed already, which the first use of c tells
 	}
-	w := &writer{TCPConn: tcp}
-	w.out.await, w.out.step = raw.Write, w.out.write
+	w := &writer{TCPConn: tcp, patience: patience}
+	w.out.await, w.out.step = raw.Write, w.write
 	return w, raw
 }
 
-// writer writes without telling the scheduler.
+// writer writes without telling the scheduler, and sets a deadline only where it has to wait.
 type writer struct {
 	*net.TCPConn
-	out transfer
+	out      transfer
+	patience time.Duration
+	waits    bool        // the deadline is the writer's own; owned by the write in progress
+	dated    atomic.Bool // somebody else has set one
 }
 
 // conn reads so, too.
@@ -71,6 +77,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
 	n, err := c.in.run(p)
 	switch {
 	case err != nil:
@@ -82,18 +90,51 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 // Write writes all of p, and waits where the peer takes no more for now.
-func (c *writer) Write(p []byte) (int, error) {
-	n, err := c.out.run(p)
+func (w *writer) Write(p []byte) (int, error) {
+	w.out.mu.Lock()
+	defer w.out.mu.Unlock()
+	n, err := w.out.run(p)
+	if w.waits {
+		w.waits = false
+		if !w.dated.Load() {
+			_ = w.TCPConn.SetWriteDeadline(time.Time{}) // a closed connection tells so at its next use
+		}
+	}
 	if err != nil {
-		return n, c.failed("write", err)
+		return n, w.failed("write", err)
 	}
 	return n, nil
 }
 
-// run moves the bytes of p. Of a read that is what one system call gives.
+// write is the step of a write. The first one that finds no room sets the deadline: it covers all that the write still waits for.
+func (w *writer) write(fd uintptr) bool {
+	if w.out.write(fd) {
+		return true
+	}
+	if w.patience > 0 && !w.waits && !w.dated.Load() {
+		w.waits = true
+		if err := w.TCPConn.SetWriteDeadline(time.Now().Add(w.patience)); err != nil {
+			w.out.err = err
+			return true
+		}
+	}
+	return false
+}
+
+// SetWriteDeadline is in place of the writer's own patience, until it is set to none.
+func (w *writer) SetWriteDeadline(t time.Time) error {
+	w.dated.Store(!t.IsZero())
+	return w.TCPConn.SetWriteDeadline(t)
+}
+
+// SetDeadline is likewise for writes.
+func (w *writer) SetDeadline(t time.Time) error {
+	w.dated.Store(!t.IsZero())
+	return w.TCPConn.SetDeadline(t)
+}
+
+// run moves the bytes of p. Of a read that is what one system call gives. The caller holds the lock.
 func (t *transfer) run(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.buf, t.done, t.err = p, 0, nil
 	err := t.await(t.step)
 	n := t.done
@@ -139,9 +180,9 @@ func (t *transfer) write(fd uintptr) bool {
 }
 
 // failed is an error as the connection itself would give it.
-func (c *writer) failed(op string, err error) error {
+func (w *writer) failed(op string, err error) error {
 	if inner, ok := errors.AsType[*net.OpError](err); ok { // of the wait: a deadline, a connection that is closed
 		err = inner.Err
 	}
-	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+	return &net.OpError{Op: op, Net: "tcp", Source: w.LocalAddr(), Addr: w.RemoteAddr(), Err: err}
 }

@@ -2,10 +2,13 @@
 
 package socket
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // Quick returns c: elsewhere than on Linux, Go's own reads and writes are used.
 func Quick(c net.Conn) net.Conn { return c }
 
-// QuickWrites returns c likewise.
-func QuickWrites(c net.Conn) net.Conn { return c }
+// QuickWrites returns c likewise, whose writes fail after patience; 0 is without an end.
+func QuickWrites(c net.Conn, patience time.Duration) net.Conn { return patient(c, patience) }

@@ -45,7 +45,7 @@ func TestBytesArrive(t *testing.T) {
 		_, _ = source.Read(text)
 	}
 	var all sync.WaitGroup
-	for i, ends := range [2][2]net.Conn{{quick, plain}, {QuickWrites(plain), quick}} {
+	for i, ends := range [2][2]net.Conn{{quick, plain}, {QuickWrites(plain, time.Hour), quick}} {
 		all.Go(func() {
 			if n, err := ends[0].Write(sent[i]); n != len(sent[i]) || err != nil {
 				t.Errorf("%d of %d bytes written: %v", n, len(sent[i]), err)
@@ -125,6 +125,38 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// A write waits for a peer that does not read as long as it is said, and the next one as long again; what the caller sets counts more.
+func TestWritesArePatient(t *testing.T) {
+	quick, plain := pair(t)
+	back := QuickWrites(plain, 20*time.Millisecond)
+	text := make([]byte, 64<<20)
+	n, err := back.Write(text)
+	if n == 0 || n == len(text) {
+		t.Errorf("%d bytes written", n)
+	}
+	check(t, err, "write", os.ErrDeadlineExceeded)
+	_, err = back.Write(text)
+	check(t, err, "write", os.ErrDeadlineExceeded)
+	go func() { _, _ = io.Copy(io.Discard, quick) }()
+	_ = back.SetWriteDeadline(time.Now().Add(time.Hour))
+	if n, err := back.Write(text); n != len(text) || err != nil {
+		t.Errorf("%d bytes written to a peer that reads again: %v", n, err)
+	}
+	_ = back.SetWriteDeadline(time.Unix(1, 0))
+	_, err = back.Write(text)
+	check(t, err, "write", os.ErrDeadlineExceeded)
+	_ = back.SetWriteDeadline(time.Time{})
+	if n, err := back.Write(text[:1]); n != 1 || err != nil {
+		t.Errorf("%d bytes written after the deadline was taken away: %v", n, err)
+	}
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	if _, err := QuickWrites(b, time.Millisecond).Write(text); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a write that nobody reads: %v", err)
+	}
+}
+
 // check: an error names what failed, and says why in the words of package net.
 func check(t *testing.T, err error, op string, want error) {
 	t.Helper()
@@ -139,7 +171,7 @@ func TestOthersStay(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	if Quick(a) != a || QuickWrites(b) != b {
+	if Quick(a) != a || QuickWrites(b, 0) != b {
 		t.Error("a pipe became something else")
 	}
 }
@@ -147,7 +179,7 @@ func TestOthersStay(t *testing.T) {
 // Neither a read nor a write allocates.
 func TestNothingIsAllocated(t *testing.T) {
 	quick, plain := pair(t)
-	back := QuickWrites(plain)
+	back := QuickWrites(plain, time.Hour)
 	buf := make([]byte, 512)
 	allocated := testing.AllocsPerRun(200, func() {
 		if _, err := back.Write(buf); err != nil {

@@ -147,8 +147,8 @@ const tailBytes = 4 << 10
 // tail remembers the last bytes of a stream.
 type tail struct {
 	dialect dialect
-	ending  ending // of a stream of typed events, in place of what follows
-	kept    [tailBytes]byte
+	ending  ending              // of a stream of typed events, in place of what follows
+	kept    [2 * tailBytes]byte // twice of what is wanted, so that hardly any piece moves what came before it
 	n       int
 }
 
@@ -157,12 +157,9 @@ func (t *tail) add(piece []byte) {
 		t.ending.add(piece)
 		return
 	}
-	if len(piece) >= tailBytes {
-		t.n = copy(t.kept[:], piece[len(piece)-tailBytes:])
-		return
-	}
-	if over := t.n + len(piece) - tailBytes; over > 0 {
-		t.n = copy(t.kept[:], t.kept[over:t.n])
+	piece = piece[max(0, len(piece)-tailBytes):]
+	if t.n+len(piece) > len(t.kept) {
+		t.n = copy(t.kept[:], t.kept[t.n-tailBytes:t.n])
 	}
 	t.n += copy(t.kept[t.n:], piece)
 }

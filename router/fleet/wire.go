@@ -34,16 +34,27 @@ type wire struct {
 	client *http.Client
 }
 
-// parseBase reads the base URL of a server.
+// parseBase reads the base URL of a server. One without a path has /v1, where all engines serve the API.
 func parseBase(text string) (*url.URL, error) {
 	base, err := url.Parse(text)
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("base URL of a replica: %w", err)
-	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "":
-		return nil, fmt.Errorf("base URL %q of a replica: it must be like http://host:8000/v1", text)
-	case base.User != nil:
+	case err == nil && base.User != nil: // the text is not shown: it holds a secret
 		return nil, fmt.Errorf("base URL of the replica %s: keys do not belong into a URL; set api_key", base.Host)
+	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.RawQuery != "" || base.Fragment != "":
+		return nil, fmt.Errorf("base URL %q of a replica: it must be like http://host:8000/v1", text)
+	}
+	if port := base.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("base URL %q of a replica: there is no port %s, it must be 1 to 65535", text, port)
+		}
+	}
+	for _, endpoint := range []string{"/chat/completions", "/completions", "/embeddings", "/models", "/responses", "/messages"} {
+		if short, found := strings.CutSuffix(strings.TrimSuffix(text, "/"), endpoint); found {
+			return nil, fmt.Errorf("base URL %q of a replica ends with an endpoint, which is added for each request: give %s", text, short)
+		}
+	}
+	if strings.Trim(base.Path, "/") == "" {
+		base.Path = "/v1"
 	}
 	return base, nil
 }

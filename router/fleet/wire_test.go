@@ -47,6 +47,17 @@ func TestSendsWhatItIsGiven(t *testing.T) {
 	}
 }
 
+func TestBaseWithoutPath(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://a:8000": "/v1", "http://a:8000/": "/v1", "http://a/v1": "/v1", "http://a/v1/": "/v1/", "https://a/api/v3": "/api/v3",
+	} {
+		base, err := parseBase(text)
+		if err != nil || base.Path != want {
+			t.Errorf("%s: %v, %v; want the path %s", text, base, err, want)
+		}
+	}
+}
+
 // The key goes to the server that it belongs to and not where that points.
 func TestFollowsNoRedirect(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))

@@ -94,18 +94,42 @@ func (ix *Index) Lookup(dst []Match, keys []Key, salt uint32) []Match {
 	}
 	start := len(dst)
 	for level := 0; ; level++ {
-		here := ix.at(&keys[depth-1])
+		p := ix.node(&keys[depth-1])
+		if p == nil {
+			return dst // it went meanwhile
+		}
+		here := holders(p.holders.Load())
 		dst = ix.collect(dst, start, here, &keys[depth-1], depth, salt)
 		n := min(here.count(), many)
 		if len(dst) == cap(dst) || level+1 == levels || all <= n || depth == 1 {
 			return dst
 		}
-		depth = ix.deepest(keys, depth, n)
+		depth = ix.fork(keys, depth, n, p)
 	}
+}
+
+// fork is deepest(keys, limit, n), where limit is a node's depth. It asks first whether that is where it was the last time: for most
+// chains it is, since what forks off a chain is most often its system prompt.
+func (ix *Index) fork(keys []Key, limit, n int, p *node) int {
+	if guess := int(p.fork.Load()); guess > 0 && guess < limit {
+		ix.warm(&keys[guess-1])
+		if ix.countOf(&keys[guess]) <= n && ix.countOf(&keys[guess-1]) > n {
+			return guess
+		}
+	}
+	depth := ix.deepest(keys, limit, n)
+	p.fork.Store(uint32(depth)) //nolint:gosec // a number of keys
+	return depth
 }
 
 // gaps says whether some replica's holdings are not prefix-closed.
 func (ix *Index) gaps() bool { return ix.gapped.Load() > 0 }
+
+// node is that of a key; nil when no replica holds it.
+func (ix *Index) node(k *Key) *node {
+	key := splitKey(k)
+	return ix.shards[key.shard()].node(key)
+}
 
 // at is the set of replicas that hold a key.
 func (ix *Index) at(k *Key) holders {

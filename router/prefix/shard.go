@@ -10,7 +10,8 @@ import (
 type node struct {
 	lo, hi  atomic.Uint64 // the key
 	holders atomic.Uint64
-	refs    uint32 // holdings that name the node, gaps included; behind the shard's lock
+	refs    uint32        // holdings that name the node, gaps included; behind the shard's lock
+	fork    atomic.Uint32 // a guess: to which depth more replicas than these held the chain that last ended here
 }
 
 // nodeID names a node: its place in its shard, and the shard in the low bits. 0 is no node.
@@ -121,10 +122,18 @@ func (s *shard) warm(k split) {
 	t.slots[k.hash()&t.mask].Load()
 }
 
+// node is that of a key; nil when there is none.
+func (s *shard) node(k split) *node {
+	if place, _ := s.find(k); place != 0 {
+		return s.nodes.at(place)
+	}
+	return nil
+}
+
 // holders is the set of replicas that hold a key.
 func (s *shard) holders(k split) holders {
-	if place, _ := s.find(k); place != 0 {
-		return holders(s.nodes.at(place).holders.Load())
+	if p := s.node(k); p != nil {
+		return holders(p.holders.Load())
 	}
 	return 0
 }
@@ -204,6 +213,7 @@ func (s *shard) create(k split) (place, at uint32) {
 	p.hi.Store(k.hi)
 	p.holders.Store(0)
 	p.refs = 0
+	p.fork.Store(0)
 	s.used++
 	t := s.table.Load()
 	if 4*s.used > 3*uint32(len(t.slots)) {
