@@ -38,6 +38,7 @@ type engine struct {
 	start   *place
 	dead    *place
 	bytes   atomic.Int64 // what all of it takes, counted under mu
+	empty   int64        // bytes before any answer
 
 	mu     sync.Mutex
 	lexer  *lexer
@@ -45,6 +46,7 @@ type engine struct {
 	places map[string]*place
 	build  rowBuilder
 	key    []byte
+	spent  int   // items that rows have taken in, each as often as it came up
 	err    error // what made the engine fail; the lexer must not be used after it
 }
 
@@ -76,6 +78,7 @@ func newEngine(g *Grammar, v *Vocabulary) (*engine, error) {
 		return nil, err
 	}
 	e.start = e.arrive(nil, r)
+	e.empty = e.bytes.Load()
 	return e, nil
 }
 
@@ -83,8 +86,11 @@ func newEngine(g *Grammar, v *Vocabulary) (*engine, error) {
 func (e *engine) full() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.err != nil || e.size() > e.g.limits.States/4
+	return e.err != nil || e.size() > e.g.limits.States/4 || e.kept() > e.g.limits.Bytes/4
 }
+
+// kept is what the answers so far have added to the memory of the engine.
+func (e *engine) kept() int { return int(e.bytes.Load() - e.empty) }
 
 func (e *engine) size() int { return len(e.places) + len(e.rows) + len(e.lexer.states) }
 
@@ -94,7 +100,8 @@ func (e *engine) step(p *place, b byte) (*place, error) {
 	if n := p.after(c); n != nil {
 		return n, nil
 	}
-	return e.work(p, c)
+	n, _, err := e.work(p, c)
+	return n, err
 }
 
 // after is the place after a class of bytes, nil where it is not known yet.
@@ -106,25 +113,28 @@ func (p *place) after(class uint8) *place {
 	return s.to[s.of[class]].Load()
 }
 
-// work finds out where a class of bytes leads.
-func (e *engine) work(p *place, class uint8) (*place, error) {
+// work finds out where a class of bytes leads, and what that cost, counted in usual places.
+func (e *engine) work(p *place, class uint8) (n *place, cost int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := p.after(class); n != nil {
-		return n, nil
+		return n, 0, nil
 	}
 	if e.err != nil {
-		return nil, e.err
+		return nil, 0, e.err
 	}
-	n, err := e.derive(p, class)
-	if err != nil {
+	before := e.spent
+	if n, err = e.derive(p, class); err != nil {
 		e.err = err
-		return nil, err
+		return nil, 0, err
 	}
 	s := p.next.Load()
 	s.to[s.of[class]].Store(n)
-	return n, nil
+	return n, 1 + (e.spent-before)/itemsPerPlace, nil
 }
+
+// itemsPerPlace is how many items take as long as a place does beside them.
+const itemsPerPlace = 20
 
 // open makes the slots of a place: one for the classes that lead each of its terminals to the same states.
 func (e *engine) open(p *place) error {
@@ -165,6 +175,9 @@ func (e *engine) open(p *place) error {
 func (e *engine) derive(p *place, class uint8) (*place, error) {
 	if e.size() > e.g.limits.States {
 		return nil, limitError("places of answers", e.g.limits.States, "make the grammar less ambiguous or the answer shorter")
+	}
+	if e.kept() > e.g.limits.Bytes {
+		return nil, limitError("bytes for the places of answers", e.g.limits.Bytes, "make the grammar less ambiguous or the answer shorter")
 	}
 	if err := e.open(p); err != nil {
 		return nil, err

@@ -164,6 +164,48 @@ func TestLimitsAreNamed(t *testing.T) {
 	}
 }
 
+// TestAmbiguityIsBounded: what one token takes is counted by the items that come up, so that no answer holds up a step of the others for
+// long, and the memory of all of its places is bounded, too.
+func TestAmbiguityIsBounded(t *testing.T) {
+	doubled := func(b *Builder) Symbol {
+		s := b.Repeat(b.Literal("a"), 0, 1)
+		for i := range 59 {
+			s = b.Define(fmt.Sprint(i), []Symbol{s, s})
+		}
+		return s
+	}
+	v := bytesVocabulary([]string{strings.Repeat("a", 16)})
+	for word, limits := range map[string]Limits{"ways": {}, "bytes": {Bytes: 1 << 20}, "work out": {Work: 1000}} {
+		b := NewBuilder(limits)
+		g, err := b.Compile(doubled(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := g.Matcher(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spent := 0
+		mask := make([]uint64, v.Words())
+		for range 200 {
+			before := m.e.spent
+			if _, err = m.Mask(mask); err == nil {
+				err = m.Accept('a')
+			}
+			if spent = max(spent, m.e.spent-before); err != nil {
+				break
+			}
+		}
+		most := itemsPerPlace*b.limits.Work + maxTries*b.limits.Items
+		if !errors.Is(err, ErrLimit) || spent > most || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v after %d items for one token, want an ErrLimit and at most %d", word, err, spent, most)
+		}
+		if kept := m.e.kept(); word == "bytes" && kept > 2<<20 {
+			t.Errorf("%d bytes are kept", kept)
+		}
+	}
+}
+
 // TestFullEnginesGiveWay: what one grammar keeps is bounded; a new answer begins afresh, an old one goes on.
 func TestFullEnginesGiveWay(t *testing.T) {
 	b := NewBuilder(Limits{States: 200})

@@ -22,18 +22,19 @@ type Limits struct {
 	Symbols int // symbols in all alternatives of all rules
 	Items   int // rules in progress at one place of an answer
 	States  int // places of answers that one grammar keeps, shared by its matchers
-	Work    int // places and states of terminals that a single mask may have to work out
+	Work    int // places and states of terminals that a single mask may have to work out, large places counted as several
+	Bytes   int // memory of the places that one grammar keeps
 }
 
 // DefaultLimits are the limits of a zero Limits.
-var DefaultLimits = Limits{Symbols: 500_000, Items: 20_000, States: 400_000, Work: 20_000}
+var DefaultLimits = Limits{Symbols: 500_000, Items: 20_000, States: 400_000, Work: 20_000, Bytes: 128 << 20}
 
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits
 	for _, f := range []struct {
 		dst *int
 		set int
-	}{{&d.Symbols, l.Symbols}, {&d.Items, l.Items}, {&d.States, l.States}, {&d.Work, l.Work}} {
+	}{{&d.Symbols, l.Symbols}, {&d.Items, l.Items}, {&d.States, l.States}, {&d.Work, l.Work}, {&d.Bytes, l.Bytes}} {
 		if f.set > 0 {
 			*f.dst = f.set
 		}

@@ -78,7 +78,7 @@ type scratch struct {
 	past   []bool // by depth: a terminal may be over there or above
 	bits   []uint64
 	splits []*known
-	made   int // places and lexer states worked out for one mask
+	made   int // places and lexer states worked out for one mask, large places as several
 }
 
 // grow makes the scratch large enough for a vocabulary.
@@ -89,9 +89,9 @@ func (s *scratch) grow(v *Vocabulary) {
 	}
 }
 
-// work counts a place or state that was not known.
-func (s *scratch) work(limit int) error {
-	if s.made++; s.made > limit {
+// work counts what was not known: a state, or a place by its cost.
+func (s *scratch) work(cost, limit int) error {
+	if s.made += cost; s.made > limit {
 		return limitError("places to work out for one token", limit, "make the grammar less ambiguous or its patterns simpler")
 	}
 	return nil
@@ -178,7 +178,7 @@ func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) 
 	if n := s.next.Load(); n != nil {
 		return n.to[n.of[c]], nil
 	}
-	if err := walk.work(e.g.limits.Work); err != nil {
+	if err := walk.work(1, e.g.limits.Work); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -219,11 +219,12 @@ func (e *engine) walkTrie(trie, whole []node, dst []uint64, walk *scratch) error
 		c, depth := class[n.byte], n.depth&^wholeTree
 		q := at[depth-1].after(c)
 		if q == nil {
+			var cost int
 			var err error
-			if q, err = e.work(at[depth-1], c); err != nil {
+			if q, cost, err = e.work(at[depth-1], c); err != nil {
 				return err
 			}
-			if err := walk.work(e.g.limits.Work); err != nil {
+			if err := walk.work(cost, e.g.limits.Work); err != nil {
 				return err
 			}
 		}

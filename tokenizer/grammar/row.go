@@ -33,9 +33,13 @@ type rowBuilder struct {
 	items []item
 	seen  map[item]bool
 	done  map[item]bool // what was completed, with place and count zero
+	tries int           // items that came up, known ones included
 	end   bool
 	key   []byte
 }
+
+// maxTries is how often items may come up at one place, for each that there may be.
+const maxTries = 10
 
 // add takes in an item, with all that it completes.
 func (b *rowBuilder) add(it item) error {
@@ -44,6 +48,9 @@ func (b *rowBuilder) add(it item) error {
 	for len(work) > 0 {
 		it := work[len(work)-1]
 		work = work[:len(work)-1]
+		if b.tries++; b.tries > maxTries*g.limits.Items {
+			return limitError("ways to one place", maxTries*g.limits.Items, "make the grammar less ambiguous")
+		}
 		if b.seen[it] {
 			continue
 		}
@@ -102,7 +109,8 @@ func (b *rowBuilder) take() (*row, error) {
 			b.e.grown(r.bytes())
 		}
 	}
-	b.items, b.end = b.items[:0], false
+	b.e.spent += b.tries
+	b.items, b.tries, b.end = b.items[:0], 0, false
 	clear(b.seen)
 	clear(b.done)
 	return r, err
@@ -150,6 +158,7 @@ func (b *rowBuilder) predict(r *row) error {
 			return limitError("rules in progress at one place", p.g.limits.Items, "give the grammar fewer alternatives at one place")
 		}
 	}
+	b.tries += p.places
 	r.rules = make(map[int32][]item, len(p.begun))
 	for rule, waits := range p.waits {
 		r.rules[rule] = p.after(waits)

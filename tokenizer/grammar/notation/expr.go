@@ -74,9 +74,9 @@ func (e *expr) hasToken() bool {
 
 // definition is a rule; body is nil until the rule is defined.
 type definition struct {
-	name  string
-	place string // where it is first named, for errors
-	body  *expr
+	name string
+	at   int // where it is first named: a byte of the text
+	body *expr
 }
 
 // foldLimit is how many leaves a rule may have, those of the rules in it included, to become one terminal. A terminal is fast where its
@@ -243,10 +243,10 @@ func (e *emitter) regular(x *expr) *regex.Regex {
 }
 
 // undefined is the error of the first rule that is named and not defined.
-func undefined(rules []definition) error {
+func (s *scanner) undefined(rules []definition) error {
 	for _, r := range rules {
 		if r.body == nil {
-			return fmt.Errorf("%w: %s: the rule %q is not defined", ErrSyntax, r.place, r.name)
+			return fmt.Errorf("%w: %s: the rule %q is not defined", ErrSyntax, s.place(r.at), r.name)
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ func GBNF(b *grammar.Builder, text string) (grammar.Symbol, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: it has no rule named root", ErrSyntax)
 	}
-	if err := undefined(p.rules); err != nil {
+	if err := p.undefined(p.rules); err != nil {
 		return 0, err
 	}
 	symbol := emit(b, p.rules, root, nil)
@@ -69,7 +69,7 @@ func (p *gbnf) refer(name string, at int) int {
 	if !ok {
 		r = len(p.rules)
 		p.names[name] = r
-		p.rules = append(p.rules, definition{name: name, place: p.place(at)})
+		p.rules = append(p.rules, definition{name: name, at: at})
 	}
 	return r
 }

@@ -34,7 +34,7 @@ func LarkSpelled(b *grammar.Builder, text string, spell func(*regex.Regex) *rege
 	if !ok {
 		return 0, fmt.Errorf("%w: it has no rule named start", ErrSyntax)
 	}
-	if err := undefined(p.rules); err != nil {
+	if err := p.undefined(p.rules); err != nil {
 		return 0, err
 	}
 	if start, err = p.finish(start); err != nil {
@@ -109,7 +109,7 @@ func (p *lark) refer(name string, at int) int {
 	if !ok {
 		r = len(p.rules)
 		p.names[name] = r
-		p.rules = append(p.rules, definition{name: name, place: p.place(at)})
+		p.rules = append(p.rules, definition{name: name, at: at})
 	}
 	return r
 }

@@ -248,3 +248,19 @@ func fuzz(f *testing.F, r read, examples []example) {
 func FuzzGBNF(f *testing.F) { fuzz(f, GBNF, gbnfExamples) }
 
 func FuzzLark(f *testing.F) { fuzz(f, Lark, larkExamples) }
+
+// TestUndefinedRulesAreNamed: by the place where they are first named, which is worked out for the error alone: a grammar of a megabyte on
+// one line names a rule at every few bytes.
+func TestUndefinedRulesAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		r           read
+		text, place string
+	}{
+		{GBNF, "root ::= a b\na ::= \"x\"", `line 1, column 12: the rule "b"`},
+		{Lark, "start: a\na: \"x\"\n | b c", `line 3, column 4: the rule "b"`},
+	} {
+		if _, err := compile(c.r, c.text); !errors.Is(err, ErrSyntax) || !strings.Contains(err.Error(), c.place) {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,6 +57,35 @@ func TestHostile(t *testing.T) {
 				t.Logf("strict %v: %.150v", o.Strict, err)
 			}
 		})
+	}
+}
+
+// TestManyProperties: as many optional properties as compile can also be written, counted or not; more are refused by name, not while an
+// answer is written.
+func TestManyProperties(t *testing.T) {
+	optional := func(n int, more string) string {
+		return `{"type":"object","properties":{` + list(n, func(i int) string { return fmt.Sprintf(`"p%d":{"const":1}`, i) }) + `},"additionalProperties":false` + more + `}`
+	}
+	for _, c := range []struct {
+		schema, good string
+	}{
+		{optional(6_000, ""), `{"p0":1,"p5999":1}`},
+		{optional(100, `,"minProperties":60`), "{" + list(60, func(i int) string { return fmt.Sprintf(`"p%d":1`, i+40) }) + "}"},
+	} {
+		g, _, err := compile(c.schema, schema.Options{Strict: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !accepts(t, g, c.good) || accepts(t, g, `{"p7":1,"p0":1}`) {
+			t.Errorf("%.60s: the grammar is not the schema's", c.schema)
+		}
+	}
+	for _, o := range []schema.Options{{Strict: true}, {}} {
+		_, _, err := compile(optional(6_001, ""), o)
+		var wrong *schema.Error
+		if !errors.As(err, &wrong) || wrong.Pointer != "/properties" {
+			t.Errorf("6,001 optional properties, strict %v: %v", o.Strict, err)
+		}
 	}
 }
 

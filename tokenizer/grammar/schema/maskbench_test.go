@@ -47,8 +47,19 @@ type text struct {
 	IDs   []int32 `json:"ids"`
 }
 
+// followed is what one schema gave, for the table beside other engines.
+type followed struct {
+	Name    string          `json:"name"`
+	Refused string          `json:"refused,omitempty"`
+	Compile time.Duration   `json:"compile"`
+	First   []time.Duration `json:"first"`
+	Again   []time.Duration `json:"again"`
+	Taken   []bool          `json:"taken"`
+}
+
 // measured is what one vocabulary and all schemas gave.
 type measured struct {
+	lines                 bytes.Buffer // followed, as JSON
 	compile, first, again []time.Duration
 	refused, failed       int
 	taken, rejected       int // instances that hold
@@ -63,7 +74,7 @@ type slowMask struct {
 
 // TestMaskBench follows the instances of MaskBench's schemas (guidance-ai/jsonschemabench, maskbench/data) through their grammars. The schemas
 // are not ours to keep: WEIR_MASKBENCH names their folder, WEIR_MASKBENCH_VOCABULARY a GGUF file instead of Llama 3's vocabulary, WEIR_MASKBENCH_EVERY
-// takes every nth file, WEIR_MASKBENCH_TRACE a folder to write schemas and tokens to, for bench/clients/masks/peers.py.
+// takes every nth file, WEIR_MASKBENCH_TRACE a folder to write schemas, tokens and times to, for bench/clients/masks/peers.py.
 func TestMaskBench(t *testing.T) {
 	folder := os.Getenv("WEIR_MASKBENCH")
 	if folder == "" {
@@ -97,7 +108,7 @@ func TestMaskBench(t *testing.T) {
 		m.follow(t, &tr, tok, v)
 	}
 	if out := os.Getenv("WEIR_MASKBENCH_TRACE"); out != "" {
-		writeTrace(t, out, tok, traces.Bytes())
+		writeTrace(t, out, tok, traces.Bytes(), m.lines.Bytes())
 	}
 	m.report(t, v)
 }
@@ -178,6 +189,14 @@ func writeSpaced(out *bytes.Buffer, d *json.Decoder) error {
 
 // follow compiles a schema and follows its texts twice: with a grammar that is new, and with one that knows the texts.
 func (m *measured) follow(t *testing.T, tr *traced, tok *tokenizer.Tokenizer, v *grammar.Vocabulary) {
+	f := followed{Name: tr.Name, First: []time.Duration{}, Again: []time.Duration{}, Taken: []bool{}}
+	defer func() {
+		line, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.lines.Write(append(line, '\n'))
+	}()
 	start := threadTime(t)
 	b := grammar.NewBuilder(grammar.Limits{})
 	s, _, err := schema.Add(b, []byte(tr.Schema), schema.Options{Strict: true})
@@ -192,18 +211,20 @@ func (m *measured) follow(t *testing.T, tr *traced, tok *tokenizer.Tokenizer, v 
 	if err != nil {
 		t.Logf("refused %s: %v", tr.Name, err)
 		m.refused++
+		f.Refused = err.Error()
 		return
 	}
-	m.compile = append(m.compile, threadTime(t)-start)
+	f.Compile = threadTime(t) - start
+	m.compile = append(m.compile, f.Compile)
 	mask := make([]uint64, v.Words())
 	for round := range 2 {
 		for i, text := range tr.Texts {
 			took, err := steps(t, matcher.Fork(), text.IDs, mask)
 			if round > 0 {
-				m.again = append(m.again, took...)
+				f.Again = append(f.Again, took...)
 				continue
 			}
-			m.first = append(m.first, took...)
+			f.First, f.Taken = append(f.First, took...), append(f.Taken, err == nil)
 			if k := slices.Index(took, slices.Max(took)); took[k] > time.Millisecond {
 				m.slow = append(m.slow, slowMask{took[k], tr.Name, tok.Decode(text.IDs[:k], false)})
 			}
@@ -225,6 +246,7 @@ func (m *measured) follow(t *testing.T, tr *traced, tok *tokenizer.Tokenizer, v 
 			}
 		}
 	}
+	m.first, m.again = append(m.first, f.First...), append(m.again, f.Again...)
 }
 
 // steps follows a text, and gives the time of each mask with what it takes to accept the token.
@@ -285,7 +307,7 @@ func (m *measured) report(t *testing.T, v *grammar.Vocabulary) {
 }
 
 // writeTrace writes what other engines need to follow the same tokens.
-func writeTrace(t *testing.T, folder string, tok *tokenizer.Tokenizer, traces []byte) {
+func writeTrace(t *testing.T, folder string, tok *tokenizer.Tokenizer, traces, own []byte) {
 	pieces, control := tok.Pieces()
 	end, _ := tok.EOS()
 	vocabulary := struct {
@@ -298,7 +320,7 @@ func writeTrace(t *testing.T, folder string, tok *tokenizer.Tokenizer, traces []
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"vocabulary.json": data, "texts.jsonl": traces} {
+	for name, data := range map[string][]byte{"vocabulary.json": data, "texts.jsonl": traces, "weir.jsonl": own} {
 		if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}

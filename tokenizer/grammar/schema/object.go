@@ -342,8 +342,9 @@ func (c *compiler) extra(members []*value, class nameClass, taken []string, allo
 	return &extra{key, s}, nil
 }
 
-// maxCounted bounds the rules that counting optional properties takes.
-const maxCounted = 10_000
+// maxCounted bounds the rules that optional properties take, one for each and, where they are counted, for each count. A rule takes three of
+// the places that a parser may have at one point of an answer, and all of an object's rules are in progress at its beginning.
+const maxCounted = 6_000
 
 // limitProperties refuses counts that a grammar cannot keep. Names that the schema does not list could be repeated, so that at most one of
 // them counts as there.
@@ -353,6 +354,11 @@ func (c *compiler) limitProperties(members []*value, f *objectForm) error {
 		if p.required {
 			required++
 		}
+	}
+	if optional := len(f.properties) - required; optional > maxCounted {
+		at := members[slices.IndexFunc(members, func(m *value) bool { return c.doc.keyword(m, "properties") != nil })]
+		return c.wrong(at, "properties", "%d properties may be left out, %d are allowed; require more of them, or ask for an array of names and values",
+			optional, maxCounted)
 	}
 	if f.least <= required && (f.most < 0 || f.most >= len(f.properties) && len(f.extras) == 0) {
 		f.least, f.most = 0, -1
