@@ -28,6 +28,7 @@ var Refusals = map[string]Refusal{
 	"invalid_configuration":       {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},
 	"invalid_idempotency_key":     {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_json":                {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"format_too_complex":          {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_grammar":             {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_schema":              {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"invalid_type":                {http.StatusBadRequest, TypeInvalidRequest, 0},

@@ -474,6 +474,36 @@ func TestJ17AConstraintThatFailsIsTold(t *testing.T) {
 	}
 }
 
+// A grammar that takes too much for one token is its client's fault, and none that a client tries again.
+func TestTooComplexFormatsAreTold(t *testing.T) {
+	doubled := `root ::= r0\n`
+	for i := range 59 {
+		doubled += fmt.Sprintf(`r%d ::= r%d r%d\n`, i, i+1, i+1)
+	}
+	r := newRig(t, DefaultConfig(), &fakeBackend{script: func(r *fakeRun) {
+		var err error
+		a, ok := r.backend.tok.ID("a")
+		for range 200 {
+			if _, err = r.req.Constraint.Mask(make([]uint64, (r.backend.tok.Size()+63)/64)); err == nil {
+				err = r.req.Constraint.Accept(a)
+			}
+			if err != nil {
+				break
+			}
+		}
+		if !ok || err == nil {
+			t.Errorf("an a: %v; the grammar has no limit", ok)
+		}
+		r.finish(0, inference.FinishError)
+		r.stream.Close(fmt.Errorf("%w after 3 tokens: %w", inference.ErrConstraint, err))
+	}})
+	defer r.close()
+	status, body := r.post(routeChat, chatWith(`"grammar":"`+doubled+`r59 ::= \"a\"?"`))
+	if _, code, text := parseError(t, body); status != 400 || code != "format_too_complex" || !strings.Contains(text, "less ambiguous") {
+		t.Errorf("%d %.300s", status, body)
+	}
+}
+
 func FuzzFormat(f *testing.F) {
 	for _, seed := range []string{
 		`{"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + personSchema + `}}}`,

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -106,7 +108,21 @@ func (c *compiledRules) bytes(r *answerRules) int64 {
 	return n
 }
 
-// matcher is a grammar's matcher as the engine takes it.
+// matcher is a grammar's matcher as the engine takes it. A limit that an answer exceeds is its request's fault: its grammar takes too much.
 type matcher struct{ *grammar.Matcher }
+
+func (m matcher) Mask(dst []uint64) (end bool, err error) {
+	end, err = m.Matcher.Mask(dst)
+	return end, blame(err)
+}
+
+func (m matcher) Accept(id inference.TokenID) error { return blame(m.Matcher.Accept(id)) }
+
+func blame(err error) error {
+	if errors.Is(err, grammar.ErrLimit) {
+		return fmt.Errorf("%w: %w", inference.ErrFormatTooComplex, err)
+	}
+	return err
+}
 
 func (m matcher) Fork() inference.Constraint { return matcher{m.Matcher.Fork()} }

@@ -50,8 +50,8 @@ func messagesValue(clean []byte, m *Model) (chat.Value, *api.Error) {
 }
 
 // appendMessage checks one message and appends it as JSON. Fields of answers
-// that clients send back as they came (refusal, annotations, empty tool_calls)
-// say nothing to a template and are left out.
+// that clients send back as they came (annotations, empty tool_calls) say nothing to a
+// template and are left out; a refusal is the text of an answer that has no other.
 func (h *history) appendMessage(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
 	o, fault := h.body.parse(path, raw, maxFields)
 	if fault != nil {
@@ -68,6 +68,11 @@ func (h *history) appendMessage(dst []byte, path string, raw []byte) ([]byte, *a
 		return dst, fault
 	}
 	h.readCalls(&m, &fault)
+	if raw, ok := o.take("refusal"); ok && m.content == nil && m.role == "assistant" {
+		_, err := parseString(join(path, "refusal"), raw)
+		keep(&fault, err)
+		m.content = raw
+	}
 	if m.content == nil && len(m.calls) == 0 && (m.role != "assistant" || m.thought == nil) {
 		keep(&fault, missing(join(path, "content"), "a string or an array of text parts"))
 	}
@@ -197,7 +202,6 @@ func refuseRest(o *object, fault **api.Error) {
 	if raw, ok := o.take("audio"); ok && !isEmptyArray(raw) {
 		keep(fault, unsupported(join(o.path, "audio"), "models here read text: put it into the content"))
 	}
-	o.take("refusal")
 	o.take("annotations")
 	o.finish(fault)
 }
@@ -234,7 +238,7 @@ func (o *object) appendContent(dst []byte, path string, raw []byte) ([]byte, *ap
 	return append(dst, ']'), nil
 }
 
-// parsePart returns the text of a text part, as JSON.
+// parsePart returns the text of a part, which is a text or a refusal, as JSON.
 func (o *object) parsePart(path string, raw []byte) (json.RawMessage, *api.Error) {
 	part, fault := o.parse(path, raw, maxFields)
 	if fault != nil {
@@ -246,14 +250,17 @@ func (o *object) parsePart(path string, raw []byte) (json.RawMessage, *api.Error
 		return nil, fault
 	case !ok:
 		return nil, missing(join(path, "type"), `"text"`)
-	case kind != "text":
+	case kind != "text" && kind != "refusal":
 		return nil, unsupported(join(path, "type"), "models here read text: send parts of type text, not "+quote([]byte(kind)))
 	}
 	text, ok := part.take("text")
-	if !ok {
-		return nil, missing(join(path, "text"), "a string")
+	if kind == "refusal" {
+		text, ok = part.take("refusal")
 	}
-	if _, err := parseString(join(path, "text"), text); err != nil {
+	if !ok {
+		return nil, missing(join(path, kind), "a string")
+	}
+	if _, err := parseString(join(path, kind), text); err != nil {
 		return nil, err
 	}
 	part.finish(&fault)

@@ -30,7 +30,7 @@ func (c *call) countTokens() *api.Error {
 			return fault
 		}
 	}
-	w := newRewording(o, "messages", messageNames...)
+	w := newRewording(o, "messages", "tool_use_id", messageNames...)
 	readMessagePrompt(o, w, &fault)
 	if fault != nil {
 		return fault

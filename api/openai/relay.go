@@ -136,6 +136,7 @@ func (c *call) relay(r *relayed) *api.Error {
 	case p.answer.Events != nil:
 		handedOver = true
 		c.stream(&relayStream{p: p})
+		c.ctx.Response.ImmediateHeaderFlush = false // what begins the answer is there, and goes with the header
 		return nil
 	}
 	whole, fault := p.whole(r)

@@ -33,7 +33,7 @@ func (s *Server) readMessage(o *object, m *Model) (*job, *api.Error) {
 // rewordMessage writes a request of POST /v1/messages as a chat.
 func rewordMessage(o *object) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
-	w := newRewording(o, "messages", messageNames...)
+	w := newRewording(o, "messages", "tool_use_id", messageNames...)
 	w.schema = "input_schema"
 	readMessagePrompt(o, w, &fault)
 	most, ok := o.integer("max_tokens", 1, maxInt32, &fault)
@@ -199,7 +199,7 @@ func (t *turnWriter) block(o *object, texts *blockTexts, path string, raw []byte
 		if input[0] != '{' {
 			keep(&fault, wrongType(join(path, "input"), "an object", input))
 		}
-		t.call(texts.path, functionKind, called{id, name, string(input)})
+		t.call(texts.path, functionKind, called{path, id, name, string(input)})
 	case kind == "tool_result" && !mine:
 		t.resultBlock(b, &fault)
 	default:

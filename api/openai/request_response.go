@@ -61,7 +61,7 @@ func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
 // rewordResponse writes a request of POST /v1/responses as a chat.
 func rewordResponse(o *object) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
-	w := newRewording(o, "input", responseNames...)
+	w := newRewording(o, "input", "call_id", responseNames...)
 	r := &responseRequest{}
 	r.refuseOthers(o, &fault)
 	r.readStore(o, &fault)
@@ -196,9 +196,15 @@ func (r *responseRequest) readReasoning(o *object, w *rewording, fault **api.Err
 	reasoning.finish(fault)
 }
 
-// readInclude reads include. What it may name beside log-probabilities is in an answer
-// anyway, or belongs to tools that are refused.
+// readInclude reads include, and top_logprobs, which asks for log-probabilities without it. What include may name
+// beside them is in an answer anyway, or belongs to tools that are refused.
 func (r *responseRequest) readInclude(o *object, w *rewording, fault **api.Error) {
+	if raw, ok := o.take("top_logprobs"); ok {
+		w.set("top_logprobs", raw)
+		if string(raw) != "0" {
+			w.set("logprobs", []byte("true"))
+		}
+	}
 	raw, ok := o.take("include")
 	if !ok {
 		return

@@ -72,10 +72,10 @@ func (t *turnWriter) item(o *object, path string, raw json.RawMessage) *api.Erro
 		t.reasoningItem(item, &fault)
 	case "function_call":
 		id, name, arguments := item.needText("call_id", &fault), item.needText("name", &fault), item.needText("arguments", &fault)
-		t.call(path, functionKind, called{id, name, arguments})
+		t.call(path, functionKind, called{path, id, name, arguments})
 	case "custom_tool_call":
 		id, name, input := item.needText("call_id", &fault), item.needText("name", &fault), item.needText("input", &fault)
-		t.call(path, customKind, called{id, name, input})
+		t.call(path, customKind, called{path, id, name, input})
 	case "function_call_output", "custom_tool_call_output":
 		id := item.needText("call_id", &fault)
 		content, err := item.needContent("output", "input_text", "output_text", "text")

@@ -220,8 +220,13 @@ func TestResponseOverHTTP(t *testing.T) {
 	if status != 200 || !strings.Contains(cut, `"status":"incomplete"`) {
 		t.Errorf("an answer of one token: %d %s", status, cut)
 	}
-	status, scored := r.post(routeResponses, `{"input":"hi","include":["message.output_text.logprobs"],"top_logprobs":1}`)
-	if status != 200 || !strings.Contains(scored, `"logprobs":[{"token":"Hello","logprob":-0.25,"bytes":[72,101,108,108,111],"top_logprobs":[{`) {
-		t.Errorf("log-probabilities: %d %s", status, scored)
+	for _, asked := range []string{`"include":["message.output_text.logprobs"],"top_logprobs":1`, `"top_logprobs":1`} {
+		status, scored := r.post(routeResponses, `{"input":"hi",`+asked+`}`)
+		if status != 200 || !strings.Contains(scored, `"logprobs":[{"token":"Hello","logprob":-0.25,"bytes":[72,101,108,108,111],"top_logprobs":[{`) {
+			t.Errorf("log-probabilities of %s: %d %s", asked, status, scored)
+		}
+	}
+	if status, plain := r.post(routeResponses, `{"input":"hi","top_logprobs":0}`); status != 200 || !strings.Contains(plain, `"logprobs":[]`) {
+		t.Errorf("without log-probabilities: %d %s", status, plain)
 	}
 }

@@ -16,6 +16,7 @@ type rewording struct {
 	chat  object
 	turns turnWriter
 	list  string    // the client's field that holds the conversation
+	id    string    // the client's name of the id of the call that a result belongs to
 	names []renamed // the longest first
 
 	schema    string // the client's name of a tool's parameters; "" is the chat's
@@ -26,8 +27,8 @@ type rewording struct {
 // beginning of one.
 type renamed struct{ chat, client string }
 
-func newRewording(o *object, list string, names ...renamed) *rewording {
-	return &rewording{chat: object{notes: o.notes, turn: o.turn}, list: list, names: names}
+func newRewording(o *object, list, id string, names ...renamed) *rewording {
+	return &rewording{chat: object{notes: o.notes, turn: o.turn}, list: list, id: id, names: names}
 }
 
 // set gives the chat a field.
@@ -99,7 +100,7 @@ func (w *rewording) clientPath(path string) string {
 	if inMessages {
 		number, behind, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
 		if i, ok := parseIndex(number); ok && i < len(w.turns.paths) {
-			return w.turns.paths[i] + behind
+			return w.inMessage(i, behind)
 		}
 		return w.list + rest
 	}
@@ -120,6 +121,29 @@ func (w *rewording) clientPath(path string) string {
 	return path
 }
 
+// inMessage is where the client wrote what stands behind the path of a message: calls and results are items or blocks of their own, whose
+// names lie flat.
+func (w *rewording) inMessage(i int, behind string) string {
+	if behind == ".tool_call_id" {
+		return w.turns.paths[i] + "." + w.id
+	}
+	call, isCall := strings.CutPrefix(behind, ".tool_calls[")
+	number, field, _ := strings.Cut(call, "]")
+	k, ok := parseIndex(number)
+	if !isCall || !ok || k >= len(w.turns.calls[i]) {
+		return w.turns.paths[i] + behind
+	}
+	if field == ".id" && w.id == "call_id" {
+		field = ".call_id" // an item's id is another one
+	}
+	for _, kind := range []string{".function", ".custom"} {
+		if inner, ok := strings.CutPrefix(field, kind); ok {
+			field = inner
+		}
+	}
+	return w.turns.calls[i][k] + field
+}
+
 func parseIndex(text string) (int, bool) {
 	n := 0
 	for _, c := range []byte(text) {
@@ -135,10 +159,11 @@ func parseIndex(text string) (int, bool) {
 // row is one message, as templates have it. What a system says before anybody else
 // is one message, too: most templates know one, at the beginning.
 type turnWriter struct {
-	list   []byte   // the messages so far
-	paths  []string // where each of them stands in the client's request
-	roles  []string // of each
-	begins []int    // of each, in list
+	list   []byte     // the messages so far
+	paths  []string   // where each of them stands in the client's request
+	calls  [][]string // where the calls of each stand there
+	roles  []string   // of each
+	begins []int      // of each, in list
 
 	system []string // of the message that is being written, if it is the system's
 	answer assistantTurn
@@ -147,8 +172,9 @@ type turnWriter struct {
 
 type assistantTurn struct {
 	thought []string
-	content []byte // JSON
-	calls   []byte // JSON objects
+	content []byte   // JSON
+	calls   []byte   // JSON objects
+	places  []string // of calls, in the client's request
 }
 
 // add appends a message whose fields behind the role are given as JSON.
@@ -163,7 +189,7 @@ func (t *turnWriter) append(path, role string, fields []byte) {
 	t.list = append(t.list, `{"role":"`...)
 	t.list = append(append(t.list, role...), '"')
 	t.list = append(append(t.list, fields...), '}')
-	t.paths = append(t.paths, path)
+	t.paths, t.calls = append(t.paths, path), append(t.calls, t.answer.places)
 }
 
 // say appends a message that is a text or parts of one.
@@ -214,8 +240,8 @@ func (t *turnWriter) reply(path string, content []byte) {
 }
 
 // called is a call of an assistant's: with arguments, which are JSON text, or with the text
-// that a custom tool takes.
-type called struct{ id, name, with string }
+// that a custom tool takes. place is its own place in the client's request.
+type called struct{ place, id, name, with string }
 
 // call adds a call of a tool of a kind.
 func (t *turnWriter) call(path, kind string, of called) {
@@ -226,6 +252,7 @@ func (t *turnWriter) call(path, kind string, of called) {
 	p := callPart{name: of.name, custom: kind == customKind, arguments: []byte(of.with)}
 	c = append(append(append(c, '"'), kind...), `":`...)
 	t.answer.calls = append(appendCalled(c, &p), '}')
+	t.answer.places = append(t.answer.places, of.place)
 }
 
 // assistant goes on with the assistant's message, or begins one.

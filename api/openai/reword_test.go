@@ -27,6 +27,10 @@ var refusedRewordings = []struct{ path, body, param, code string }{
 	{routeResponses, input(`{"type":"web_search_call","id":"x"}`), "input[0].type", "unsupported_parameter"},
 	{routeResponses, input(`{"type":"function_call","name":"f","arguments":"{}"}`), "input[0].call_id", "missing_required_parameter"},
 	{routeResponses, input(`{"type":"function_call_output","call_id":"c"}`), "input[0].output", "missing_required_parameter"},
+	{routeResponses, input(`{"role":"user","content":"x"},{"type":"function_call_output","call_id":"c","output":"r"}`), "input[1].call_id", "invalid_value"},
+	{routeResponses, input(`{"role":"user","content":"x"},{"role":"assistant","content":"y"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+		`{"type":"function_call","call_id":"","name":"f","arguments":"{}"}`), "input[3].call_id", "missing_required_parameter"},
+	{routeResponses, input(`{"type":"custom_tool_call","call_id":"c","name":"","input":"{}"}`), "input[0].name", "missing_required_parameter"},
 	{routeResponses, input(`{"role":"developer","content":"x"},{"role":"user","content":"raise"}`), "input", "template_error"},
 	{routeResponses, `{"input":"` + strings.Repeat("x", 300) + `"}`, "input", "context_length_exceeded"},
 	{routeResponses, `{"input":"hi","instructions":[]}`, "instructions", "unsupported_parameter"},
@@ -62,6 +66,9 @@ var refusedRewordings = []struct{ path, body, param, code string }{
 	{routeMessages, blocks("user", `{"type":"tool_use","id":"a","name":"f","input":{}}`), "messages[1].content[0].type", "unsupported_parameter"},
 	{routeMessages, blocks("assistant", `{"type":"tool_result","tool_use_id":"a"}`), "messages[1].content[0].type", "unsupported_parameter"},
 	{routeMessages, blocks("assistant", `{"type":"tool_use","id":"a","name":"f","input":[]}`), "messages[1].content[0].input", "invalid_type"},
+	{routeMessages, blocks("assistant", `{"type":"text","text":"x"},{"type":"tool_use","id":"","name":"f","input":{}}`), "messages[1].content[1].id", "missing_required_parameter"},
+	{routeMessages, blocks("assistant", `{"type":"tool_use","id":"a","name":"","input":{}}`), "messages[1].content[0].name", "missing_required_parameter"},
+	{routeMessages, blocks("user", `{"type":"tool_result","tool_use_id":"a"}`), "messages[1].content[0].tool_use_id", "invalid_value"},
 	{routeMessages, blocks("user", `{"type":"text"}`), "messages[1].content[0].text", "missing_required_parameter"},
 	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"stop_sequences":[""]}`, "stop_sequences[0]", "invalid_value"},
 	{routeMessages, `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"deep"}}`, "thinking.type", "invalid_value"},
@@ -217,7 +224,7 @@ func TestRewordedAnswersHaveCallsAndThoughts(t *testing.T) {
 // What a model itself takes in of a call's arguments is what a client has sent.
 func TestRewordedCallsKeepTheirArguments(t *testing.T) {
 	w := turnWriter{}
-	w.call("input[0]", functionKind, called{"c", "f", `{"a":"\u00e9 \"x\""}`})
+	w.call("input[0]", functionKind, called{"", "c", "f", `{"a":"\u00e9 \"x\""}`})
 	if got := string(w.end()); !json.Valid([]byte(got)) || !strings.Contains(got, `"arguments":"{\"a\":\"\\u00e9 \\\"x\\\"\"}"`) {
 		t.Error(got)
 	}

@@ -312,6 +312,8 @@ func (c *call) named(name string) (*Model, *api.Error) {
 			_, c.label = splitVersion(name)
 		}
 		return c.priced(m), nil
+	case len(set.list) == 0:
+		return nil, badRequest("model_not_found", "model", "no language model or text encoder is served here, or none to this caller")
 	case name == "":
 		return nil, missing("model", "one of: "+set.ids())
 	}

@@ -175,3 +175,17 @@ func TestToolsAreRefusedByName(t *testing.T) {
 		}
 	}
 }
+
+// A refusal that a client sends back is what the assistant said: as a part, or in its own field where there is no content.
+func TestRefusalsComeBack(t *testing.T) {
+	const want = "<|im_start|>assistant\nI must not.<|im_end|>\n"
+	for _, said := range []string{`"content":[{"type":"refusal","refusal":"I must not."}]`, `"content":null,"refusal":"I must not."`, `"refusal":"I must not."`} {
+		got := promptOf(t, toolTemplate, message(`{"role":"user","content":"hi"},{"role":"assistant",`+said+`},{"role":"user","content":"why?"}`))
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s", said, got)
+		}
+	}
+	if got := promptOf(t, toolTemplate, message(`{"role":"user","content":"hi"},{"role":"assistant","content":"Hm.","refusal":"I must not."}`)); strings.Contains(got, "must") {
+		t.Errorf("beside content: %s", got)
+	}
+}

@@ -22,6 +22,7 @@ var (
 	ErrCancelled           = errors.New("request was cancelled")                           // the caller's own cancel
 	ErrSlowConsumer        = errors.New("client reads too slowly")                         // the event ring overflowed
 	ErrInternal            = errors.New("internal engine error")                           // 500: a recovered panic, or a fault
+	ErrFormatTooComplex    = errors.New("the format of the answer takes too much work")    // 400: a constraint's limit of work or memory
 	ErrConstraint          = errors.New("constrained decoding failed")                     // 500: a grammar that allows nothing more, or broke
 	ErrOutOfCache          = errors.New("kv cache is exhausted")                           // the protected request alone cannot grow
 )

@@ -3,6 +3,7 @@
 A call that the request asks for follows the grammar of its tool, so that the cases hold for any model."""
 
 import json
+import re
 from typing import Literal
 
 import openai
@@ -25,6 +26,10 @@ TOOL = openai.pydantic_function_tool(Weather, name="get_weather")
 NOW = {"type": "function", "function": {"name": "get_time", "parameters": {
     "type": "object", "properties": {}, "additionalProperties": False}}}
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
+QUERY = {"type": "custom", "custom": {"name": "query", "description": "Runs a query", "format": {"type": "grammar", "grammar": {
+    "syntax": "lark", "definition": 'start: "SELECT " NAME (", " NAME)~0..2 " FROM \\"" NAME "\\"\\n"\nNAME: /[a-z]{1,6}/'}}}}
+A_QUERY = r'SELECT [a-z]{1,6}(, [a-z]{1,6}){0,2} FROM "[a-z]{1,6}"\n'
+DATE = {"type": "custom", "custom": {"name": "date", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": r"\d{4}-[01]\d"}}}}
 
 
 def ask(**parameters):
@@ -98,6 +103,63 @@ def parse_answer():
     return r.choices[0].message.parsed.city
 
 
+def custom_call(call, name="query", form=A_QUERY):
+    expect(f"an id and a custom call of {name}, not {call!r}", call.id and call.type == "custom" and call.custom.name == name)
+    expect(f"a text of the grammar, not {call.custom.input!r}", re.fullmatch(form, call.custom.input))
+    return call.custom.input
+
+
+def custom():
+    r = ask(tools=[QUERY, TOOL], tool_choice={"type": "custom", "custom": {"name": "query"}})
+    expect("one call", len(r.choices[0].message.tool_calls) == 1)
+    return custom_call(r.choices[0].message.tool_calls[0])
+
+
+def custom_allowed():
+    allowed = {"mode": "required", "tools": [{"type": "custom", "custom": {"name": "date"}}]}
+    r = ask(tools=[QUERY, DATE, TOOL], tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
+    expect(f"the end is tool_calls, not {r.choices[0].finish_reason}", r.choices[0].finish_reason == "tool_calls")
+    return custom_call(r.choices[0].message.tool_calls[0], "date", r"\d{4}-[01]\d")
+
+
+def custom_stream():
+    """Every string joined, as the client's own helper for functions does."""
+    parameters = {"tools": [DATE, QUERY], "tool_choice": {"type": "custom", "custom": {"name": "query"}}}
+    call, pieces, finish = {}, 0, None
+    for chunk in ask(stream=True, **parameters):
+        for choice in chunk.choices:
+            finish = choice.finish_reason or finish
+            for part in choice.delta.tool_calls or []:
+                part = part.model_dump(exclude_none=True)
+                pieces += 1
+                expect("one call", part.pop("index") == 0)
+                for name, text in [*part.pop("custom", {}).items(), *part.items()]:
+                    call[name] = call.get(name, "") + text
+    whole = ask(**parameters).choices[0]
+    expect("pieces", pieces > 2)
+    expect(f"the same call, not {call}", (call["type"], call["name"], call["input"]) == ("custom", "query", custom_call(whole.message.tool_calls[0])))
+    expect("the same end", finish == whole.finish_reason)
+    return call["input"], pieces
+
+
+def custom_history():
+    message = ask(tools=[QUERY, TOOL], tool_choice={"type": "custom", "custom": {"name": "query"}}).choices[0].message
+    result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "3 rows"}
+    r = ask(tools=[QUERY, TOOL], messages=[*QUESTION, message.model_dump(exclude_none=True), result], tool_choice="none", max_tokens=16)
+    expect("no call", not r.choices[0].message.tool_calls)
+    return r.choices[0].message.content
+
+
+def wrong_grammar():
+    wrong = {"type": "custom", "custom": {"name": "query", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: nothing"}}}}
+    try:
+        ask(tools=[wrong], tool_choice="required")
+    except openai.BadRequestError as e:
+        expect(f"the field is named, not {e.param}", e.param == "tools[0].custom.format.grammar.definition" and e.code == "invalid_grammar")
+        return e.message
+    raise AssertionError("a wrong grammar was accepted")
+
+
 def history():
     r = ask(tool_choice="required")
     message = r.choices[0].message
@@ -119,4 +181,6 @@ def unknown_result():
 run("openai", {
     "required": required, "named": named, "stream": stream, "stream of several calls": stream_of_several, "stream helper": stream_helper,
     "parse": parse_tools, "parse an answer": parse_answer, "history": history, "unknown result": unknown_result,
+    "custom tool": custom, "custom tool, allowed": custom_allowed, "custom tool, stream": custom_stream, "custom tool, history": custom_history,
+    "custom tool, wrong grammar": wrong_grammar,
 })

@@ -1,5 +1,7 @@
 """POST /v1/responses by the official Python client."""
 
+import re
+
 import openai
 
 from case import ASK, BASE, KEY, LONG, MODEL, expect, run
@@ -57,6 +59,69 @@ def incomplete():
     return r.status
 
 
+PATCH = {"type": "custom", "name": "apply_patch", "description": "Edits files", "format": {"type": "grammar", "syntax": "lark", "definition": r"""
+start: begin hunk~1..3 end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+hunk: "*** Delete File: " NAME LF | "*** Add File: " NAME LF added~1..3
+added: "+" /[a-z ]{0,12}/ LF -> line
+NAME: /[a-z]{1,8}/
+%import common.LF
+"""}}
+A_PATCH = r"\*\*\* Begin Patch\n(\*\*\* (Delete|Add) File: [a-z]{1,8}\n(\+[a-z ]{0,12}\n)*)+\*\*\* End Patch\n?"
+TOOL = {"type": "function", "name": "get_time", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}, "strict": True}
+
+
+def patched(item):
+    expect(f"a custom call, not {item!r}", item.type == "custom_tool_call" and item.name == "apply_patch" and item.call_id and item.id)
+    expect(f"a text of the grammar, not {item.input!r}", re.fullmatch(A_PATCH, item.input))
+    return item.input
+
+
+def custom(**parameters):
+    return ask(tools=[TOOL, PATCH], tool_choice={"type": "custom", "name": "apply_patch"}, max_output_tokens=200, **parameters)
+
+
+def custom_tool():
+    r = custom()
+    expect("the tool as it was sent", r.tools[1].format.definition == PATCH["format"]["definition"])
+    return patched(r.output[-1])
+
+
+def custom_events():
+    seen, pieces, last = [], "", None
+    for event in custom(stream=True):
+        expect(f"number {event.sequence_number}", event.sequence_number == len(seen))
+        seen.append(event.type)
+        if event.type == "response.custom_tool_call_input.delta":
+            pieces += event.delta
+        if event.type == "response.custom_tool_call_input.done":
+            expect("the pieces' text", event.input == pieces)
+        if event.type in ("response.output_item.added", "response.output_item.done"):
+            last = event.item
+    expect("the same item in its event and in the response", event.response.output[-1] == last)
+    expect(f"pieces, not {seen}", seen.count("response.custom_tool_call_input.delta") > 2 and seen.count("response.custom_tool_call_input.done") == 1)
+    return patched(last)
+
+
+def custom_helper():
+    with client.responses.stream(model=MODEL, input="Hello", tools=[TOOL, PATCH], tool_choice={"type": "custom", "name": "apply_patch"},
+                                 max_output_tokens=200) as stream:
+        for _ in stream:
+            pass
+        return patched(stream.get_final_response().output[-1])
+
+
+def custom_history():
+    first = custom()
+    call = first.output[-1]
+    history = [{"role": "user", "content": "Hello"}, *[item.model_dump(exclude_none=True) for item in first.output],
+               {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "Done"}]
+    r = ask(input=history, tools=[TOOL, PATCH], tool_choice="none")
+    expect("a message", r.output[-1].type == "message")
+    return r.output_text
+
+
 def refusals():
     for parameters, field in (({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
                               ({"tools": [{"type": "web_search"}]}, "tools[0].type"), ({"temperature": 9}, "temperature")):
@@ -74,4 +139,5 @@ def refusals():
     expect("a long input is refused", False)
 
 
-run("openai", {f.__name__: f for f in (whole, events, stream_helper, conversation, incomplete, refusals)})
+run("openai", {f.__name__: f for f in (
+    whole, events, stream_helper, conversation, incomplete, custom_tool, custom_events, custom_helper, custom_history, refusals)})
