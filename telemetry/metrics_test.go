@@ -385,3 +385,32 @@ func TestSeriesByLabel(t *testing.T) {
 		}
 	}
 }
+
+// A model that other servers compute has the series of requests, and those of an engine once it is computed here.
+func TestRelayedModels(t *testing.T) {
+	m, _ := testModel(t)
+	for range 2 {
+		if err := m.AddRelayed("far"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Model("far").ObserveRequest(Request{PromptTokens: 9, OutputTokens: 5, Choices: 1, EndToEndSeconds: 1, DecodeSeconds: 0.5})
+	m.Model("far").ObserveStep(Step{Rows: 1, Seconds: 1}) // there is no engine, so that nobody is told
+	text := scrape(t, m)
+	if !strings.Contains(text, `vllm:request_generation_tokens_sum{engine="0",model_name="far"} 5`) || strings.Contains(text, `weir_step_seconds_count{engine="0",model_name="far"}`) {
+		t.Error(text)
+	}
+	if err := m.SetModel(ModelInfo{Name: "far", MaxModelLen: 64}, func() Snapshot { return Snapshot{Running: 3} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SetModel(ModelInfo{Name: "far", MaxModelLen: 64}, func() Snapshot { return Snapshot{} }); err != nil {
+		t.Fatal(err)
+	}
+	text = scrape(t, m)
+	for _, want := range []string{`vllm:request_generation_tokens_sum{engine="0",model_name="far"} 5`, `vllm:num_requests_running{engine="0",model_name="far"} 3`,
+		`weir_step_seconds_count{engine="0",model_name="far"}`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}

@@ -48,7 +48,8 @@ type Model struct {
 	disconnects  prometheus.Counter
 	classes      classMetrics
 
-	about []prometheus.Collector // what describes the version that answers
+	about   []prometheus.Collector // what describes the version that answers
+	relayed bool                   // other servers compute it: it has no series of an engine
 }
 
 // FinishReasons are the values of the label finished_reason, which are vLLM's and content_filter:
@@ -77,6 +78,12 @@ func (m *Metrics) SetModel(info ModelInfo, snapshot func() Snapshot) error {
 		return err
 	}
 	series := m.seriesOf(info.Name)
+	if model.relayed { // the name is computed here from now on
+		if err := registerAll(series, append(model.ofEngine(), newSnapshotCollector(snapshot))); err != nil {
+			return err
+		}
+		model.relayed = false
+	}
 	for _, c := range model.about {
 		series.Unregister(c)
 	}
@@ -84,11 +91,32 @@ func (m *Metrics) SetModel(info ModelInfo, snapshot func() Snapshot) error {
 	return registerAll(series, model.about)
 }
 
+// AddRelayed registers the series of requests of a model that other servers compute, which have those of the engine. The series of a name
+// that was added before go on.
+func (m *Metrics) AddRelayed(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.models[name]; known {
+		return nil
+	}
+	model := newModel(relayedModelLen)
+	model.relayed = true
+	if err := registerAll(m.seriesOf(name), model.ofRequests()); err != nil {
+		return err
+	}
+	m.answers.add(name)
+	m.models[name] = model
+	return nil
+}
+
+// relayedModelLen is the last bucket of sizes in tokens where a model's context is not known here.
+const relayedModelLen = 128 << 10
+
 // addModel registers a new model. The caller holds mu.
 func (m *Metrics) addModel(info ModelInfo, snapshot func() Snapshot) (*Model, error) {
 	model := newModel(info.MaxModelLen)
 	model.about = []prometheus.Collector{cacheConfig(info), modelInfo(info)}
-	all := append(model.collectors(), newSnapshotCollector(snapshot))
+	all := slices.Concat(model.ofRequests(), model.ofEngine(), []prometheus.Collector{newSnapshotCollector(snapshot)})
 	if err := registerAll(m.seriesOf(info.Name), append(all, model.about...)); err != nil {
 		return nil, err
 	}
@@ -156,13 +184,19 @@ func newModel(maxModelLen int) *Model {
 	return m
 }
 
-func (m *Model) collectors() []prometheus.Collector {
+// ofRequests are the series that the edge counts, whoever computes the model.
+func (m *Model) ofRequests() []prometheus.Collector {
 	return append(m.classes.collectors(), []prometheus.Collector{
-		m.firstToken, m.interToken, m.perToken, m.endToEnd, m.queue, m.inference, m.prefill, m.decode,
-		m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.preemptions, m.computed,
-		m.stepTokens, m.stepSeconds, m.stepRatio, m.planSeconds, m.cancelToFree,
+		m.firstToken, m.perToken, m.endToEnd, m.decode, m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.computed,
 		m.success, m.rejections, m.disconnects,
 	}...)
+}
+
+// ofEngine are the series that only an engine in this process counts.
+func (m *Model) ofEngine() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.interToken, m.queue, m.inference, m.prefill, m.preemptions, m.stepTokens, m.stepSeconds, m.stepRatio, m.planSeconds, m.cancelToFree,
+	}
 }
 
 // histogram has classic buckets only: a Prometheus that takes native ones drops
