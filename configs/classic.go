@@ -150,6 +150,16 @@ func (c Config) ServesLanguage() bool {
 	return c.Model.Path != "" || slices.ContainsFunc(c.Models, isLocal) || c.NamesNone()
 }
 
+// Computes reports whether this process computes any model; otherwise all have replicas that do.
+func (c Config) Computes() bool {
+	return c.ServesLanguage() || slices.ContainsFunc(c.ClassicModels(), func(m Classic) bool { return len(m.Replicas) == 0 })
+}
+
+// Routes reports whether other servers compute any model.
+func (c Config) Routes() bool {
+	return len(c.RoutedModels()) > 0 || slices.ContainsFunc(c.Classic, func(m Classic) bool { return len(m.Replicas) > 0 })
+}
+
 // NamesNone reports whether no model is named at all, so that the built-in ones are served.
 func (c Config) NamesNone() bool {
 	return c.Model.Path == "" && len(c.Models) == 0 && len(c.ClassicModels()) == 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ func (d *fileDecoder) replicas(n *yaml.Node, path string, into *[]fleet.Source) 
 			if wrong := s.Check(); wrong != nil {
 				err = d.errorf(n, "%s: %v", path, wrong)
 			}
+		}
+		if s.File == "" && err == nil && slices.ContainsFunc(list, func(o fleet.Source) bool { return o.URL == s.URL && o.DNS == s.DNS && o.Model == s.Model }) {
+			err = d.errorf(n, "%s: %s is listed twice; each replica is listed once", path, s.URL+s.DNS)
 		}
 		list = append(list, s)
 		return err

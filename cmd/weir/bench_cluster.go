@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,12 +13,13 @@ import (
 
 	"weir/bench"
 	"weir/configs"
+	"weir/engine/llm"
 )
 
 func newBenchCluster() *cobra.Command {
 	o := bench.ClusterOptions{Chats: bench.Chats{}}
 	var output, plot, log string
-	var kill bool
+	var kill, simulate bool
 	cmd := &cobra.Command{
 		Use:   "cluster [MODEL.gguf]",
 		Short: "Run replicas, a router and chats on this machine, and draw what happened",
@@ -25,10 +27,14 @@ func newBenchCluster() *cobra.Command {
 			"that share system prompts; once for each policy of the router, with processes that start anew.\n" +
 			"--kill ends one replica without warning after a third of the time and starts it again, with a cold\n" +
 			"cache, after two thirds. The table compares the policies; the plot has a lane for each replica.\n\n" +
-			"All processes share this machine's cores, so ratios between policies count, not milliseconds.",
+			"All processes share this machine's cores, so ratios between policies count, not milliseconds.\n\n" +
+			"--simulate measures the model's steps before and after the runs, with an engine in this process for each\n" +
+			"replica, and holds the same conversations in the simulator of weir bench sim fleet, whose replicas share\n" +
+			"the cores that router and clients left them. Its rows follow those of the processes.",
 		Example: "  weir bench cluster --kill --plot cluster.svg\n" +
 			"  weir bench cluster model.gguf --policies prefix,least_load,round_robin --duration 60s\n" +
-			"  weir bench cluster model.gguf --replica-flag=--kv-cache-memory-bytes=128MiB --systems 24",
+			"  weir bench cluster model.gguf --replica-flag=--kv-cache-memory-bytes=128MiB --systems 24\n" +
+			"  weir bench cluster model.gguf --policies prefix,least_load,round_robin --duration 60s --simulate",
 		Args: atMost(1),
 	}
 	f := cmd.Flags()
@@ -45,6 +51,7 @@ func newBenchCluster() *cobra.Command {
 	f.IntVar(&o.Chats.OutputTokens, "output-len", 24, "output tokens of an answer, at most")
 	f.StringArrayVar(&o.ReplicaFlags, "replica-flag", []string{"--threads=1"}, "flag of weir serve for the replicas; may be repeated")
 	f.Uint64Var(&o.Chats.Seed, "seed", 1, "the same seed sends the same texts")
+	f.BoolVar(&simulate, "simulate", false, "run the same conversations in the simulator, too; not with --kill")
 	f.StringVar(&plot, "plot", "", "draw the runs into this SVG file")
 	f.StringVar(&log, "log", "", "file for what the processes log")
 	f.StringVarP(&output, "output", "o", "md", "format: md, json")
@@ -55,10 +62,13 @@ func newBenchCluster() *cobra.Command {
 		if err := checkCluster(&o, output); err != nil {
 			return &usageError{err, ""}
 		}
+		if kill && simulate {
+			return &usageError{errors.New("--kill and --simulate: the simulation of a cluster has no faults; weir bench sim fleet has them"), ""}
+		}
 		if kill {
 			o.KillAt, o.RestartAt = o.Duration/3, o.Duration*2/3
 		}
-		return benchCluster(cmd, o, output, plot, log)
+		return benchCluster(cmd, &clusterFlags{o, simulate, output, plot, log})
 	}
 	return cmd
 }
@@ -83,14 +93,21 @@ func checkCluster(o *bench.ClusterOptions, output string) error {
 	return nil
 }
 
-func benchCluster(cmd *cobra.Command, o bench.ClusterOptions, output, plot, log string) (err error) {
+// clusterFlags are the flags of bench cluster.
+type clusterFlags struct {
+	bench.ClusterOptions
+	simulate          bool
+	output, plot, log string
+}
+
+func benchCluster(cmd *cobra.Command, o *clusterFlags) (err error) {
 	ctx, stop := interruptible(cmd)
 	defer stop()
 	if o.Weir, err = exec.LookPath(os.Args[0]); err != nil {
 		return err
 	}
-	if log != "" {
-		file, err := os.Create(log)
+	if o.log != "" {
+		file, err := os.Create(o.log)
 		if err != nil {
 			return err
 		}
@@ -103,13 +120,23 @@ func benchCluster(cmd *cobra.Command, o bench.ClusterOptions, output, plot, log 
 	o.Progress = func(policy string, elapsed, total time.Duration) {
 		shown.update(policy, int(elapsed.Seconds()), int(total.Seconds()))
 	}
-	runs, err := bench.RunCluster(ctx, o)
+	var twin *clusterTwin
+	if o.simulate {
+		if twin, err = newClusterTwin(cmd, &o.ClusterOptions); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, twin.close()) }()
+		if err := twin.measure(ctx); err != nil {
+			return err
+		}
+	}
+	runs, err := bench.RunCluster(ctx, o.ClusterOptions)
 	shown.end()
 	if err != nil {
 		return err
 	}
-	if plot != "" {
-		file, err := os.Create(plot)
+	if o.plot != "" {
+		file, err := os.Create(o.plot)
 		if err != nil {
 			return err
 		}
@@ -117,10 +144,78 @@ func benchCluster(cmd *cobra.Command, o bench.ClusterOptions, output, plot, log 
 			return err
 		}
 	}
-	if output == "json" {
+	var simulated []*bench.FleetResult
+	if twin != nil {
+		if err := twin.measure(ctx); err != nil { // again: machines change
+			return err
+		}
+		if simulated, err = bench.SimulateCluster(&o.ClusterOptions, runs, twin.machine, twin.kvTokens); err != nil {
+			return err
+		}
+	}
+	if o.output == "json" {
 		result.Seed, result.Model.Path = o.Chats.Seed, o.Model
-		result.AddCluster(runs)
+		result.AddCluster(runs, simulated)
 		return result.Write(cmd.OutOrStdout())
 	}
-	return bench.WriteClusterMarkdown(cmd.OutOrStdout(), runs)
+	return bench.WriteClusterMarkdown(cmd.OutOrStdout(), runs, simulated)
+}
+
+// clusterTwin is what the simulation of a cluster needs: engines like the replicas', to measure their steps, and the size of the
+// replicas' caches.
+type clusterTwin struct {
+	rigs     []*bench.Rig
+	machine  bench.Machine
+	kvTokens int
+}
+
+// newClusterTwin loads an engine for each replica, with the replicas' flags.
+func newClusterTwin(cmd *cobra.Command, o *bench.ClusterOptions) (_ *clusterTwin, err error) {
+	replica := &cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}
+	s := &subject{cmd: cmd, seed: o.Chats.Seed, options: addOptions(replica, engineSections)}
+	s.options.path = ""
+	if err := replica.ParseFlags(o.ReplicaFlags); err != nil {
+		return nil, err
+	}
+	c, _, err := s.options.config()
+	if err != nil {
+		return nil, err
+	}
+	c.Model.Path = o.Model
+	info, err := describeModel(c)
+	if err != nil {
+		return nil, err
+	}
+	const most = 1 << 20 // tokens; no run of a cluster fills more
+	t := &clusterTwin{machine: bench.NewMachine(), kvTokens: min(info.KVTokens, most)}
+	length, sequences := bench.MachineNeeds()
+	need(&c, length, sequences)
+	c.Engine.KVMemoryBytes = 0
+	for range o.Replicas {
+		r, err := s.open(c, sequences*blocksFor(c, length))
+		if err != nil {
+			return nil, errors.Join(err, t.close())
+		}
+		t.rigs = append(t.rigs, r)
+	}
+	return t, nil
+}
+
+func (t *clusterTwin) measure(ctx context.Context) error { return t.machine.Measure(ctx, t.rigs) }
+
+func (t *clusterTwin) close() error {
+	var errs []error
+	for _, r := range t.rigs {
+		errs = append(errs, r.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func describeModel(c configs.Config) (llm.Info, error) {
+	f, err := openModel(c.Model.Path)
+	if err != nil {
+		return llm.Info{}, err
+	}
+	defer f.Close()
+	return describe(f, c)
 }

@@ -14,7 +14,7 @@ import (
 // foreign are flags of other programs that the documents name: of the scripts in bench/clients, of the servers that
 // weir is compared with, of Prometheus, Kubernetes and numactl.
 var foreign = strings.Fields(`--help --version
-	--all --embeddings --weir --onnx --out --seconds
+	--all --embeddings --weir --onnx --out --seconds --schemas --limit
 	--repack --no-repack --kl-divergence --enable-prefix-caching
 	--web --enable-feature --from-literal --cpunodebind --membind`)
 

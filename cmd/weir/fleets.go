@@ -83,6 +83,9 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 		next = append(next, made)
 	}
 	label(next)
+	for _, m := range c.RoutedModels() {
+		errs = append(errs, f.s.metrics.AddRelayed(m.Name))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, configError(err)
 	}

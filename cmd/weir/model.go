@@ -228,7 +228,7 @@ func prefixSecret(c configs.Engine) []byte {
 // prepareThreads lets the process do other things while the engine's threads
 // compute, and says what is wrong with their number, if anything is. A process that computes no model has none.
 func prepareThreads(c configs.Config) (warning string) {
-	if len(c.RoutedModels()) > 0 && !c.ServesLanguage() && len(c.ClassicModels()) == 0 {
+	if !c.Computes() {
 		return ""
 	}
 	threads := cmp.Or(c.Engine.Threads, cpu.Threads())

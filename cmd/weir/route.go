@@ -11,9 +11,15 @@ import (
 func newRoute() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "route --config FILE",
-		Short: "Route requests to replicas: other weirs, vLLM, SGLang, llama-server",
-		Long: "Serve the models of the file's list models that have replicas, with the same API, keys, quotas and metrics as\n" +
-			"weir serve, and compute nothing here. SIGHUP reads the file anew: replicas come and go without a restart.",
+		Short: "Route requests to replicas: other weirs, vLLM, SGLang, llama-server, Triton",
+		Long: "Serve the models of the file's lists models and classic, which have replicas, with the same API, keys, quotas and metrics as\n" +
+			"weir serve, and compute nothing here. SIGHUP reads the file anew: replicas come and go without a restart.\n\n" +
+			"The least that the file must have; docs/replicas.md and weir config example show all of it:\n\n" +
+			"  models:\n" +
+			"    - name: chat\n" +
+			"      replicas:\n" +
+			"        - {url: \"http://10.0.0.7:8000/v1\"}                      # a weir; its name of the model is chat, too\n" +
+			"        - {url: \"http://10.0.0.8:8080/v1\", kind: llama-server}  # or vllm, sglang, openai; model: THEIR-NAME",
 		Example: "  weir route --config router.yml\n  weir route --config router.yml --port 8080",
 		Args:    atMost(0),
 	}
@@ -40,10 +46,10 @@ func newRoute() *cobra.Command {
 // checkRoutes refuses a configuration by which nothing is routed, or something is computed.
 func checkRoutes(c configs.Config) error {
 	switch {
-	case len(c.RoutedModels()) == 0:
+	case !c.Routes():
 		return errors.New("no model has replicas, so there is nothing to route to; give the file (--config) a list like " +
 			"models: [{name: chat, replicas: [{url: http://10.0.0.7:8000/v1}]}]")
-	case c.ServesLanguage() || len(c.ClassicModels()) > 0:
+	case c.Computes():
 		return errors.New("weir route computes no model, and the configuration names some that have a path; use weir serve, or give them replicas")
 	}
 	return nil

@@ -64,6 +64,14 @@ func TestRoute(t *testing.T) {
 	if len(seen) != 2 {
 		t.Errorf("the answers are from %v", seen)
 	}
+	counted := regexp.MustCompile(`vllm:request_generation_tokens_count\{engine="0",model_name="front"\} 8\n`)
+	last := time.Now().Add(time.Minute)
+	for _, series := r.get(r.metrics + "/metrics"); !counted.MatchString(series); _, series = r.get(r.metrics + "/metrics") {
+		if time.Now().After(last) || !strings.Contains(series, `vllm:time_to_first_token_seconds_count{engine="0",model_name="front"}`) {
+			t.Fatalf("what was said here is not counted here:\n%s", series)
+		}
+		time.Sleep(time.Millisecond) // a stream's end is counted after its client has it
+	}
 	from.change(func(c *configs.Config) { routedTo("round_robin", b.api)(c) }, nil)
 	if status, text := reload(t, r); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
@@ -119,6 +127,51 @@ func TestRouteNeedsReplicas(t *testing.T) {
 		if code := execute(args, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "no model has replicas") {
 			t.Errorf("%v: %d %s", args, code, errs.String())
 		}
+	}
+}
+
+// A router takes classical models alone and beside language models, and none that it would have to compute.
+func TestRouteTakesClassicalModels(t *testing.T) {
+	trees := configs.NewClassic(embeddedTrees, "")
+	trees.Replicas = []fleet.Source{{URL: "http://127.0.0.1:1", Kind: fleet.Weir}}
+	computed := configs.NewClassic("churn", "churn.ubj")
+	var both configs.Config
+	routedTo("prefix", "http://127.0.0.1:1")(&both)
+	language := both.Models
+	for name, c := range map[string]struct {
+		models  []configs.ServedModel
+		classic []configs.Classic
+		want    string
+	}{
+		"classical":       {nil, []configs.Classic{trees}, ""},
+		"both":            {language, []configs.Classic{trees}, ""},
+		"language":        {language, nil, ""},
+		"none":            {nil, nil, "no model has replicas"},
+		"computed":        {nil, []configs.Classic{computed}, "no model has replicas"},
+		"computed beside": {language, []configs.Classic{trees, computed}, "computes no model"},
+	} {
+		err := checkRoutes(configs.Config{Models: c.models, Classic: c.classic})
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A process of nothing but routed classical models answers predictions.
+func TestRouteOfPredictions(t *testing.T) {
+	a := start(t, nil)
+	r := start(t, func(c *configs.Config) {
+		m := configs.NewClassic("iris", "")
+		m.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: embeddedTrees}}
+		c.Classic = []configs.Classic{m}
+	})
+	const rows = `{"instances":[[5.1,3.5,1.4,0.2]]}`
+	want := bodyOf(t, a.post("/v1/models/"+embeddedTrees+":predict", rows))
+	if got := r.post("/v1/models/iris:predict", rows); got.StatusCode != http.StatusOK || bodyOf(t, got) != want {
+		t.Errorf("%d, want %s", got.StatusCode, want)
+	}
+	if got := r.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}]}`); got.StatusCode != http.StatusNotFound {
+		t.Errorf("a chat: %d %s", got.StatusCode, bodyOf(t, got))
 	}
 }
 
