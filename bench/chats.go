@@ -45,7 +45,7 @@ func (c *Chats) Run(ctx context.Context, t *Target) []Turn {
 	var all sync.WaitGroup
 	for client := range c.Clients {
 		all.Go(func() {
-			r := rand.New(rand.NewPCG(c.Seed, uint64(client)+1))
+			r := c.client(client)
 			for ctx.Err() == nil {
 				c.converse(ctx, t, r, systems, func(number int, out Outcome) {
 					mu.Lock()
@@ -59,6 +59,14 @@ func (c *Chats) Run(ctx context.Context, t *Target) []Turn {
 	return turns
 }
 
+// client is where a client draws its conversations from.
+func (c *Chats) client(number int) *rand.Rand { return rand.New(rand.NewPCG(c.Seed, uint64(number)+1)) }
+
+// system draws the system prompt of a client's next conversation.
+func (c *Chats) system(r *rand.Rand) int {
+	return pick(zipfShares(c.Systems, zipfExponent), r.Float64())
+}
+
 func (c *Chats) systems() []string {
 	r := rand.New(rand.NewPCG(c.Seed, 0))
 	systems := make([]string, c.Systems)
@@ -70,8 +78,7 @@ func (c *Chats) systems() []string {
 
 // converse holds one conversation.
 func (c *Chats) converse(ctx context.Context, t *Target, r *rand.Rand, systems []string, note func(int, Outcome), began time.Time) {
-	shares := zipfShares(len(systems), zipfExponent)
-	said := []message{{"system", systems[pick(shares, r.Float64())]}}
+	said := []message{{"system", systems[c.system(r)]}}
 	for number := range c.Turns {
 		said = append(said, message{"user", text(r, c.TurnWords)})
 		messages, err := json.Marshal(said)

@@ -41,6 +41,8 @@ type ClusterRun struct {
 	Turns    []Turn
 	Duration time.Duration
 
+	Beside time.Duration // processor time of the router and of the clients; 0: it was not to be read
+
 	Killed             string // the replica's name; empty: none
 	KilledAt, Returned time.Duration
 }
@@ -80,7 +82,8 @@ func (o *ClusterOptions) run(ctx context.Context, policy string) (_ *ClusterRun,
 		return nil, err
 	}
 	run := &ClusterRun{Policy: policy, Duration: o.Duration}
-	target := &Target{BaseURL: router.url, Endpoint: EndpointChat, Served: clusterModel, Timeout: time.Minute}
+	greedy := 0.0 // the same conversations in each run
+	target := &Target{BaseURL: router.url, Endpoint: EndpointChat, Served: clusterModel, Timeout: time.Minute, Temperature: &greedy}
 	if err := target.Check(); err != nil {
 		return nil, err
 	}
@@ -92,9 +95,21 @@ func (o *ClusterOptions) run(ctx context.Context, policy string) (_ *ClusterRun,
 	if o.Progress != nil {
 		go c.tell(limited, policy)
 	}
+	before := besideReplicas(router)
 	run.Turns = o.Chats.Run(limited, target)
+	run.Beside = besideReplicas(router) - before
 	cancel()
 	return run, errors.Join(<-faults, ctx.Err())
+}
+
+// besideReplicas is what the router and this process, whose clients ask, have taken of the processors so far.
+func besideReplicas(router *process) time.Duration {
+	theirs, err1 := processorTime(router.cmd.Process.Pid)
+	own, err2 := processorTime(os.Getpid())
+	if errors.Join(err1, err2) != nil { // only Linux tells
+		return 0
+	}
+	return theirs + own
 }
 
 func (c *cluster) tell(ctx context.Context, policy string) {

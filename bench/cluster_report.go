@@ -55,11 +55,10 @@ func (r *ClusterRun) Figures() ClusterFigures {
 	return f
 }
 
-// AddCluster writes the runs' figures into the result.
-func (r *Result) AddCluster(runs []*ClusterRun) {
-	for _, run := range runs {
-		f := run.Figures()
-		at := run.Policy + "_"
+// AddCluster writes the runs' figures into the result, and those of their simulation.
+func (r *Result) AddCluster(runs []*ClusterRun, simulated []*FleetResult) {
+	for _, row := range clusterRows(runs, simulated) {
+		f, at := row.ClusterFigures, strings.ReplaceAll(row.name, ", ", "_")+"_"
 		r.AddValue(at+"output_throughput", "tok/s", f.OutputPerSecond)
 		r.AddValue(at+"cached_share", "share", f.HitShare)
 		for i, p := range []string{"p50", "p90", "p99"} {
@@ -70,21 +69,46 @@ func (r *Result) AddCluster(runs []*ClusterRun) {
 	}
 }
 
-// WriteClusterMarkdown writes the runs as a table, ratios beside the last one's.
-func WriteClusterMarkdown(w io.Writer, runs []*ClusterRun) error {
+// clusterRow is a row of the table of runs.
+type clusterRow struct {
+	name string
+	base *ClusterFigures // what its ratios refer to: the last row of its kind
+	ClusterFigures
+}
+
+// clusterRows are the runs and then their simulation.
+func clusterRows(runs []*ClusterRun, simulated []*FleetResult) []clusterRow {
+	var rows []clusterRow
+	ratios := func(of []clusterRow) {
+		for i := range of {
+			of[i].base = &of[len(of)-1].ClusterFigures
+		}
+	}
+	for _, run := range runs {
+		rows = append(rows, clusterRow{name: run.Policy, ClusterFigures: run.Figures()})
+	}
+	ratios(rows)
+	for _, r := range simulated {
+		rows = append(rows, clusterRow{name: r.Policy.String() + ", simulated", ClusterFigures: r.figures()})
+	}
+	ratios(rows[len(runs):])
+	return rows
+}
+
+// WriteClusterMarkdown writes the runs as a table, and those of their simulation, with ratios beside the last one of their kind.
+func WriteClusterMarkdown(w io.Writer, runs []*ClusterRun, simulated []*FleetResult) error {
 	columns := []column{{title: "policy"}, {title: "requests", align: right}, {title: "failed", align: right}, {title: "output tok/s", align: right},
 		{title: "cached", align: right}, {title: "TTFT p50 ms", align: right}, {title: "p90", align: right}, {title: "p99", align: right}, {title: "by replica"}}
 	var rows [][]string
-	base := runs[len(runs)-1].Figures()
-	for _, run := range runs {
-		f := run.Figures()
+	for _, f := range clusterRows(runs, simulated) {
 		var shares []string
 		for _, name := range slices.Sorted(maps.Keys(f.ByReplica)) {
 			shares = append(shares, strconv.Itoa(f.ByReplica[name]))
 		}
-		rows = append(rows, []string{run.Policy, strconv.Itoa(f.Requests), strconv.Itoa(f.Failed),
-			fmt.Sprintf("%.0f (%.2fx)", f.OutputPerSecond, f.OutputPerSecond/base.OutputPerSecond), fmt.Sprintf("%.0f %%", 100*f.HitShare),
-			fmt.Sprintf("%.0f (%.2fx)", f.TTFT[0], f.TTFT[0]/base.TTFT[0]), fmt.Sprintf("%.0f", f.TTFT[1]), fmt.Sprintf("%.0f", f.TTFT[2]), strings.Join(shares, " ")})
+		rows = append(rows, []string{f.name, strconv.Itoa(f.Requests), strconv.Itoa(f.Failed),
+			fmt.Sprintf("%.0f (%.2fx)", f.OutputPerSecond, f.OutputPerSecond/f.base.OutputPerSecond), fmt.Sprintf("%.0f %%", 100*f.HitShare),
+			fmt.Sprintf("%.0f (%.2fx)", f.TTFT[0], f.TTFT[0]/f.base.TTFT[0]), fmt.Sprintf("%.0f", f.TTFT[1]),
+			fmt.Sprintf("%.0f (%.2fx)", f.TTFT[2], f.TTFT[2]/f.base.TTFT[2]), strings.Join(shares, " ")})
 	}
 	if err := markdown(w, columns, rows); err != nil {
 		return err

@@ -29,7 +29,7 @@ func TestClusterFigures(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	var table, plot bytes.Buffer
-	if err := WriteClusterMarkdown(&table, []*ClusterRun{run, run}); err != nil || strings.Count(table.String(), "5 (1.00x)") != 2 {
+	if err := WriteClusterMarkdown(&table, []*ClusterRun{run, run}, nil); err != nil || strings.Count(table.String(), "5 (1.00x)") != 2 {
 		t.Errorf("%v\n%s", err, table.String())
 	}
 	if err := PlotCluster(&plot, []*ClusterRun{run}); err != nil || xml.Unmarshal(plot.Bytes(), new(struct{})) != nil {

@@ -23,6 +23,7 @@ type FleetOptions struct {
 	Balance  balance.Config // further settings of the balancer; policy, index size and seed are set from here
 	Load     FleetLoad
 	Machine  Machine       // default SmallMachine
+	Cores    float64       // that the replicas share, one each; 0: each replica has a machine of its own
 	KVTokens int           // of each replica's cache; default 40,000
 	Report   time.Duration // between two reports of a replica; default 250 ms; below 0 is never
 	Late     time.Duration // how late a report comes; default 50 ms
@@ -69,13 +70,16 @@ func (o *FleetOptions) defaults() error {
 		o.Late = 50 * time.Millisecond
 	}
 	o.Load.defaults(o.Replicas)
+	if err := o.Load.Chats.check(); err != nil {
+		return fmt.Errorf("simulate a fleet: %w", err)
+	}
 	if o.Replicas < 1 || o.Load.Requests < 1 || o.Load.Tenants < 1 || o.Load.Turns < 1 || !(o.Load.Rate > 0) ||
 		!(o.Load.Swing >= 0 && o.Load.Swing < 1) {
 		return fmt.Errorf("simulate a fleet: %d replicas, %d requests, %d tenants, %g turns, %g requests a second, a swing of %g: all must be at "+
 			"least 1, the rate above 0, the swing from 0 to below 1",
 			o.Replicas, o.Load.Requests, o.Load.Tenants, o.Load.Turns, o.Load.Rate, o.Load.Swing)
 	}
-	if o.KVTokens < fleetModelLen {
+	if o.KVTokens < o.Load.longest() {
 		return fmt.Errorf("simulate a fleet: a cache of %d tokens, want at least the longest request's %d", o.KVTokens, fleetModelLen)
 	}
 	for _, f := range o.Faults {
@@ -108,6 +112,8 @@ type FleetResult struct {
 	Duration time.Duration // until the last request ended
 	Busiest  float64       // most compute time of a replica, by the mean
 	Digest   uint64        // equal simulations have equal ones
+
+	ByReplica []int // requests that are done, of each replica
 
 	Present time.Duration // of all replicas together, from their start to their end
 	Most    int           // replicas at a time
@@ -161,6 +167,7 @@ type fleet struct {
 	all      []conversation
 	domains  []kvcache.Domain // by tenant
 	answers  float64          // mean length so far
+	clients  []chatClient     // of a closed loop
 	done     FleetResult
 
 	scaling   *scaling      // nil: the fleet stays as it is
@@ -186,6 +193,7 @@ type fleetRequest struct {
 	conversation, turn int
 	at                 time.Duration
 	keys               []prefix.Key
+	session            uint64
 	prompt             *scheduler.Request
 	request            SimRequest
 	out                *SimOutcome // of the present attempt
@@ -244,15 +252,11 @@ func newFleet(o FleetOptions) (*fleet, error) {
 	c := o.Balance
 	c.Policy, c.Seed = o.Policy, o.Seed
 	c.Index.Replicas = o.Replicas
-	f := &fleet{o: o, zero: time.Unix(0, 0), all: o.Load.conversations(o.Seed), replicas: make([]fleetReplica, o.Replicas)}
-	f.done = FleetResult{Policy: o.Policy, Replicas: o.Replicas}
-	for i := range f.all {
-		f.left += len(f.all[i].turns)
-		f.post(fleetEvent{at: f.all[i].begins, kind: turnComes, number: i})
-	}
-	f.done.Requests = f.left
+	f := &fleet{o: o, zero: time.Unix(0, 0), replicas: make([]fleetReplica, o.Replicas)}
+	f.done = FleetResult{Policy: o.Policy, Replicas: o.Replicas, ByReplica: make([]int, o.Replicas)}
+	f.begin()
 	cache := simulatedCache(1 + o.KVTokens/simBlock)
-	for t := range o.Load.Tenants {
+	for t := range max(o.Load.Tenants, o.Load.systems()) {
 		f.domains = append(f.domains, cache.Domain(strconv.Itoa(t)))
 	}
 	var err error
@@ -286,10 +290,27 @@ func newFleet(o FleetOptions) (*fleet, error) {
 	return f, nil
 }
 
+// begin lets the load's conversations come.
+func (f *fleet) begin() {
+	if chats := f.o.Load.Chats; chats != nil {
+		f.clients = chats.clients()
+		for i := range f.clients {
+			f.converse(i)
+		}
+		return
+	}
+	f.all = f.o.Load.conversations(f.o.Seed)
+	for i := range f.all {
+		f.left += len(f.all[i].turns)
+		f.post(fleetEvent{at: f.all[i].begins, kind: turnComes, number: i})
+	}
+	f.done.Requests = f.left
+}
+
 // boot gives a replica a new process with an empty cache.
 func (f *fleet) boot(r *fleetReplica) error {
 	options := SimOptions{Scheduler: servedConfig(), Machine: f.o.Machine, Seed: f.o.Seed, NoGaps: true}
-	options.Scheduler.MaxModelLen = fleetModelLen
+	options.Scheduler.MaxModelLen = f.o.Load.longest()
 	options.Scheduler.MaxWaiting = 1 << 20 // the load decides, not a full queue
 	var err error
 	r.sim, err = newServer(options, 1+f.o.KVTokens/simBlock)
@@ -348,10 +369,14 @@ func (f *fleet) request(number, turn int) *fleetRequest {
 	ids := f.o.Load.prompt(c, number, turn)
 	domain := f.domains[c.tenant]
 	q := &fleetRequest{
-		conversation: number, turn: turn, at: f.now, keys: domain.Chain(nil, ids, simBlock),
+		conversation: number, turn: turn, at: f.now, keys: domain.Chain(nil, ids, simBlock), session: uint64(number) + 1,
 		request: SimRequest{Prompt: len(ids), Output: c.turns[turn].answer, MaxTokens: fleetMaxTokens, N: 1},
 	}
 	q.prompt = &scheduler.Request{Prompt: ids, Tenant: strconv.Itoa(c.tenant), Domain: domain, Chain: q.keys}
+	if chats := f.o.Load.Chats; chats != nil { // one tenant, no names of conversations, answers as long as they are allowed to be
+		q.prompt.Tenant, q.session, q.request.MaxTokens = "", 0, q.request.Output
+		q.keys = domain.Chain(nil, ids, chats.Piece)
+	}
 	return q
 }
 
@@ -364,7 +389,7 @@ func (f *fleet) send(q *fleetRequest) error {
 	}
 	q.attempts++
 	lease, err := f.balancer.Pick(f.time(), &balance.Request{
-		Keys: q.keys, Tokens: len(q.prompt.Prompt), Output: int(f.answers), Session: uint64(q.conversation) + 1, Avoid: q.avoid,
+		Keys: q.keys, Tokens: len(q.prompt.Prompt), Output: int(f.answers), Session: q.session, Avoid: q.avoid,
 	})
 	if errors.Is(err, balance.ErrNone) { // all that are left were tried, or nobody is there: wait for somebody
 		q.avoid = nil
@@ -378,7 +403,7 @@ func (f *fleet) send(q *fleetRequest) error {
 	if lease.Reason.Why == balance.ByGate {
 		f.done.Gated++
 	}
-	f.done.Guessed += uint64(lease.Reason.Hit * simBlock)
+	f.done.Guessed += uint64(lease.Reason.Hit * f.o.Load.piece())
 	r := &f.replicas[q.replica]
 	if r.dead {
 		f.retry(q, fleetConnect)
@@ -416,6 +441,7 @@ func (f *fleet) step(number int) error {
 	r.busy = false
 	defer f.leave(number)
 	before := r.sim.now
+	r.sim.shared = f.shared()
 	for r.sim.live > 0 {
 		computed := r.sim.step()
 		if err := r.sim.check(); err != nil {
@@ -430,6 +456,21 @@ func (f *fleet) step(number int) error {
 		f.tell(r)
 	}
 	return nil
+}
+
+// shared is how many times as long a step takes that begins now, because replicas outnumber the processors that they share. It holds
+// for the whole step, although others begin and end meanwhile: for each that begins another one ends.
+func (f *fleet) shared() float64 {
+	if f.o.Cores == 0 {
+		return 1
+	}
+	busy := 1
+	for i := range f.replicas {
+		if f.replicas[i].busy {
+			busy++
+		}
+	}
+	return max(1, float64(busy)/f.o.Cores)
 }
 
 // tell passes on what a step gave: first tokens and ends.
@@ -447,7 +488,13 @@ func (f *fleet) tell(r *fleetReplica) {
 			continue
 		}
 		q.lease.Done(f.time(), balance.Outcome{Output: out.Tokens})
+		if f.late() {
+			f.done.Requests--
+			f.end(q, true)
+			continue
+		}
 		f.done.Done++
+		f.done.ByReplica[q.replica]++
 		f.done.Output += uint64(out.Tokens)
 		f.done.TTFT = append(f.done.TTFT, out.TTFT().Seconds())
 		f.done.E2E = append(f.done.E2E, (out.Last - out.Sent).Seconds())
@@ -463,6 +510,10 @@ func (f *fleet) end(q *fleetRequest, more bool) {
 	f.done.Duration = f.now
 	f.done.Digest = scatter(f.done.Digest ^ uint64(q.conversation)<<32 ^ uint64(q.turn)<<16 ^ uint64(q.replica) ^ uint64(f.now)<<20)
 	turns := f.all[q.conversation].turns
+	if len(f.clients) > 0 {
+		f.goOn(q, more)
+		return
+	}
 	switch next := q.turn + 1; {
 	case next == len(turns):
 	case more:

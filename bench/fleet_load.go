@@ -24,6 +24,8 @@ type FleetLoad struct {
 	Think    time.Duration
 	// Think is the mean time from an answer to the next turn; default 20 s.
 	Swing float64 // of the rate over the load's time, from 1 - Swing of its mean to 1 + Swing in the middle and back; below 1
+
+	Chats *FleetChats // a closed loop of clients instead of all of the above; nil: conversations come at their times
 }
 
 func (l *FleetLoad) defaults(replicas int) {
@@ -54,6 +56,8 @@ func (l *FleetLoad) defaults(replicas int) {
 // conversation is one conversation of a load.
 type conversation struct {
 	tenant int
+	system int // tokens of its system prompt
+	client int // of a closed loop
 	turns  []exchange
 	begins time.Duration
 }
@@ -78,7 +82,8 @@ func (l *FleetLoad) conversations(seed uint64) []conversation {
 	var all []conversation
 	for left := l.Requests; left > 0; {
 		c := conversation{tenant: sort.SearchFloat64s(shares, r.Float64())}
-		tokens := l.system(c.tenant)
+		c.system = l.system(c.tenant)
+		tokens := c.system
 		for more := true; more && left > 0; more = r.Float64() > 1/l.Turns {
 			t := exchange{user: shareOf(&shape.input, r, l.User), answer: shareOf(&shape.output, r, l.Output)}
 			if len(c.turns) > 0 {
@@ -138,7 +143,7 @@ func (l *FleetLoad) system(tenant int) int {
 // prompt is a turn's prompt: the system prompt and everything said before. The parts of a text have tokens that depend on where they
 // come from; answers have those that a simulated server gives.
 func (l *FleetLoad) prompt(c *conversation, number, turn int) []inference.TokenID {
-	n := l.system(c.tenant)
+	n := c.system
 	for i := range c.turns[:turn+1] {
 		n += c.turns[i].user + c.turns[i].answer
 	}
@@ -149,7 +154,7 @@ func (l *FleetLoad) prompt(c *conversation, number, turn int) []inference.TokenI
 			ids = append(ids, first+inference.TokenID(i))
 		}
 	}
-	part(uint64(c.tenant)+1, l.system(c.tenant))
+	part(uint64(c.tenant)+1, c.system)
 	for i := range c.turns[:turn+1] {
 		part(uint64(number+1)<<20+uint64(i), c.turns[i].user)
 		if i < turn {

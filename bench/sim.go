@@ -24,6 +24,8 @@ type Machine struct {
 	Position time.Duration // of 1024 positions that rows attend to
 	Panel    int           // rows that the kernels take at a time; a part of a panel costs a whole one
 	Bound    time.Duration // of every row through the layers, where arithmetic alone decides
+
+	Learned *cost.Model // from steps of a real engine, by Measure; where it is there, it alone tells the times
 }
 
 // SmallMachine is fitted to docs/performance.md: a model of 1.2 billion
@@ -35,11 +37,18 @@ var SmallMachine = Machine{
 
 // Prior is the shape that an engine would compute from such a model.
 func (m Machine) Prior() cost.Prior {
+	if m.Learned != nil {
+		p := m.Learned.Prices(cost.Load{Rows: 64})
+		return cost.Prior{Step: p.Step, Row: p.Row, Output: p.Output, Position: p.Prompt}
+	}
 	return cost.Prior{Step: float64(m.Step), Row: float64(m.Row), Output: float64(m.Output), Position: float64(m.Position) / 1024}
 }
 
 // Time is how long a plan takes without noise.
 func (m Machine) Time(p *scheduler.Plan) time.Duration {
+	if m.Learned != nil {
+		return m.Learned.Estimate(loadOf(p))
+	}
 	outputs, attended := 0, 0
 	for i := range p.Chunks {
 		c := &p.Chunks[i]
@@ -50,6 +59,21 @@ func (m Machine) Time(p *scheduler.Plan) time.Duration {
 	return max(m.Step+(rows-time.Duration(m.Panel))*m.Row, rows*m.Bound) +
 		time.Duration(max(0, whole(outputs, m.Panel)-m.Panel))*m.Output +
 		time.Duration(float64(attended)/1024*float64(m.Position))
+}
+
+// loadOf is what a plan computes.
+func loadOf(p *scheduler.Plan) cost.Load {
+	var l cost.Load
+	for i := range p.Chunks {
+		c := &p.Chunks[i]
+		l.Rows, l.Outputs = l.Rows+c.Count, l.Outputs+c.LogitRows
+		if attended := cost.Attended(c.Start, c.Count); c.Count == 1 && c.LogitRows > 0 {
+			l.Decode += attended
+		} else {
+			l.Prompt += attended
+		}
+	}
+	return l
 }
 
 // whole rounds rows up to whole panels.
@@ -199,6 +223,7 @@ type sim struct {
 	live   int
 	free   []time.Duration // when the clients of a closed loop send their next requests, soonest first
 	steps  int
+	shared float64       // how many times as long steps take, because others compute on the same processors; 0 is 1
 	told   []*SimOutcome // whose end the next plan must tell of
 	broken error         // the first broken invariant that a step showed
 	leave  []leaving     // of clients, soonest last
@@ -432,7 +457,7 @@ func (s *sim) took() time.Duration {
 	if n.SpikeShare > 0 && s.noise.Float64() < n.SpikeShare {
 		f *= n.SpikeFactor
 	}
-	return time.Duration(max(f, 0.2) * float64(s.o.Machine.Time(&s.plan)))
+	return time.Duration(max(f, 0.2) * max(s.shared, 1) * float64(s.o.Machine.Time(&s.plan)))
 }
 
 // sample gives a chunk its output tokens and records their times. A choice ends with

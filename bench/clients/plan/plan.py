@@ -1,43 +1,51 @@
 #!/usr/bin/env python3
 """What weir plan says that one replica bears, against what it does: the benchmark and the run in turns.
 
-    plan.py --weir ./weir --model m.gguf [--rounds 3] [--clients 8] [--input 128] [--output 32] [--requests 48] [--threads 1]
+    plan.py --weir ./weir --model m.gguf [--shapes 128x32,512x16,32x128,512x128] [--rounds 3] [--clients 8] [--waves 8] [--threads 1]
 
-Each round measures prompts and outputs apart (weir bench batched), has weir plan compute the requests a second of one replica
-without headroom, then saturates a server with clients that always wait (weir bench serve), and measures the benchmark again, since
-machines change; the plan is the mean of both. It prints one JSON object a round, and the median of planned / measured.
+A shape is tokens of a prompt x tokens of an answer. Each round measures prompts and outputs apart (weir bench batched), saturates a server
+with clients that always wait (weir bench serve), measures the benchmark again, since machines change, and has weir plan compute the requests
+a second of one replica without headroom, from the mean of both and from the tokens that the requests really had. Requests count from the end
+of the clients' first answers until their last requests begin: all clients are served then. One JSON object a round is printed, and the median
+of planned / measured for each shape; the status is 1 if one is off by more than 15 %.
 """
-import argparse, json, os, re, statistics, subprocess, tempfile
+import argparse, json, os, re, statistics, subprocess, sys, tempfile
 
 
 def run(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True).stdout
 
 
-def planned(args, folder):
+def rates(args, prompt, output):
+    """Prompt and output tokens a second of a replica that does nothing else."""
+    rows = json.loads(run(args.weir, "bench", "batched", args.model, "-t", args.threads, "--npp", prompt, "--ntg", output, "--npl", args.clients, "-o", "json"))["rows"]
+    return [next(r["value"] for r in rows if r["name"].endswith(name)) for name in (" S_PP", " S_TG")]
+
+
+def planned(args, prefill, decode, prompt, output):
     """Requests a second of one replica, by the plan."""
-    path = os.path.join(folder, "batched.json")
-    with open(path, "w") as f:
-        f.write(run(args.weir, "bench", "batched", args.model, "-t", str(args.threads), "--npp", str(args.input), "--ntg", str(args.output), "--npl", str(args.clients), "-o", "json"))
-    text = run(args.weir, "plan", "--from", path, "--rate", "100", "--prompt", str(args.input), "--output", str(args.output), "--headroom", "0")
+    text = run(args.weir, "plan", "--prefill", prefill, "--decode", decode, "--sequences", args.clients, "--rate", 100, "--prompt", prompt, "--output", output, "--headroom", 0)
     return 100 / float(re.search(r"by compute .*= ([\d.]+) replicas", text, re.S)[1])
 
 
-def measured(args, folder):
-    """Requests a second of a saturated server."""
+def measured(args, folder, prompt, output):
+    """Requests a second of a saturated server, and their tokens in the mean."""
     server = subprocess.Popen([args.weir, "serve", args.model, "-t", str(args.threads), "--port", "0", "--admin-address", "off", "--itl-target-ms", "0"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         for line in server.stdout:
             if m := re.search(r"http://127\.0\.0\.1:\d+", line):
                 break
-        path = os.path.join(folder, "serve.json")
-        run(args.weir, "bench", "serve", "--base-url", m[0], "--max-concurrency", str(args.clients), "--num-prompts", str(args.requests), "--num-warmups", "1",
-            "--length-unit", "tokens", "--random-input-len", str(args.input), "--random-output-len", str(args.output), "--save-result", "--result-filename", path)
+        path, count = os.path.join(folder, "serve.json"), args.clients * args.waves
+        run(args.weir, "bench", "serve", "--base-url", m[0], "--max-concurrency", args.clients, "--num-prompts", count, "--num-warmups", 1, "--temperature", args.temperature,
+            "--length-unit", "tokens", "--random-input-len", prompt, "--random-output-len", output, "--random-range-ratio", args.spread,
+            "--save-result", "--save-detailed", "--result-filename", path)
         with open(path) as f:
             result = json.load(f)
-        assert result["completed"] == args.requests, result["completed"]
-        return result["request_throughput"], result["total_input_tokens"] / args.requests
+        assert result["completed"] == count, result["completed"]
+        ends = sorted(start + latency for start, latency in zip(result["start_times"], result["latencies"]))
+        rate = (count - 2 * args.clients) / (ends[count - args.clients - 1] - ends[args.clients - 1])
+        return rate, result["total_input_tokens"] / count, result["total_output_tokens"] / count
     finally:
         server.terminate()
         server.wait()
@@ -47,18 +55,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weir", default="./weir")
     parser.add_argument("--model", required=True)
-    for name, usual in (("rounds", 3), ("clients", 8), ("input", 128), ("output", 32), ("requests", 48), ("threads", 1)):
+    parser.add_argument("--shapes", default="128x32,512x16,32x128,512x128")
+    for name, usual in (("rounds", 3), ("clients", 8), ("waves", 8), ("threads", 1)):
         parser.add_argument("--" + name, type=int, default=usual)
+    parser.add_argument("--spread", type=float, default=0, help="lengths are spread over length x (1 ± this)")
+    parser.add_argument("--temperature", type=float, default=0)
     args = parser.parse_args()
-    ratios = []
+    if args.waves < 3:
+        parser.error("--waves must be at least 3: the first and the last do not count")
+    off = []
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(args.rounds):
-            before = planned(args, folder)
-            got, tokens = measured(args, folder)
-            after = planned(args, folder)
-            ratios.append((before + after) / 2 / got)
-            print(json.dumps({"planned": [round(before, 3), round(after, 3)], "measured": round(got, 3), "prompt_tokens": round(tokens, 1), "ratio": round(ratios[-1], 3)}), flush=True)
-    print(json.dumps({"median_ratio": round(statistics.median(ratios), 3)}))
+        for shape in args.shapes.split(","):
+            prompt, output = map(int, shape.split("x"))
+            ratios = []
+            for _ in range(args.rounds):
+                before = rates(args, prompt, output)
+                got, tokens, answer = measured(args, folder, prompt, output)
+                after = rates(args, prompt, output)
+                prefill, decode = ((a + b) / 2 for a, b in zip(before, after))
+                want = planned(args, prefill, decode, tokens, answer)
+                ratios.append(want / got)
+                print(json.dumps({"shape": shape, "prefill": [round(before[0]), round(after[0])], "decode": [round(before[1]), round(after[1])], "tokens": [round(tokens, 1), round(answer, 1)],
+                                  "planned": round(want, 3), "measured": round(got, 3), "ratio": round(ratios[-1], 3)}), flush=True)
+            median = statistics.median(ratios)
+            print(json.dumps({"shape": shape, "median_ratio": round(median, 3)}), flush=True)
+            off += [shape] if not 1 / 1.15 <= median <= 1.15 else []
+    sys.exit(f"off by more than 15 %: {', '.join(off)}" if off else 0)
 
 
 if __name__ == "__main__":
