@@ -88,15 +88,14 @@ func (h *holdings) find(n nodeID) uint32 {
 	}
 }
 
-// entry is that of a key; 0 when there is none. The caller's lock keeps the replica's nodes in place, so that the search does not
-// miss.
+// entry is that of a key; 0 when there is none.
 func (h *holdings) entry(k *Key) uint32 {
 	key := splitKey(k)
 	s := &h.shards[key.shard()]
 	if h.slots == nil {
 		return 0
 	}
-	place, _ := s.find(key)
+	place := s.search(key)
 	if place == 0 {
 		return 0
 	}

@@ -68,8 +68,9 @@ type shard struct {
 	nodes slab[node]
 	wides slab[atomic.Uint64]
 
-	used      uint32 // nodes in use
-	next      uint32 // place of the first node that was never used
+	moves     atomic.Uint32 // of slots: grows by two with each removal, and is odd during one
+	used      uint32        // nodes in use
+	next      uint32        // place of the first node that was never used
 	free      []uint32
 	wideSets  uint32
 	freeWides []uint32
@@ -101,6 +102,19 @@ func (s *shard) find(k split) (place, at uint32) {
 		}
 	}
 	return 0, 0
+}
+
+// search is find for a caller that must not miss a node that is there: removals move the slots behind them, so what was missed beside
+// one is searched again while there is none.
+func (s *shard) search(k split) (place uint32) {
+	before := s.moves.Load()
+	place, _ = s.find(k)
+	if place == 0 && (before%2 != 0 || s.moves.Load() != before) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		place, _ = s.find(k)
+	}
+	return place
 }
 
 // count is how many replicas hold a key, up to many. It trusts the hash alone, so that it reads no node: for one key in hundreds of
@@ -190,7 +204,9 @@ func (s *shard) release(place uint32, r Replica, held bool) {
 	if p.refs--; p.refs > 0 {
 		return
 	}
+	s.moves.Add(1)
 	s.table.Load().unlink(at)
+	s.moves.Add(1)
 	s.free = append(s.free, place)
 	s.used--
 }
