@@ -32,7 +32,7 @@ func conversations(n int) [][]prefix.Key {
 // fullBalancer holds about benchEntries entries: each conversation at one replica.
 func fullBalancer(b *testing.B, all [][]prefix.Key) *Balancer {
 	b.Helper()
-	bal := newBalancer(b, Config{Seed: 1, Index: prefix.Config{Replicas: benchReplicas, BytesPerReplica: 2 * 100 * benchEntries / benchReplicas}},
+	bal := newBalancer(b, Config{Seed: 1, Index: prefix.Config{Replicas: benchReplicas, BytesPerReplica: 2 * 80 * benchEntries / benchReplicas}},
 		benchReplicas)
 	for i, keys := range all {
 		bal.Index().Hold(ReplicaID(i%benchReplicas), keys, 0)

@@ -26,7 +26,7 @@ func (ix *Index) Check() error {
 
 // check recounts a replica's entries and adds its references to nodes.
 func (h *holdings) check(refs map[nodeID]uint32) error {
-	used, gaps, leaves := 0, 0, 0
+	used, gaps, leaves, others := 0, 0, 0, 0
 	children := make(map[uint32]uint32)
 	for e := uint32(1); e < h.next; e++ {
 		p := h.at(e)
@@ -35,11 +35,18 @@ func (h *holdings) check(refs map[nodeID]uint32) error {
 		}
 		used++
 		refs[p.node]++
-		s := &h.shards[p.node&(shards-1)]
-		set := holders(s.nodes.at(uint32(p.node >> shardBits)).holders.Load())
+		s := &h.shards[p.node.shard()]
+		node := s.nodes.at(p.node.place())
+		set, known := holders(node.holders.Load()), names(node.names.Load())
+		found := h.others.find(p.node)
+		if known.of(h.id) && found == 0 {
+			found = known.entry()
+			others--
+		}
+		others++
 		switch {
-		case h.find(p.node) != e:
-			return fmt.Errorf("entry %d is not found by its node", e)
+		case found != e:
+			return fmt.Errorf("entry %d is found as %d by its node", e, found)
 		case s.has(set, h.id) != (p.state == held):
 			return fmt.Errorf("entry %d has state %d, and its node says held=%t", e, p.state, s.has(set, h.id))
 		case p.state == gap && p.children == 0:
@@ -65,28 +72,37 @@ func (h *holdings) check(refs map[nodeID]uint32) error {
 	if used != h.used || gaps != h.gaps || used > h.limit {
 		return fmt.Errorf("%d entries, %d gaps; counted %d and %d, limit %d", used, gaps, h.used, h.gaps, h.limit)
 	}
+	if others != h.others.used {
+		return fmt.Errorf("%d entries that their nodes do not know, counted %d", others, h.others.used)
+	}
 	return h.checkLeaves(leaves)
 }
 
-// checkLeaves walks the list of leaves.
+// checkLeaves looks at the heap of leaves.
 func (h *holdings) checkLeaves(leaves int) error {
-	if h.used == 0 {
-		return nil
-	}
-	n := 0
-	for e := h.at(0).next; e != 0; e = h.at(e).next {
-		switch p := h.at(e); {
-		case p.state == unused || p.children > 0:
-			return fmt.Errorf("entry %d is on the list of leaves in state %d with %d children", e, p.state, p.children)
-		case h.at(p.next).prev != e:
-			return fmt.Errorf("the list of leaves is broken after %d", e)
+	items := make(map[uint32]bool)
+	for i, l := range h.leaves {
+		p := h.at(l.entry)
+		switch {
+		case i > 0 && h.leaves[(i-1)/2].stamp > l.stamp:
+			return fmt.Errorf("item %d of the heap has stamp %d, and the one before it %d", i, l.stamp, h.leaves[(i-1)/2].stamp)
+		case items[l.entry] || !p.listed:
+			return fmt.Errorf("item %d of the heap is entry %d, which is there twice or not listed", i, l.entry)
+		case p.state != unused && p.stamp < l.stamp:
+			return fmt.Errorf("item %d of the heap has stamp %d, and its entry %d", i, l.stamp, p.stamp)
 		}
-		if n++; n > leaves {
-			break
+		items[l.entry] = true
+		if p.state != unused && p.children == 0 {
+			leaves--
 		}
 	}
-	if n != leaves {
-		return fmt.Errorf("%d leaves, %d on their list", leaves, n)
+	for e := uint32(1); e < h.next; e++ {
+		if h.at(e).listed != items[e] {
+			return fmt.Errorf("entry %d is listed=%t, and in the heap %t", e, h.at(e).listed, items[e])
+		}
+	}
+	if leaves != 0 {
+		return fmt.Errorf("%d leaves are not in the heap", leaves)
 	}
 	return nil
 }
@@ -103,11 +119,12 @@ func (s *shard) check(number uint32, refs map[nodeID]uint32) error {
 		used++
 		place := v.place()
 		p := s.nodes.at(place)
-		if got, at := s.find(split{p.lo.Load(), p.hi.Load()}); got != place || int(at) != i {
+		if got, at := s.find(split{p.lo.Load(), uint64(p.hi.Load())<<32 | uint64(number)}); got != place || int(at) != i {
 			return fmt.Errorf("node %d in slot %d is found as %d in %d", place, i, got, at)
 		}
-		if want := refs[nodeID(place<<shardBits|number)]; p.refs != want || want == 0 {
-			return fmt.Errorf("node %d counts %d references of %d", place, p.refs, want)
+		count := names(p.names.Load()).count()
+		if want := refs[newNodeID(place, number)]; uint32(count) != want || want == 0 {
+			return fmt.Errorf("node %d counts %d entries of %d", place, count, want)
 		}
 		set, n := holders(p.holders.Load()), 0
 		for r := range s.words * 64 {
@@ -118,8 +135,8 @@ func (s *shard) check(number uint32, refs map[nodeID]uint32) error {
 		if v.count() != min(n, many) {
 			return fmt.Errorf("node %d has %d holders, and its slot says %d", place, n, v.count())
 		}
-		if n != set.count() || n > int(p.refs) {
-			return fmt.Errorf("node %d has %d holders, counts %d, and %d references", place, n, set.count(), p.refs)
+		if n != set.count() || n > count {
+			return fmt.Errorf("node %d has %d holders, counts %d, and %d entries", place, n, set.count(), count)
 		}
 	}
 	if used != s.used {

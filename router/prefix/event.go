@@ -70,7 +70,8 @@ func (ix *Index) Apply(r Replica, e Event) error {
 	case e.Kind == Removed:
 		h.take(&e.Key)
 	case e.Kind == Stored:
-		h.evict(h.limit, h.store(&e.Key, &e.Parent))
+		h.store(&e.Key, &e.Parent)
+		h.evict(h.limit)
 	default:
 		return fmt.Errorf("events of replica %d: number %d is of unknown kind %d, want 0 to %d", r, e.Seq, e.Kind, Cleared)
 	}
@@ -78,8 +79,8 @@ func (ix *Index) Apply(r Replica, e Event) error {
 	return nil
 }
 
-// store makes a key held and returns its entry, or 0. Its parent may not be known yet: then that is a gap until it comes.
-func (h *holdings) store(k, parent *Key) uint32 {
+// store makes a key held, unless its shard is full. Its parent may not be known yet: then that is a gap until it comes.
+func (h *holdings) store(k, parent *Key) {
 	before := uint32(0)
 	if *parent != (Key{}) && *parent != *k {
 		if before = h.entry(parent); before == 0 {
@@ -94,5 +95,4 @@ func (h *holdings) store(k, parent *Key) uint32 {
 		h.at(e).until = 0
 		h.touch(e)
 	}
-	return e
 }

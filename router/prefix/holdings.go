@@ -1,25 +1,23 @@
 package prefix
 
 import (
-	"math/bits"
+	"math"
 	"sync"
 	"time"
 )
 
-// entry is a key in a replica's holdings. Entries name each other by their places; 0 is none and also the head of the list of
-// leaves.
+// entry is a key in a replica's holdings. Entries name each other by their places; 0 is none.
 type entry struct {
 	node     nodeID
-	parent   uint32 // the key before it; 0 at a chain's start
+	parent   uint32 // the key before it; 0 at a chain's start. Of a free entry, the next free one
 	children uint32
 	stamp    uint32 // of the last use, in uses of this replica
-	// The list of leaves (entries without children), last used first; a free entry has the next free one in next.
-	prev, next uint32
-	until      uint32 // when a speculative entry ends, in milliseconds that wrap; 0: it is confirmed
-	state      entryState
+	until    uint32 // when a speculative entry ends, in milliseconds that wrap; 0: it is confirmed
+	state    entryState
+	listed   bool // it is in the heap of leaves, which a free one may be too
 }
 
-type entryState uint32
+type entryState uint8
 
 const (
 	unused entryState = iota
@@ -27,9 +25,8 @@ const (
 	gap // missing in the middle: the replica holds what comes after it
 )
 
-// entryBytes is about what one key of one replica takes: its entry and slot here, its node and slot in a shard, each with the
-// slots' spare room.
-const entryBytes = 100
+// entryBytes is about what one key of one replica takes: its entry here, its node and slot in a shard, with the slots' spare room.
+const entryBytes = 80
 
 // holdings are the keys of one replica.
 type holdings struct {
@@ -37,69 +34,43 @@ type holdings struct {
 	shards  *[shards]shard
 	id      Replica
 	entries slab[entry]
-	slots   []nodeSlot // open addressing by node
-	shift   uint8      // from a hash to its slot
-	used    int        // entries, gaps included
-	next    uint32     // place of the first entry that was never used
-	free    uint32     // first of the free list
-	uses    uint32     // counts stamps
+	others  nodeTable // the entries that their nodes do not know
+	leaves  leaves
+	used    int    // entries, gaps included
+	next    uint32 // place of the first entry that was never used
+	free    uint32 // first of the free list
+	uses    uint32 // counts stamps
 	limit   int
 	gaps    int
 	pending queue // of speculative entries, in the order of their ends
 
 	fed        bool // events have come
 	epoch, seq uint64
+
+	_ [64]byte // replicas do not share a cache line
 }
 
 func (h *holdings) init(id Replica, all *[shards]shard, limit int) {
 	h.id, h.shards, h.limit, h.next = id, all, limit, 1
 }
 
-// ready allocates what a replica needs at its first key.
-func (h *holdings) ready() {
-	if h.slots == nil {
-		h.resize(firstSize)
-		h.entries.grow(1)
-	}
-}
-
 func (h *holdings) at(e uint32) *entry { return h.entries.at(e) }
-
-// nodeSlot is a node's mixed number and its entry; 0 is free.
-type nodeSlot uint64
-
-func newNodeSlot(hash, entry uint32) nodeSlot { return nodeSlot(hash)<<32 | nodeSlot(entry) }
-func (s nodeSlot) hash() uint32               { return uint32(s >> 32) }
-func (s nodeSlot) entry() uint32              { return uint32(s) }
-
-// hash mixes a node's number, as nodes are numbered in the order of their creation. It loses nothing: the factor is odd.
-func (n nodeID) hash() uint32 { return uint32(n) * 0x9e3779b1 }
-
-// home is the first slot of a hash: by its upper bits, which depend on all of the number's.
-func (h *holdings) home(hash uint32) uint32 { return hash >> h.shift }
-
-// find is the entry of a node; 0 when there is none.
-func (h *holdings) find(n nodeID) uint32 {
-	hash, mask := n.hash(), uint32(len(h.slots)-1)
-	for i := h.home(hash); ; i = (i + 1) & mask {
-		if v := h.slots[i]; v == 0 || v.hash() == hash {
-			return v.entry()
-		}
-	}
-}
 
 // entry is that of a key; 0 when there is none.
 func (h *holdings) entry(k *Key) uint32 {
 	key := splitKey(k)
 	s := &h.shards[key.shard()]
-	if h.slots == nil {
+	if h.used == 0 {
 		return 0
 	}
 	place := s.search(key)
 	if place == 0 {
 		return 0
 	}
-	return h.find(nodeID(place<<shardBits | key.shard()))
+	if n := names(s.nodes.at(place).names.Load()); n.of(h.id) {
+		return n.entry()
+	}
+	return h.others.find(newNodeID(place, key.shard()))
 }
 
 // holds is the entry of a key that the replica has, or 0.
@@ -153,110 +124,79 @@ func (h *holdings) scan(keys []Key) (int, uint32) {
 
 // add makes a key held, after its parent (0: it starts a chain), and returns its entry; 0 when its shard is full.
 func (h *holdings) add(k *Key, parent, until uint32) uint32 {
-	if e := h.entry(k); e != 0 {
-		if h.at(e).state == gap {
-			h.fillGap(e)
+	e := h.entry(k)
+	switch {
+	case e == 0:
+		if e = h.create(k, held, until); e == 0 {
+			return 0
 		}
-		if parent != 0 && h.at(e).parent == 0 && !h.descends(parent, e) {
-			h.adopt(parent, e)
-		}
-		return e
+	case h.at(e).state == gap:
+		h.fillGap(e)
 	}
-	e := h.create(k, held, until)
-	if e != 0 && parent != 0 {
+	if parent != 0 {
 		h.adopt(parent, e)
 	}
 	return e
 }
 
-// descends says whether e is another entry or comes after it: events that name each other as parents must not close a ring.
-func (h *holdings) descends(e, other uint32) bool {
-	for ; e != 0; e = h.at(e).parent {
-		if e == other {
-			return true
-		}
+// adopt makes an entry the child of another, unless it has a parent, as where events name another one, or comes before it.
+func (h *holdings) adopt(parent, child uint32) {
+	p, c := h.at(parent), h.at(child)
+	if c.parent == 0 && !h.descends(parent, child) {
+		p.children++
+		c.parent = parent
+	} else if p.children == 0 && !p.listed {
+		h.list(parent, p)
 	}
-	return false
 }
 
-// create makes an entry without parent or children.
+// descends says whether e is another entry or comes after it: events that name each other as parents must not close a ring.
+func (h *holdings) descends(e, other uint32) bool {
+	for before := h.at(other).children > 0; e != other; e = h.at(e).parent {
+		if e == 0 || !before {
+			return false
+		}
+	}
+	return true
+}
+
+// create makes an entry without parent or children. A use of it, or of what comes after it, is to be noted next.
 func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
-	h.ready()
+	e := h.free
+	if e == 0 {
+		e = h.next
+		h.entries.grow(e + 1)
+	}
 	key := splitKey(k)
-	place := h.shards[key.shard()].acquire(key, h.id, state == held)
+	place, named := h.shards[key.shard()].acquire(key, name{h.id, e}, state == held)
 	if place == 0 {
 		return 0
 	}
-	e := h.free
-	if e != 0 {
-		h.free = h.at(e).next
-	} else {
-		e = h.next
+	p := h.at(e)
+	if e == h.next {
 		h.next++
-		h.entries.grow(h.next)
+	} else {
+		h.free = p.parent
 	}
-	*h.at(e) = entry{node: nodeID(place<<shardBits | key.shard()), until: until, state: state}
-	if h.used++; 4*h.used > 3*len(h.slots) {
-		h.resize(2 * len(h.slots))
+	*p = entry{node: newNodeID(place, key.shard()), stamp: h.uses + 1, until: until, state: state, listed: p.listed}
+	if h.used++; !named {
+		h.others.put(p.node, e)
 	}
-	h.put(newNodeSlot(h.at(e).node.hash(), e))
-	h.linkAfter(0, e)
 	if state == gap {
 		h.gaps++
 	}
 	return e
 }
 
-func (h *holdings) put(v nodeSlot) {
-	i := h.home(v.hash())
-	for h.slots[i] != 0 {
-		i = (i + 1) & uint32(len(h.slots)-1)
-	}
-	h.slots[i] = v
-}
-
-// resize makes the table anew with so many slots.
-func (h *holdings) resize(slots int) {
-	old := h.slots
-	h.slots, h.shift = make([]nodeSlot, slots), uint8(32-bits.Len(uint(slots-1)))
-	for _, v := range old {
-		if v != 0 {
-			h.put(v)
-		}
-	}
-}
-
-// adopt makes an entry the child of another.
-func (h *holdings) adopt(parent, child uint32) {
-	p := h.at(parent)
-	if p.children == 0 {
-		h.unlink(parent)
-	}
-	p.children++
-	h.at(child).parent = parent
-}
-
-// linkAfter puts a leaf behind another one in the list; 0 puts it first.
-func (h *holdings) linkAfter(before, e uint32) {
-	b, p := h.at(before), h.at(e)
-	p.prev, p.next = before, b.next
-	h.at(b.next).prev = e
-	b.next = e
-}
-
-func (h *holdings) unlink(e uint32) {
-	p := h.at(e)
-	h.at(p.prev).next, h.at(p.next).prev = p.next, p.prev
-}
-
 // touch notes a use of a chain by its last entry. Those before it outlive it, so they need no note.
 func (h *holdings) touch(e uint32) {
-	h.uses++
+	if h.uses++; h.uses == math.MaxUint32 {
+		h.age()
+	}
 	p := h.at(e)
 	p.stamp = h.uses
-	if p.children == 0 {
-		h.unlink(e)
-		h.linkAfter(0, e)
+	if p.children == 0 && !p.listed {
+		h.list(e, p)
 	}
 }
 
@@ -264,7 +204,6 @@ func (h *holdings) touch(e uint32) {
 func (h *holdings) remove(e uint32) {
 	for {
 		p := *h.at(e)
-		h.unlink(e)
 		h.forget(e)
 		if p.parent == 0 {
 			return
@@ -273,66 +212,35 @@ func (h *holdings) remove(e uint32) {
 		if up.children--; up.children > 0 {
 			return
 		}
-		h.inherit(p.parent, p.stamp)
+		up.stamp = max(up.stamp, p.stamp) // what its last child was used for, it was, too
 		if up.state != gap {
+			if !up.listed {
+				h.list(p.parent, up)
+			}
 			return
 		}
 		e = p.parent
 	}
 }
 
-// inherit puts an entry that became a leaf on the list, where the leaf that it had was last used, or first if it was itself used
-// since then.
-func (h *holdings) inherit(e, stamp uint32) {
-	p := h.at(e)
-	if int32(p.stamp-stamp) > 0 {
-		h.linkAfter(0, e)
-		return
-	}
-	p.stamp = stamp
-	h.linkAfter(h.at(0).prev, e)
-}
-
-// forget frees an entry that is on no list.
+// forget frees an entry.
 func (h *holdings) forget(e uint32) {
 	p := h.at(e)
-	mask := uint32(len(h.slots) - 1)
-	v := newNodeSlot(p.node.hash(), e)
-	i := h.home(v.hash())
-	for h.slots[i] != v {
-		i = (i + 1) & mask
+	if named := h.shards[p.node.shard()].release(p.node.place(), h.id, p.state == held); !named {
+		h.others.remove(p.node)
 	}
-	for j := i; ; {
-		j = (j + 1) & mask
-		v := h.slots[j]
-		if v == 0 {
-			break
-		}
-		if (j-h.home(v.hash()))&mask >= (j-i)&mask {
-			h.slots[i], i = v, j
-		}
-	}
-	h.slots[i] = 0
-	h.shards[p.node&(shards-1)].release(uint32(p.node>>shardBits), h.id, p.state == held)
 	if p.state == gap {
 		h.gaps--
 	}
 	h.used--
-	*p = entry{next: h.free}
+	*p = entry{parent: h.free, listed: p.listed}
 	h.free = e
 }
 
-// evict forgets the least recently used leaves, but for the one to keep, until at most limit entries are left.
-func (h *holdings) evict(limit int, keep uint32) {
+// evict forgets the least recently used leaves until at most limit entries are left.
+func (h *holdings) evict(limit int) {
 	for h.used > limit {
-		e := h.at(0).prev
-		if e == keep {
-			// Entries that became leaves were put before it.
-			h.unlink(e)
-			h.linkAfter(0, e)
-			e = h.at(0).prev
-		}
-		h.remove(e)
+		h.remove(h.oldest())
 	}
 }
 
@@ -341,14 +249,14 @@ func (h *holdings) openGap(e uint32) {
 	p := h.at(e)
 	p.state, p.until = gap, 0
 	h.gaps++
-	h.shards[p.node&(shards-1)].hold(uint32(p.node>>shardBits), h.id, false)
+	h.shards[p.node.shard()].hold(p.node.place(), h.id, false)
 }
 
 func (h *holdings) fillGap(e uint32) {
 	p := h.at(e)
 	p.state = held
 	h.gaps--
-	h.shards[p.node&(shards-1)].hold(uint32(p.node>>shardBits), h.id, true)
+	h.shards[p.node.shard()].hold(p.node.place(), h.id, true)
 }
 
 // confirm makes an entry and all before it last.

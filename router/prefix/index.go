@@ -61,7 +61,7 @@ func (ix *Index) Limit(r Replica, keys int) {
 	defer h.mu.Unlock()
 	defer ix.count(h, h.gaps)
 	h.limit = max(keys, 1)
-	h.evict(h.limit, 0)
+	h.evict(h.limit)
 }
 
 // Match is a replica and how many of the keys it holds.
@@ -261,7 +261,7 @@ func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until 
 	}
 	speculative = h.at(e).until != 0
 	h.touch(e)
-	h.evict(h.limit, e)
+	h.evict(h.limit)
 	return speculative
 }
 
@@ -310,11 +310,11 @@ func (ix *Index) Drop(r Replica) {
 func (h *holdings) clear() {
 	for e := uint32(1); e < h.next; e++ {
 		if p := h.at(e); p.state != unused {
-			h.shards[p.node&(shards-1)].release(uint32(p.node>>shardBits), h.id, p.state == held)
+			h.shards[p.node.shard()].release(p.node.place(), h.id, p.state == held)
 		}
 	}
 	h.entries.clear()
-	h.slots, h.pending = nil, queue{}
+	h.others, h.leaves, h.pending = nodeTable{}, nil, queue{}
 	h.used, h.gaps, h.free, h.next = 0, 0, 0, 1
 }
 
@@ -358,7 +358,7 @@ func (ix *Index) Stats() Stats {
 		h := ix.lock(Replica(r))
 		st.Entries += h.used
 		st.Gaps += h.gaps
-		st.Bytes += int64(len(h.slots))*8 + int64(h.entries.chunks())*slabChunk*32 + int64(cap(h.pending.items))*8
+		st.Bytes += int64(h.entries.chunks())*slabChunk*24 + int64(len(h.others.slots)+cap(h.leaves)+cap(h.pending.items))*8
 		h.mu.Unlock()
 	}
 	return st

@@ -3,6 +3,7 @@ package prefix
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -191,6 +192,44 @@ func TestIndexAgainstNaive(t *testing.T) {
 			w.step()
 			w.compare()
 		}
+	}
+}
+
+// A replica's uses are counted by 32 bits; beyond them, all stamps are lowered, and what was used before what stays so.
+func TestStampsOutliveTheirNumbers(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(t, rand.New(rand.NewPCG(seed, 7)).IntN)
+		for r := range w.ix.holdings {
+			w.ix.holdings[r].uses = math.MaxUint32 - 40 + uint32(r)
+		}
+		for range 800 {
+			w.step()
+			w.compare()
+		}
+		if last := w.ix.holdings[0].uses; last > math.MaxUint32/2+1000 {
+			t.Fatalf("%d uses are counted: the stamps were not lowered", last)
+		}
+	}
+}
+
+// A chain that grows by one key at a time has one leaf, as events have it, and its heap stays small.
+func TestHeapOfLeavesHasLittleElse(t *testing.T) {
+	ix := newIndex(t, Config{Replicas: 1})
+	keys := chain(1, 0, 5000)
+	for i := range keys {
+		e := Event{Epoch: 1, Seq: uint64(i + 1), Key: keys[i]}
+		if i > 0 {
+			e.Parent = keys[i-1]
+		}
+		if err := ix.Apply(0, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := cap(ix.holdings[0].leaves); got > 64 {
+		t.Errorf("the heap of one leaf has room for %d", got)
+	}
+	if err := ix.Check(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,18 +1,17 @@
 package prefix
 
 import (
-	"slices"
+	"math"
 	"time"
 )
 
-// naive is what the index is meant to do, written with maps and scans: for each replica its keys, and its leaves in the order of
-// their last use.
+// naive is what the index is meant to do, written with maps and scans: for each replica its keys, and when each was
+// last used.
 type naive struct{ replicas []naiveReplica }
 
 type naiveReplica struct {
 	limit   int
 	entries map[Key]*naiveEntry
-	leaves  []Key // last used first
 	uses    int
 	pending []naivePending // speculative entries, in the order in which they were noted
 
@@ -55,16 +54,7 @@ func (r *naiveReplica) depth(keys []Key) int {
 	return len(keys)
 }
 
-func (r *naiveReplica) leave(k Key) {
-	if i := slices.Index(r.leaves, k); i >= 0 {
-		r.leaves = slices.Delete(r.leaves, i, i+1)
-	}
-}
-
-func (r *naiveReplica) first(k Key) { r.leaves = slices.Insert(r.leaves, 0, k) }
-
 func (r *naiveReplica) adopt(parent, child Key) {
-	r.leave(parent)
 	r.entries[parent].child++
 	r.entries[child].parent = parent
 }
@@ -73,9 +63,8 @@ func (r *naiveReplica) adopt(parent, child Key) {
 func (r *naiveReplica) add(k, parent Key, until time.Duration) {
 	e := r.entries[k]
 	if e == nil {
-		e = &naiveEntry{until: until}
+		e = &naiveEntry{until: until, used: r.uses + 1}
 		r.entries[k] = e
-		r.first(k)
 	}
 	e.gap = false
 	if parent == (Key{}) || e.parent != (Key{}) {
@@ -92,15 +81,10 @@ func (r *naiveReplica) add(k, parent Key, until time.Duration) {
 func (r *naiveReplica) touch(k Key) {
 	r.uses++
 	r.entries[k].used = r.uses
-	if r.entries[k].child == 0 {
-		r.leave(k)
-		r.first(k)
-	}
 }
 
 func (r *naiveReplica) remove(k Key) {
 	e := r.entries[k]
-	r.leave(k)
 	delete(r.entries, k)
 	up := r.entries[e.parent]
 	if up == nil {
@@ -109,12 +93,7 @@ func (r *naiveReplica) remove(k Key) {
 	if up.child--; up.child > 0 {
 		return
 	}
-	if up.used > e.used {
-		r.first(e.parent)
-	} else {
-		up.used = e.used
-		r.leaves = append(r.leaves, e.parent)
-	}
+	up.used = max(up.used, e.used)
 	if up.gap {
 		r.remove(e.parent)
 	}
@@ -130,13 +109,15 @@ func (r *naiveReplica) take(k Key) {
 	}
 }
 
-func (r *naiveReplica) evict(keep Key) {
+func (r *naiveReplica) evict() {
 	for len(r.entries) > r.limit {
-		if last := len(r.leaves) - 1; last > 0 && r.leaves[last] == keep {
-			r.leaves = r.leaves[:last]
-			r.first(keep)
+		oldest, used := Key{}, math.MaxInt
+		for k, e := range r.entries {
+			if e.child == 0 && e.used < used {
+				oldest, used = k, e.used
+			}
 		}
-		r.remove(r.leaves[len(r.leaves)-1])
+		r.remove(oldest)
 	}
 }
 
@@ -189,11 +170,11 @@ func (r *naiveReplica) put(keys []Key, now, until time.Duration) {
 		e.until = max(e.until, until)
 	}
 	r.touch(parent)
-	r.evict(parent)
+	r.evict()
 }
 
 func (r *naiveReplica) clear() {
-	r.entries, r.leaves, r.pending = make(map[Key]*naiveEntry), nil, nil
+	r.entries, r.pending = make(map[Key]*naiveEntry), nil
 }
 
 // apply reports whether events are missing.
@@ -215,8 +196,7 @@ func (r *naiveReplica) apply(e Event) bool {
 		r.take(e.Key)
 	default:
 		if e.Parent != (Key{}) && e.Parent != e.Key && r.entries[e.Parent] == nil {
-			r.entries[e.Parent] = &naiveEntry{gap: true}
-			r.first(e.Parent)
+			r.entries[e.Parent] = &naiveEntry{gap: true, used: r.uses + 1}
 		}
 		parent := e.Parent
 		if parent == e.Key {
@@ -225,7 +205,7 @@ func (r *naiveReplica) apply(e Event) bool {
 		r.add(e.Key, parent, 0)
 		r.entries[e.Key].until = 0
 		r.touch(e.Key)
-		r.evict(e.Key)
+		r.evict()
 	}
 	r.seq = e.Seq
 	return false

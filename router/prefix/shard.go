@@ -6,16 +6,37 @@ import (
 	"sync/atomic"
 )
 
-// node is a key that some replica holds, or that is a gap in some replica's holdings.
+// node is a key that some replica holds, or that is a gap in some replica's holdings. It takes half a cache line.
 type node struct {
-	lo, hi  atomic.Uint64 // the key
+	lo      atomic.Uint64 // the key's first half
 	holders atomic.Uint64
-	refs    uint32        // holdings that name the node, gaps included; behind the shard's lock
+	names   atomic.Uint64
+	hi      atomic.Uint32 // the upper part of the key's second half; of the lower one, the shard's number is told apart
 	fork    atomic.Uint32 // a guess: to which depth more replicas than these held the chain that last ended here
 }
 
-// nodeID names a node: its place in its shard, and the shard in the low bits. 0 is no node.
-type nodeID uint32
+// is says whether a node is that of a key of its shard.
+func (p *node) is(k split) bool { return p.lo.Load() == k.lo && p.hi.Load() == uint32(k.hi>>32) }
+
+// names is what a node knows of the entries that name it, gaps included: one of them (32 bits), the replica that it belongs to, as
+// number + 1 (16), and how many there are (16). Most nodes have one entry alone, which is found here; where the others are, their
+// own replicas know. It changes behind the shard's lock, and for the replica that is named also behind that one's own.
+type names uint64
+
+const oneName = names(1)
+
+func (n names) count() int         { return int(n & (1<<16 - 1)) }
+func (n names) of(r Replica) bool  { return uint32(n>>16)&(1<<16-1) == uint32(r)+1 }
+func (n names) none() bool         { return uint32(n>>16)&(1<<16-1) == 0 }
+func (n names) entry() uint32      { return uint32(n >> 32) }
+func (n names) without() names     { return n & (1<<16 - 1) }
+func (n names) with(by name) names { return n | names(by.entry)<<32 | names(by.replica+1)<<16 }
+
+// name is an entry of a replica.
+type name struct {
+	replica Replica
+	entry   uint32
+}
 
 const (
 	shardBits = 6
@@ -97,7 +118,7 @@ func (s *shard) find(k split) (place, at uint32) {
 		if v.hash() != hash {
 			continue
 		}
-		if p := s.nodes.at(v.place()); p.lo.Load() == k.lo && p.hi.Load() == k.hi {
+		if s.nodes.at(v.place()).is(k) {
 			return v.place(), i
 		}
 	}
@@ -152,23 +173,27 @@ func (s *shard) holders(k split) holders {
 	return 0
 }
 
-// acquire returns the node of a key and counts one reference more, for a replica that holds it or, with held false, has it as a
-// gap. It is 0 when the shard is full.
-func (s *shard) acquire(k split, r Replica, held bool) uint32 {
+// acquire returns the node of a key and counts one entry more that names it, of a replica that holds the key or, with held false,
+// has it as a gap. named says that the node knows the entry. The place is 0 when the shard is full.
+func (s *shard) acquire(k split, by name, held bool) (place uint32, named bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place, at := s.find(k)
 	if place == 0 {
 		if place, at = s.create(k); place == 0 {
-			return 0
+			return 0, false
 		}
 	}
 	p := s.nodes.at(place)
-	p.refs++
-	if held {
-		s.set(p, at, s.insert(holders(p.holders.Load()), r))
+	n := names(p.names.Load()) + oneName
+	if named = n.none(); named {
+		n = n.with(by)
 	}
-	return place
+	p.names.Store(uint64(n))
+	if held {
+		s.set(p, at, s.insert(holders(p.holders.Load()), by.replica))
+	}
+	return place, named
 }
 
 // set changes who holds a node, in the node and in its slot.
@@ -179,36 +204,50 @@ func (s *shard) set(p *node, at uint32, h holders) {
 	t.slots[at].Store(uint64(newSlot(v.hash(), v.place(), h.count())))
 }
 
+// slotOf is the number of a node's slot.
+func (s *shard) slotOf(place uint32) uint32 {
+	t := s.table.Load()
+	i := split{lo: s.nodes.at(place).lo.Load()}.hash() & t.mask
+	for slot(t.slots[i].Load()).place() != place {
+		i = (i + 1) & t.mask
+	}
+	return i
+}
+
 // hold makes a gap a held key, or the other way round.
 func (s *shard) hold(place uint32, r Replica, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.nodes.at(place)
-	_, at := s.find(split{p.lo.Load(), p.hi.Load()})
 	if h := holders(p.holders.Load()); held {
-		s.set(p, at, s.insert(h, r))
+		s.set(p, s.slotOf(place), s.insert(h, r))
 	} else {
-		s.set(p, at, s.remove(h, r))
+		s.set(p, s.slotOf(place), s.remove(h, r))
 	}
 }
 
-// release gives a reference back.
-func (s *shard) release(place uint32, r Replica, held bool) {
+// release counts one entry less. It reports whether the node knew it.
+func (s *shard) release(place uint32, r Replica, held bool) (named bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.nodes.at(place)
-	_, at := s.find(split{p.lo.Load(), p.hi.Load()})
+	p, at := s.nodes.at(place), s.slotOf(place)
 	if held {
 		s.set(p, at, s.remove(holders(p.holders.Load()), r))
 	}
-	if p.refs--; p.refs > 0 {
-		return
+	n := names(p.names.Load()) - oneName
+	if named = n.of(r); named {
+		n = n.without()
+	}
+	p.names.Store(uint64(n))
+	if n.count() > 0 {
+		return named
 	}
 	s.moves.Add(1)
 	s.table.Load().unlink(at)
 	s.moves.Add(1)
 	s.free = append(s.free, place)
 	s.used--
+	return named
 }
 
 // create adds a node to the table. The caller holds the lock and knows that the key has none.
@@ -226,9 +265,9 @@ func (s *shard) create(k split) (place, at uint32) {
 	}
 	p := s.nodes.at(place)
 	p.lo.Store(k.lo)
-	p.hi.Store(k.hi)
+	p.hi.Store(uint32(k.hi >> 32))
 	p.holders.Store(0)
-	p.refs = 0
+	p.names.Store(0)
 	p.fork.Store(0)
 	s.used++
 	t := s.table.Load()
