@@ -5,6 +5,9 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"time"
+
+	"weir/router/balance"
 )
 
 // PrintFleets writes the results of one load under several policies as a table.
@@ -69,4 +72,42 @@ func PlotFleets(w io.Writer, title string, results []*FleetResult) error {
 			r.Policy, short(percentiles[50]), short(percentiles[99]), 100*r.HitRate(), r.PerSecond()))
 	}
 	return d.writeTo(w)
+}
+
+// FleetResult is what a simulated fleet did.
+type FleetResult struct {
+	Policy   balance.Policy
+	Replicas int
+	Requests int
+	Done     int
+	Cut      int // their replica died after the first token
+	Failed   int // refused or dead replicas until attempts were used up
+	Retries  int
+	Prompt   uint64 // tokens of admitted requests
+	Cached   uint64 // of these, taken from the replicas' caches
+	Output   uint64 // tokens
+	Guessed  uint64 // tokens that the router took to be cached where it sent requests
+	Gated    int    // picks that passed the preferred replica over
+	TTFT     []float64
+	E2E      []float64     // both in seconds, sorted, of requests that are done
+	Duration time.Duration // until the last request ended
+	Busiest  float64       // most compute time of a replica, by the mean
+	Digest   uint64        // equal simulations have equal ones
+
+	ByReplica []int // requests that are done, of each replica
+
+	Present time.Duration // of all replicas together, from their start to their end
+	Most    int           // replicas at a time
+	Scales  []FleetScale  // what an autoscaler changed
+}
+
+// HitRate is the share of prompt tokens that came from replicas' caches.
+func (r *FleetResult) HitRate() float64 { return float64(r.Cached) / max(1, float64(r.Prompt)) }
+
+// PerSecond is the output tokens by the second.
+func (r *FleetResult) PerSecond() float64 { return float64(r.Output) / r.Duration.Seconds() }
+
+// MeanReplicas is how many replicas were there in the mean, those that start or end included.
+func (r *FleetResult) MeanReplicas() float64 {
+	return r.Present.Seconds() / max(r.Duration.Seconds(), 1e-9)
 }
