@@ -89,6 +89,7 @@ func (s *started) find(pattern string, in *lockedBuffer) string {
 		}
 		select {
 		case err := <-s.done:
+			close(s.done) // end finds it ended
 			s.t.Fatalf("the server ended: %v\n%s", err, s.errs.String())
 		default:
 		}
