@@ -74,23 +74,28 @@ type Request struct {
 	Seen    *[]Candidate // gets what the pick has looked at; nil: nobody wants to know
 }
 
-// Balancer chooses among the replicas of one model. It is safe for concurrent use.
+// Balancer chooses among the replicas of one model. It is safe for concurrent use. What every pick changes shares no cache line with
+// what it only reads.
 type Balancer struct {
-	c      Config
-	zero   time.Time
-	index  *prefix.Index
-	leases leases
-	source source
-	turns  atomic.Uint64 // of RoundRobin
-	flying atomic.Int64  // requests in flight, of all replicas
-
-	mu        sync.Mutex // members change
-	members   atomic.Pointer[members]
+	c         Config
+	zero      time.Time
+	index     *prefix.Index
 	replicas  []replica
+	members   atomic.Pointer[members]
 	nextSweep atomic.Int64 // when loads are added up anew
 	surplus   atomic.Int64 // what active replicas have above what is in flight
 	furthest  rate         // ramp of the replica that is furthest in its slow start
-	expire    time.Duration
+
+	mu     sync.Mutex // members change
+	expire time.Duration
+
+	_      [64]byte
+	source source
+	turns  atomic.Uint64 // of RoundRobin
+	flying atomic.Int64  // requests in flight, of all replicas
+	_      [64]byte
+
+	leases leases
 }
 
 // New makes a balancer without replicas. Times are measured from now on.

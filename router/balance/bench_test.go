@@ -29,10 +29,11 @@ func conversations(n int) [][]prefix.Key {
 	return all
 }
 
-// fullBalancer holds about benchEntries entries: each conversation at one replica.
+// fullBalancer holds about benchEntries entries, each conversation at one replica, and has room for a quarter more: new turns of
+// conversations take the place of others' last turns.
 func fullBalancer(b *testing.B, all [][]prefix.Key) *Balancer {
 	b.Helper()
-	bal := newBalancer(b, Config{Seed: 1, Index: prefix.Config{Replicas: benchReplicas, BytesPerReplica: 2 * 80 * benchEntries / benchReplicas}},
+	bal := newBalancer(b, Config{Seed: 1, Index: prefix.Config{Replicas: benchReplicas, BytesPerReplica: 80 * benchEntries / benchReplicas * 5 / 4}},
 		benchReplicas)
 	for i, keys := range all {
 		bal.Index().Hold(ReplicaID(i%benchReplicas), keys, 0)
@@ -42,7 +43,8 @@ func fullBalancer(b *testing.B, all [][]prefix.Key) *Balancer {
 
 // BenchmarkPick is a request's whole life in the balancer, Pick, Began and Done, by how many of its 128 keys are new: none (a prompt
 // that came before), 8 (the next turn of a conversation), all (a first turn). Each
-// goroutine has 128 requests in flight; the times are of Pick and Began. Parallel ones are 64 goroutines.
+// goroutine has 128 requests in flight; the times are of Pick and Began, of keys that were made just before. Parallel ones are 64
+// goroutines, and their keys are made, or read from wherever they are, within the time.
 func BenchmarkPick(b *testing.B) {
 	const held = benchEntries / benchDepth
 	for _, fresh := range []int{0, 8, benchDepth} {
@@ -52,17 +54,20 @@ func BenchmarkPick(b *testing.B) {
 				bal := fullBalancer(b, all)
 				var n atomic.Uint64
 				// Each of a goroutine's requests in flight has keys of its own.
-				run := func(rng *rand.Rand, scratch []prefix.Key) Lease {
+				prompt := func(rng *rand.Rand, scratch []prefix.Key) []prefix.Key {
 					keys := all[rng.IntN(len(all))]
-					if fresh > 0 {
-						copy(scratch, keys)
-						u := n.Add(1)
-						for i := benchDepth - fresh; i < benchDepth; i++ {
-							binary.LittleEndian.PutUint64(scratch[i][:8], mix(u<<8+uint64(i)))
-							binary.LittleEndian.PutUint64(scratch[i][8:], mix(u<<8+uint64(i)+golden))
-						}
-						keys = scratch
+					if fresh == 0 && parallel {
+						return keys
 					}
+					copy(scratch, keys)
+					u := n.Add(1)
+					for i := benchDepth - fresh; i < benchDepth; i++ {
+						binary.LittleEndian.PutUint64(scratch[i][:8], mix(u<<8+uint64(i)))
+						binary.LittleEndian.PutUint64(scratch[i][8:], mix(u<<8+uint64(i)+golden))
+					}
+					return scratch
+				}
+				run := func(keys []prefix.Key) Lease {
 					l, err := bal.Pick(start, &Request{Keys: keys, Tokens: 16 * benchDepth, Output: 100})
 					if err != nil {
 						b.Error(err)
@@ -89,7 +94,7 @@ func BenchmarkPick(b *testing.B) {
 						var open [flying]Lease
 						for i := 0; pb.Next(); i++ {
 							open[i%flying].Done(start, Outcome{Output: 2})
-							open[i%flying] = run(rng, scratch[i%flying])
+							open[i%flying] = run(prompt(rng, scratch[i%flying]))
 						}
 					})
 					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "picks/s")
@@ -101,8 +106,9 @@ func BenchmarkPick(b *testing.B) {
 				took := make([]time.Duration, 0, 1<<22)
 				for i := 0; b.Loop(); i++ {
 					open[i%flying].Done(start, Outcome{Output: 2})
+					keys := prompt(rng, scratch[i%flying])
 					begin := time.Now()
-					open[i%flying] = run(rng, scratch[i%flying])
+					open[i%flying] = run(keys)
 					took = append(took, time.Since(begin))
 				}
 				slices.Sort(took)

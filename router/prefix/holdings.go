@@ -239,9 +239,31 @@ func (h *holdings) forget(e uint32) {
 
 // evict forgets the least recently used leaves until at most limit entries are left.
 func (h *holdings) evict(limit int) {
-	for h.used > limit {
-		h.remove(h.oldest())
+	for ahead := 0; h.used > limit; ahead-- {
+		e := h.oldest()
+		if ahead == 0 {
+			ahead = h.warm(e, h.used-limit)
+		}
+		h.remove(e)
 	}
+}
+
+// warm reads the nodes and slots of an entry and of those before it, up to n, and does nothing with them: they are likely to be removed
+// one after the other, and what lies in memory is waited for together. It returns how many it has read, at least 1.
+func (h *holdings) warm(e uint32, n int) int {
+	var hashes [16]uint32
+	var tables [16]*table
+	read := 0
+	for ; e != 0 && read < min(n, len(hashes)); read++ {
+		p := h.at(e)
+		s := &h.shards[p.node.shard()]
+		hashes[read], tables[read] = s.nodes.at(p.node.place()).hash(), s.table.Load()
+		e = p.parent
+	}
+	for i, t := range tables[:read] {
+		t.slots[hashes[i]&t.mask].Load()
+	}
+	return read
 }
 
 // openGap makes an entry that has children a gap.

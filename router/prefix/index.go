@@ -82,14 +82,19 @@ func (ix *Index) Lookup(dst []Match, keys []Key, salt uint32) []Match {
 	if ix.gaps() {
 		return ix.scan(dst, keys)
 	}
-	ix.warm(&keys[0])
-	ix.warm(&keys[len(keys)-1])
-	all := ix.countOf(&keys[0])
-	if all == 0 {
+	last := len(keys) - 1
+	ix.warm(&keys[last])
+	first := ix.node(&keys[0])
+	if first == nil {
 		return dst
 	}
+	all := min(holders(first.holders.Load()).count(), many)
+	if guess := int(first.fork.Load()); all > 1 && guess > 0 && guess < last {
+		ix.warm(&keys[guess-1])
+		ix.warm(&keys[guess])
+	}
 	depth := len(keys)
-	if ix.countOf(&keys[depth-1]) == 0 {
+	if ix.countOf(&keys[last]) == 0 {
 		depth = ix.deepest(keys, depth, 0)
 	}
 	start := len(dst)
@@ -104,21 +109,26 @@ func (ix *Index) Lookup(dst []Match, keys []Key, salt uint32) []Match {
 		if len(dst) == cap(dst) || level+1 == levels || all <= n || depth == 1 {
 			return dst
 		}
-		depth = ix.fork(keys, depth, n, p)
+		depth = ix.fork(keys, depth, n, p, first)
 	}
 }
 
 // fork is deepest(keys, limit, n), where limit is a node's depth. It asks first whether that is where it was the last time: for most
-// chains it is, since what forks off a chain is most often its system prompt.
-func (ix *Index) fork(keys []Key, limit, n int, p *node) int {
-	if guess := int(p.fork.Load()); guess > 0 && guess < limit {
-		ix.warm(&keys[guess-1])
-		if ix.countOf(&keys[guess]) <= n && ix.countOf(&keys[guess-1]) > n {
-			return guess
+// chains it is, and for others it is where it was for the last chain with the same first key, since what forks off a chain is most
+// often its system prompt.
+func (ix *Index) fork(keys []Key, limit, n int, nodes ...*node) int {
+	for _, p := range nodes {
+		if guess := int(p.fork.Load()); guess > 0 && guess < limit {
+			ix.warm(&keys[guess-1])
+			if ix.countOf(&keys[guess]) <= n && ix.countOf(&keys[guess-1]) > n {
+				return guess
+			}
 		}
 	}
 	depth := ix.deepest(keys, limit, n)
-	p.fork.Store(uint32(depth)) //nolint:gosec // a number of keys
+	for _, p := range nodes {
+		p.fork.Store(uint32(depth)) //nolint:gosec // a number of keys
+	}
 	return depth
 }
 

@@ -18,6 +18,9 @@ type node struct {
 // is says whether a node is that of a key of its shard.
 func (p *node) is(k split) bool { return p.lo.Load() == k.lo && p.hi.Load() == uint32(k.hi>>32) }
 
+// hash is that of the node's key.
+func (p *node) hash() uint32 { return split{lo: p.lo.Load()}.hash() }
+
 // names is what a node knows of the entries that name it, gaps included: one of them (32 bits), the replica that it belongs to, as
 // number + 1 (16), and how many there are (16). Most nodes have one entry alone, which is found here; where the others are, their
 // own replicas know. It changes behind the shard's lock, and for the replica that is named also behind that one's own.
@@ -207,7 +210,7 @@ func (s *shard) set(p *node, at uint32, h holders) {
 // slotOf is the number of a node's slot.
 func (s *shard) slotOf(place uint32) uint32 {
 	t := s.table.Load()
-	i := split{lo: s.nodes.at(place).lo.Load()}.hash() & t.mask
+	i := s.nodes.at(place).hash() & t.mask
 	for slot(t.slots[i].Load()).place() != place {
 		i = (i + 1) & t.mask
 	}
