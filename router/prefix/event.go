@@ -83,9 +83,7 @@ func (ix *Index) Apply(r Replica, e Event) error {
 func (h *holdings) store(k, parent *Key) {
 	before := uint32(0)
 	if *parent != (Key{}) && *parent != *k {
-		if before = h.entry(parent); before == 0 {
-			before = h.create(parent, gap, 0)
-		}
+		before = h.create(parent, gap, 0)
 	}
 	e := h.add(k, before, 0)
 	if before != 0 && h.at(before).state == gap && h.at(before).children == 0 {

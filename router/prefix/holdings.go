@@ -58,19 +58,23 @@ func (h *holdings) at(e uint32) *entry { return h.entries.at(e) }
 
 // entry is that of a key; 0 when there is none.
 func (h *holdings) entry(k *Key) uint32 {
-	key := splitKey(k)
-	s := &h.shards[key.shard()]
 	if h.used == 0 {
 		return 0
 	}
-	place := s.search(key)
+	key := splitKey(k)
+	place := h.shards[key.shard()].search(key)
 	if place == 0 {
 		return 0
 	}
-	if n := names(s.nodes.at(place).names.Load()); n.of(h.id) {
-		return n.entry()
+	return h.of(newNodeID(place, key.shard()))
+}
+
+// of is the entry of a node; 0 when there is none.
+func (h *holdings) of(n nodeID) uint32 {
+	if known := names(h.shards[n.shard()].nodes.at(n.place()).names.Load()); known.of(h.id) {
+		return known.entry()
 	}
-	return h.others.find(newNodeID(place, key.shard()))
+	return h.others.find(n)
 }
 
 // holds is the entry of a key that the replica has, or 0.
@@ -124,13 +128,11 @@ func (h *holdings) scan(keys []Key) (int, uint32) {
 
 // add makes a key held, after its parent (0: it starts a chain), and returns its entry; 0 when its shard is full.
 func (h *holdings) add(k *Key, parent, until uint32) uint32 {
-	e := h.entry(k)
-	switch {
-	case e == 0:
-		if e = h.create(k, held, until); e == 0 {
-			return 0
-		}
-	case h.at(e).state == gap:
+	e := h.create(k, held, until)
+	if e == 0 {
+		return 0
+	}
+	if h.at(e).state == gap {
 		h.fillGap(e)
 	}
 	if parent != 0 {
@@ -160,7 +162,8 @@ func (h *holdings) descends(e, other uint32) bool {
 	return true
 }
 
-// create makes an entry without parent or children. A use of it, or of what comes after it, is to be noted next.
+// create makes an entry without parent or children, where the replica has none of the key, and returns the entry; 0 when its shard is
+// full. A use of it, or of what comes after it, is to be noted next.
 func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
 	e := h.free
 	if e == 0 {
@@ -168,9 +171,9 @@ func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
 		h.entries.grow(e + 1)
 	}
 	key := splitKey(k)
-	place, named := h.shards[key.shard()].acquire(key, name{h.id, e}, state == held)
-	if place == 0 {
-		return 0
+	node, have, named := h.claim(key, e, state == held)
+	if have != e {
+		return have
 	}
 	p := h.at(e)
 	if e == h.next {
@@ -178,7 +181,7 @@ func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
 	} else {
 		h.free = p.parent
 	}
-	*p = entry{node: newNodeID(place, key.shard()), stamp: h.uses + 1, until: until, state: state, listed: p.listed}
+	*p = entry{node: node, stamp: h.uses + 1, until: until, state: state, listed: p.listed}
 	if h.used++; !named {
 		h.others.put(p.node, e)
 	}
@@ -186,6 +189,26 @@ func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
 		h.gaps++
 	}
 	return e
+}
+
+// claim names a key's node by an entry, unless the replica has one, and returns the node and the replica's entry; no entry when the
+// shard is full. named says that the node knows the entry.
+func (h *holdings) claim(key split, e uint32, held bool) (n nodeID, entry uint32, named bool) {
+	s, by := &h.shards[key.shard()], name{h.id, e}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	place, at := s.find(key)
+	if place == 0 {
+		if place = s.create(key, by, held); place == 0 {
+			return 0, 0, false
+		}
+		return newNodeID(place, key.shard()), e, true
+	}
+	n = newNodeID(place, key.shard())
+	if have := h.of(n); have != 0 {
+		return n, have, false
+	}
+	return n, e, s.join(place, at, by, held)
 }
 
 // touch notes a use of a chain by its last entry. Those before it outlive it, so they need no note.

@@ -89,13 +89,14 @@ func (ix *Index) Lookup(dst []Match, keys []Key, salt uint32) []Match {
 		return dst
 	}
 	all := min(holders(first.holders.Load()).count(), many)
-	if guess := int(first.fork.Load()); all > 1 && guess > 0 && guess < last {
+	guess := min(int(first.fork.Load()), last)
+	if guess > 0 {
 		ix.warm(&keys[guess-1])
 		ix.warm(&keys[guess])
 	}
 	depth := len(keys)
 	if ix.countOf(&keys[last]) == 0 {
-		depth = ix.deepest(keys, depth, 0)
+		depth = ix.end(keys, guess)
 	}
 	start := len(dst)
 	for level := 0; ; level++ {
@@ -113,7 +114,7 @@ func (ix *Index) Lookup(dst []Match, keys []Key, salt uint32) []Match {
 	}
 }
 
-// fork is deepest(keys, limit, n), where limit is a node's depth. It asks first whether that is where it was the last time: for most
+// fork is deepest(keys, 1, limit, n), where limit is a node's depth. It asks first whether that is where it was the last time: for most
 // chains it is, and for others it is where it was for the last chain with the same first key, since what forks off a chain is most
 // often its system prompt.
 func (ix *Index) fork(keys []Key, limit, n int, nodes ...*node) int {
@@ -125,7 +126,7 @@ func (ix *Index) fork(keys []Key, limit, n int, nodes ...*node) int {
 			}
 		}
 	}
-	depth := ix.deepest(keys, limit, n)
+	depth := ix.deepest(keys, 1, limit, n)
 	for _, p := range nodes {
 		p.fork.Store(uint32(depth)) //nolint:gosec // a number of keys
 	}
@@ -158,12 +159,31 @@ func (ix *Index) warm(k *Key) {
 	ix.shards[key.shard()].warm(key)
 }
 
+// end is how many keys are held by any replica: the first is, and the last is not. It looks at guess, which ends a new conversation, and
+// then in growing steps from the end, since most prompts are a conversation that has grown.
+func (ix *Index) end(keys []Key, guess int) int {
+	for back := 1; back < len(keys); back *= 2 {
+		ix.warm(&keys[len(keys)-1-back])
+	}
+	if guess > 0 && ix.countOf(&keys[guess]) == 0 && ix.countOf(&keys[guess-1]) > 0 {
+		return guess
+	}
+	high := len(keys)
+	for back := 1; back < len(keys)-1; back *= 2 {
+		low := len(keys) - back
+		if ix.countOf(&keys[low-1]) > 0 {
+			return ix.deepest(keys, low, high, 0)
+		}
+		high = low
+	}
+	return ix.deepest(keys, 1, high, 0)
+}
+
 // ways is in how many parts a range of depths is cut at a time: what lies in memory is waited for together.
 const ways = 8
 
-// deepest is the greatest depth below limit whose key more than n replicas hold; the first key's are more than n.
-func (ix *Index) deepest(keys []Key, limit, n int) int {
-	low, high := 1, limit
+// deepest is the greatest depth below high whose key more than n replicas hold; those of the depth low are more than n.
+func (ix *Index) deepest(keys []Key, low, high, n int) int {
 	for high-low > 1 {
 		step := (high - low + ways - 1) / ways
 		for d := low + step; d < high; d += step {

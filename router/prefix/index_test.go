@@ -290,6 +290,23 @@ func TestLookupAllocatesNothing(t *testing.T) {
 	}
 }
 
+// However far a prompt goes on beyond what is held of it, a lookup finds the last key that is.
+func TestLookupFindsWhereAPromptGoesOn(t *testing.T) {
+	const most = 70
+	ix := newIndex(t, Config{Replicas: 2})
+	keys := chain(1, 0, most)
+	var buf [2]Match
+	for held := 1; held < most; held++ {
+		ix.Hold(0, keys[:held], 0)
+		for n := held; n <= most; n++ {
+			got := ix.Lookup(buf[:0], keys[:n], 0)
+			if want := (Match{0, held}); len(got) != 1 || got[0] != want {
+				t.Fatalf("%d keys of which %d are held: %v", n, held, got)
+			}
+		}
+	}
+}
+
 func TestHoldersOfOneKeyTakeTurns(t *testing.T) {
 	ix := newIndex(t, Config{Replicas: 100})
 	keys := chain(1, 0, 5)

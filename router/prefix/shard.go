@@ -92,9 +92,8 @@ type shard struct {
 	nodes slab[node]
 	wides slab[atomic.Uint64]
 
-	moves     atomic.Uint32 // of slots: grows by two with each removal, and is odd during one
-	used      uint32        // nodes in use
-	next      uint32        // place of the first node that was never used
+	used      uint32 // nodes in use
+	next      uint32 // place of the first node that was never used
 	free      []uint32
 	wideSets  uint32
 	freeWides []uint32
@@ -109,7 +108,8 @@ func (s *shard) init(words uint32) {
 	s.nodes.grow(1)
 }
 
-// find is the place of a key's node and its slot's number; 0 when there is none. Beside a change, it may miss.
+// find is the place of a key's node and its slot's number; 0 when there is none. Without the lock it may miss: a removal moves the
+// slots behind it.
 func (s *shard) find(k split) (place, at uint32) {
 	t := s.table.Load()
 	hash := k.hash()
@@ -128,15 +128,12 @@ func (s *shard) find(k split) (place, at uint32) {
 	return 0, 0
 }
 
-// search is find for a caller that must not miss a node that is there: removals move the slots behind them, so what was missed beside
-// one is searched again while there is none.
+// search is find for a caller that must not miss a node that is there.
 func (s *shard) search(k split) (place uint32) {
-	before := s.moves.Load()
-	place, _ = s.find(k)
-	if place == 0 && (before%2 != 0 || s.moves.Load() != before) {
+	if place, _ = s.find(k); place == 0 {
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		place, _ = s.find(k)
+		s.mu.Unlock()
 	}
 	return place
 }
@@ -176,17 +173,9 @@ func (s *shard) holders(k split) holders {
 	return 0
 }
 
-// acquire returns the node of a key and counts one entry more that names it, of a replica that holds the key or, with held false,
-// has it as a gap. named says that the node knows the entry. The place is 0 when the shard is full.
-func (s *shard) acquire(k split, by name, held bool) (place uint32, named bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	place, at := s.find(k)
-	if place == 0 {
-		if place, at = s.create(k); place == 0 {
-			return 0, false
-		}
-	}
+// join counts one entry more that names a node, of a replica that holds the key or, with held false, has it as a gap. It reports whether
+// the node knows the entry. The caller holds the lock.
+func (s *shard) join(place, at uint32, by name, held bool) (named bool) {
 	p := s.nodes.at(place)
 	n := names(p.names.Load()) + oneName
 	if named = n.none(); named {
@@ -196,7 +185,7 @@ func (s *shard) acquire(k split, by name, held bool) (place uint32, named bool) 
 	if held {
 		s.set(p, at, s.insert(holders(p.holders.Load()), by.replica))
 	}
-	return place, named
+	return named
 }
 
 // set changes who holds a node, in the node and in its slot.
@@ -229,65 +218,80 @@ func (s *shard) hold(place uint32, r Replica, held bool) {
 	}
 }
 
-// release counts one entry less. It reports whether the node knew it.
+// release counts one entry less. It reports whether the node knew it. A node without entries goes as it is: whoever makes it another
+// one writes all of it.
 func (s *shard) release(place uint32, r Replica, held bool) (named bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, at := s.nodes.at(place), s.slotOf(place)
+	n := names(p.names.Load()) - oneName
+	named = n.of(r)
+	if n.count() == 0 {
+		s.table.Load().unlink(at)
+		s.free = append(s.free, place)
+		s.used--
+		return named
+	}
 	if held {
 		s.set(p, at, s.remove(holders(p.holders.Load()), r))
 	}
-	n := names(p.names.Load()) - oneName
-	if named = n.of(r); named {
+	if named {
 		n = n.without()
 	}
 	p.names.Store(uint64(n))
-	if n.count() > 0 {
-		return named
-	}
-	s.moves.Add(1)
-	s.table.Load().unlink(at)
-	s.moves.Add(1)
-	s.free = append(s.free, place)
-	s.used--
 	return named
 }
 
-// create adds a node to the table. The caller holds the lock and knows that the key has none.
-func (s *shard) create(k split) (place, at uint32) {
-	place = s.next
-	if n := len(s.free); n > 0 {
-		place = s.free[n-1]
-		s.free = s.free[:n-1]
-	} else {
-		if place > maxPlace {
-			return 0, 0
-		}
-		s.next++
-		s.nodes.grow(s.next)
+// create adds a node to the table, with one entry that names it, and returns its place; 0 when the shard is full. The caller holds the
+// lock and knows that the key has none.
+func (s *shard) create(k split, by name, held bool) uint32 {
+	place := s.place()
+	if place == 0 {
+		return 0
+	}
+	var set holders
+	if held {
+		set = set.with(0, by.replica)
 	}
 	p := s.nodes.at(place)
 	p.lo.Store(k.lo)
 	p.hi.Store(uint32(k.hi >> 32))
-	p.holders.Store(0)
-	p.names.Store(0)
-	p.fork.Store(0)
+	p.holders.Store(uint64(set))
+	p.names.Store(uint64(oneName.with(by)))
+	if p.fork.Load() != 0 {
+		p.fork.Store(0)
+	}
 	s.used++
 	t := s.table.Load()
 	if 4*s.used > 3*uint32(len(t.slots)) {
 		t = s.enlarge(t)
 	}
-	return place, t.put(newSlot(k.hash(), place, 0))
+	t.put(newSlot(k.hash(), place, set.count()))
+	return place
 }
 
-// put writes a slot into the first free one from its home on, and returns its number.
-func (t *table) put(v slot) uint32 {
+// place is that of a free node; 0 when there is none.
+func (s *shard) place() uint32 {
+	if n := len(s.free); n > 0 {
+		place := s.free[n-1]
+		s.free = s.free[:n-1]
+		return place
+	}
+	if s.next > maxPlace {
+		return 0
+	}
+	s.next++
+	s.nodes.grow(s.next)
+	return s.next - 1
+}
+
+// put writes a slot into the first free one from its home on.
+func (t *table) put(v slot) {
 	i := v.hash() & t.mask
 	for t.slots[i].Load() != 0 {
 		i = (i + 1) & t.mask
 	}
 	t.slots[i].Store(uint64(v))
-	return i
 }
 
 // enlarge makes a table of twice the size with what the old one has.
