@@ -29,11 +29,11 @@ func conversations(n int) [][]prefix.Key {
 	return all
 }
 
-// fullBalancer holds about benchEntries entries, each conversation at one replica, and has room for a quarter more: new turns of
+// fullBalancer holds about benchEntries entries, each conversation at one replica, and has room for half as many more: new turns of
 // conversations take the place of others' last turns.
 func fullBalancer(b *testing.B, all [][]prefix.Key) *Balancer {
 	b.Helper()
-	bal := newBalancer(b, Config{Seed: 1, Index: prefix.Config{Replicas: benchReplicas, BytesPerReplica: 80 * benchEntries / benchReplicas * 5 / 4}},
+	bal := newBalancer(b, Config{Seed: 1, Index: prefix.Config{Replicas: benchReplicas, BytesPerReplica: 80 * benchEntries / benchReplicas * 3 / 2}},
 		benchReplicas)
 	for i, keys := range all {
 		bal.Index().Hold(ReplicaID(i%benchReplicas), keys, 0)

@@ -84,21 +84,22 @@ func newTable(size int) *table {
 	return &table{mask: uint32(size - 1), slots: make([]atomic.Uint64, size)}
 }
 
-// shard is one part of the keys. Its lock is for changes; find and what it leads to are read by atomic loads alone.
+// shard is one part of the keys. What searches read, by atomic loads alone, shares no cache line with what changes write, which need the
+// lock.
 type shard struct {
-	mu    sync.Mutex
-	words uint32 // of a wide set
 	table atomic.Pointer[table]
 	nodes slab[node]
 	wides slab[atomic.Uint64]
+	words uint32 // of a wide set
+	_     [36]byte
 
-	used      uint32 // nodes in use
-	next      uint32 // place of the first node that was never used
-	free      []uint32
-	wideSets  uint32
+	mu        sync.Mutex
+	used      uint32   // nodes in use
+	next      uint32   // place of the first node that was never used
+	free      []uint32 // places of nodes that are not in use any longer
 	freeWides []uint32
-
-	_ [64]byte // shards do not share a cache line
+	wideSets  uint32
+	_         [60]byte
 }
 
 func (s *shard) init(words uint32) {
