@@ -21,6 +21,36 @@ func (ix *Index) Check() error {
 			return fmt.Errorf("prefix: shard %d: %w", i, err)
 		}
 	}
+	return ix.checkPlaces()
+}
+
+// checkPlaces counts the places of nodes: each is in use, or free, or spared by one replica.
+func (ix *Index) checkPlaces() error {
+	places := make(map[uint32]bool)
+	add := func(all []uint32) {
+		for _, place := range all {
+			places[place] = true
+		}
+	}
+	add(ix.nodes.free)
+	listed := len(ix.nodes.free)
+	for r := range ix.holdings {
+		add(ix.holdings[r].spare)
+		listed += len(ix.holdings[r].spare)
+	}
+	used := 0
+	for i := range ix.shards {
+		t := ix.shards[i].table.Load()
+		for j := range t.slots {
+			if v := slot(t.slots[j].Load()); v != 0 {
+				add([]uint32{v.place()})
+				used++
+			}
+		}
+	}
+	if all := int(ix.nodes.next) - 1; used+listed != all || len(places) != all {
+		return fmt.Errorf("prefix: %d nodes in use and %d not, at %d places, of %d", used, listed, len(places), all)
+	}
 	return nil
 }
 

@@ -16,7 +16,8 @@
 //
 // Keys lie in shards, as nodes with the set of their holders; Lookup reads them by atomic loads and takes no lock. A lookup beside a
 // change may miss what changes. Holdings lie with their replica, behind its mutex, which is taken before that of a shard. A node knows
-// the place of the first holder's entry, so that what one replica alone holds is found without another table.
+// the place of the first holder's entry, so that what one replica alone holds is found without another table. The nodes of the keys that a
+// replica takes in one after the other lie side by side, and so do its entries.
 //
 // Nothing here reads a clock: times are durations since an instant that the caller chooses.
 package prefix

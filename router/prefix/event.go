@@ -79,7 +79,7 @@ func (ix *Index) Apply(r Replica, e Event) error {
 	return nil
 }
 
-// store makes a key held, unless its shard is full. Its parent may not be known yet: then that is a gap until it comes.
+// store makes a key held, unless there is no room for its node. Its parent may not be known yet: then that is a gap until it comes.
 func (h *holdings) store(k, parent *Key) {
 	before := uint32(0)
 	if *parent != (Key{}) && *parent != *k {
@@ -87,7 +87,7 @@ func (h *holdings) store(k, parent *Key) {
 	}
 	e := h.add(k, before, 0)
 	if before != 0 && h.at(before).state == gap && h.at(before).children == 0 {
-		h.remove(before) // nothing came after it: the shard is full, or the event's parent is none
+		h.remove(before) // nothing came after it: there was no room, or the event's parent is none
 	}
 	if e != 0 {
 		h.at(e).until = 0

@@ -36,6 +36,7 @@ type holdings struct {
 	entries slab[entry]
 	others  nodeTable // the entries that their nodes do not know
 	leaves  leaves
+	spare   spare
 	used    int    // entries, gaps included
 	next    uint32 // place of the first entry that was never used
 	free    uint32 // first of the free list
@@ -126,7 +127,7 @@ func (h *holdings) scan(keys []Key) (int, uint32) {
 	return len(keys), last
 }
 
-// add makes a key held, after its parent (0: it starts a chain), and returns its entry; 0 when its shard is full.
+// add makes a key held, after its parent (0: it starts a chain), and returns its entry; 0 when there is no room for its node.
 func (h *holdings) add(k *Key, parent, until uint32) uint32 {
 	e := h.create(k, held, until)
 	if e == 0 {
@@ -191,17 +192,23 @@ func (h *holdings) create(k *Key, state entryState, until uint32) uint32 {
 	return e
 }
 
-// claim names a key's node by an entry, unless the replica has one, and returns the node and the replica's entry; no entry when the
-// shard is full. named says that the node knows the entry.
+// claim names a key's node by an entry, unless the replica has one, and returns the node and the replica's entry; no entry when
+// there is no room for a node. named says that the node knows the entry.
 func (h *holdings) claim(key split, e uint32, held bool) (n nodeID, entry uint32, named bool) {
 	s, by := &h.shards[key.shard()], name{h.id, e}
+	if len(h.spare) == 0 {
+		s.nodes.fill(&h.spare)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place, at := s.find(key)
 	if place == 0 {
-		if place = s.create(key, by, held); place == 0 {
+		last := len(h.spare) - 1
+		if last < 0 {
 			return 0, 0, false
 		}
+		place, h.spare = h.spare[last], h.spare[:last]
+		s.create(place, key, by, held)
 		return newNodeID(place, key.shard()), e, true
 	}
 	n = newNodeID(place, key.shard())
@@ -249,7 +256,7 @@ func (h *holdings) remove(e uint32) {
 // forget frees an entry.
 func (h *holdings) forget(e uint32) {
 	p := h.at(e)
-	if named := h.shards[p.node.shard()].release(p.node.place(), h.id, p.state == held); !named {
+	if named := h.release(p); !named {
 		h.others.remove(p.node)
 	}
 	if p.state == gap {
@@ -258,6 +265,16 @@ func (h *holdings) forget(e uint32) {
 	h.used--
 	*p = entry{parent: h.free, listed: p.listed}
 	h.free = e
+}
+
+// release takes an entry's name from its node. It reports whether the node knew it.
+func (h *holdings) release(p *entry) (named bool) {
+	s := &h.shards[p.node.shard()]
+	named, gone := s.release(p.node.place(), h.id, p.state == held)
+	if gone {
+		s.nodes.put(&h.spare, p.node.place())
+	}
+	return named
 }
 
 // evict forgets the least recently used leaves until at most limit entries are left.

@@ -16,6 +16,7 @@ type Config struct {
 // Index knows which replicas hold which keys. It is safe for concurrent use.
 type Index struct {
 	shards   [shards]shard
+	nodes    nodes
 	holdings []holdings
 	gapped   atomic.Int64 // gaps of all replicas
 }
@@ -36,8 +37,9 @@ func New(c Config) (*Index, error) {
 		return nil, fmt.Errorf("prefix: %d bytes for a replica's keys, want at least %d", c.BytesPerReplica, entryBytes)
 	}
 	ix := &Index{holdings: make([]holdings, c.Replicas)}
+	ix.nodes.next = 1 // 0 is no place
 	for i := range ix.shards {
-		ix.shards[i].init(uint32(c.Replicas+63) / 64)
+		ix.shards[i].init(uint32(c.Replicas+63)/64, &ix.nodes)
 	}
 	for r := range ix.holdings {
 		ix.holdings[r].init(Replica(r), &ix.shards, int(min(limit, 1<<30)))
@@ -274,7 +276,7 @@ func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until 
 	for ; d < len(keys); d++ {
 		next := h.add(&keys[d], e, until)
 		if next == 0 {
-			break // the shard is full: what is held so far is a prefix, too
+			break // there is no room for its node: what is held so far is a prefix, too
 		}
 		e = next
 	}
@@ -340,7 +342,7 @@ func (ix *Index) Drop(r Replica) {
 func (h *holdings) clear() {
 	for e := uint32(1); e < h.next; e++ {
 		if p := h.at(e); p.state != unused {
-			h.shards[p.node.shard()].release(p.node.place(), h.id, p.state == held)
+			h.release(p)
 		}
 	}
 	h.entries.clear()
@@ -381,9 +383,10 @@ func (ix *Index) Stats() Stats {
 		s := &ix.shards[i]
 		s.mu.Lock()
 		st.Keys += int(s.used)
-		st.Bytes += int64(len(s.table.Load().slots))*8 + int64(s.nodes.chunks())*slabChunk*32 + int64(s.wides.chunks())*slabChunk*8
+		st.Bytes += int64(len(s.table.Load().slots))*8 + int64(s.wides.chunks())*slabChunk*8
 		s.mu.Unlock()
 	}
+	st.Bytes += int64(ix.nodes.chunks()) * slabChunk * 32
 	for r := range ix.holdings {
 		h := ix.lock(Replica(r))
 		st.Entries += h.used

@@ -88,25 +88,21 @@ func newTable(size int) *table {
 // lock.
 type shard struct {
 	table atomic.Pointer[table]
-	nodes slab[node]
+	nodes *nodes
 	wides slab[atomic.Uint64]
 	words uint32 // of a wide set
 	_     [36]byte
 
 	mu        sync.Mutex
-	used      uint32   // nodes in use
-	next      uint32   // place of the first node that was never used
-	free      []uint32 // places of nodes that are not in use any longer
-	freeWides []uint32
+	used      uint32 // nodes in use
 	wideSets  uint32
-	_         [60]byte
+	freeWides []uint32
+	_         [24]byte
 }
 
-func (s *shard) init(words uint32) {
-	s.words = words
-	s.next = 1
+func (s *shard) init(words uint32, all *nodes) {
+	s.words, s.nodes = words, all
 	s.table.Store(newTable(firstSize))
-	s.nodes.grow(1)
 }
 
 // find is the place of a key's node and its slot's number; 0 when there is none. Without the lock it may miss: a removal moves the
@@ -219,9 +215,9 @@ func (s *shard) hold(place uint32, r Replica, held bool) {
 	}
 }
 
-// release counts one entry less. It reports whether the node knew it. A node without entries goes as it is: whoever makes it another
-// one writes all of it.
-func (s *shard) release(place uint32, r Replica, held bool) (named bool) {
+// release counts one entry less. It reports whether the node knew it, and whether it was the last one: then the node's place is the
+// caller's. A node goes as it is: whoever makes it another one writes all of it.
+func (s *shard) release(place uint32, r Replica, held bool) (named, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, at := s.nodes.at(place), s.slotOf(place)
@@ -229,9 +225,8 @@ func (s *shard) release(place uint32, r Replica, held bool) (named bool) {
 	named = n.of(r)
 	if n.count() == 0 {
 		s.table.Load().unlink(at)
-		s.free = append(s.free, place)
 		s.used--
-		return named
+		return named, true
 	}
 	if held {
 		s.set(p, at, s.remove(holders(p.holders.Load()), r))
@@ -240,16 +235,11 @@ func (s *shard) release(place uint32, r Replica, held bool) (named bool) {
 		n = n.without()
 	}
 	p.names.Store(uint64(n))
-	return named
+	return named, false
 }
 
-// create adds a node to the table, with one entry that names it, and returns its place; 0 when the shard is full. The caller holds the
-// lock and knows that the key has none.
-func (s *shard) create(k split, by name, held bool) uint32 {
-	place := s.place()
-	if place == 0 {
-		return 0
-	}
+// create makes a node at a free place, with one entry that names it. The caller holds the lock and knows that the key has none.
+func (s *shard) create(place uint32, k split, by name, held bool) {
 	var set holders
 	if held {
 		set = set.with(0, by.replica)
@@ -268,22 +258,6 @@ func (s *shard) create(k split, by name, held bool) uint32 {
 		t = s.enlarge(t)
 	}
 	t.put(newSlot(k.hash(), place, set.count()))
-	return place
-}
-
-// place is that of a free node; 0 when there is none.
-func (s *shard) place() uint32 {
-	if n := len(s.free); n > 0 {
-		place := s.free[n-1]
-		s.free = s.free[:n-1]
-		return place
-	}
-	if s.next > maxPlace {
-		return 0
-	}
-	s.next++
-	s.nodes.grow(s.next)
-	return s.next - 1
 }
 
 // put writes a slot into the first free one from its home on.
