@@ -20,8 +20,8 @@ var rewriteExact = stdflag.Bool("rewrite", false, "write the exact weights' answ
 
 // What SmolLM2-135M-Instruct in Q4_1 is held to. The figures follow how activations are rounded.
 const (
-	realModelKL   = 0.0045 // nats of mean divergence from the exact weights
-	realModelSame = 12     // of the questions whose answer must be the exact weights'
+	realModelKL   = 0.0013 // nats of mean divergence from the exact weights
+	realModelSame = 15     // of the questions whose answer must be the exact weights'
 )
 
 // realModel configures a server of SmolLM2. Its tests are among the slow ones.

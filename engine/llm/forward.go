@@ -260,7 +260,7 @@ func (m *model) hiddenStates(c *kernel.CPU, b *batch) {
 // logits multiplies rows hidden states, [rows][width], by the output matrix:
 // dst is [rows][vocab].
 func (m *model) logits(c *kernel.CPU, dst, hidden []float32, rows int) {
-	c.MatMul(dst, m.output, hidden, rows, nil)
+	c.Products(hidden, rows, weight.Norm{}, weight.Product{Dst: dst, W: m.output, Fine: true})
 }
 
 // squareRoot is rounded as Gemma's reference does, once.

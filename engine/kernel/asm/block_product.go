@@ -8,33 +8,52 @@ import (
 func blockProducts(ctx *build.Context) {
 	table16(ctx, nonlinear, nonlinearValues, 128)
 	table16(ctx, e2m1, e2m1Values, 16)
+	wordTables(ctx)
 	products(ctx, ofKind(kindBlock))
 }
 
 func blockProductsAVX2(ctx *build.Context) {
 	table16(ctx, nonlinear, nonlinearValues, 0)
 	table16(ctx, e2m1, e2m1Values, 16)
+	wordTables(ctx)
 	productsAVX2(ctx, ofKind(kindBlock))
 }
 
 // block32 is the loop over blocks of 32 values with one float16 scale each, which
-// lie after all codes.
-func (p *product) block32(body func()) {
+// lie after all codes; of says where the codes are.
+func (p *product) block32(of pairsOf, body func()) {
 	p.sum = p.zmms()
 	p.loop(p.blocks, func() {
 		p.prefetchAhead(p.tile, p.part.factor)
 		p.prefetchNextTiles(1, 8)
 		p.offset(p.panel, blockBiases*p.rows)
+		p.large(0, of)
 		body()
 		p.factor(blockScale*p.rows, p.sum)
-		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
-		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
+		p.nextBlock()
 	})
+}
+
+// nextBlock goes on to the next 32 columns.
+func (f *frame) nextBlock() {
+	f.ADDQ(operand.U32(uint32(f.part.size)), f.tile)
+	f.ADDQ(operand.U32(uint32(blockBytes*f.rows)), f.panel)
+	f.ADDQ(operand.U32(uint32(64*f.rows)), f.large)
+	f.ADDQ(operand.U32(2), f.masks)
+}
+
+// bytes8 says where q80's codes are, nibbles where q40's are, and fifths where q50's.
+func (f *frame) bytes8() pairsOf  { return pairsOf{base: f.tile, quads: 8, mask: 0xff} }
+func (f *frame) nibbles() pairsOf { return pairsOf{base: f.tile, quads: 8, halves: true, mask: 0x0f} }
+func (f *frame) fifths() pairsOf {
+	of := f.nibbles()
+	of.high = highBits{base: f.tile, disp: f.part.high, mask: 1, left: 4}
+	return of
 }
 
 // q80: 8 x 64 codes, 128 above their value.
 func (p *product) q80() {
-	p.block32(func() {
+	p.block32(p.bytes8(), func() {
 		for kq := range 8 {
 			for t, w := range p.w {
 				p.VMOVDQU32(p.weight(p.tile, 64*kq, t), w)
@@ -48,7 +67,7 @@ func (p *product) q80() {
 // 8 above their value.
 func (p *product) q40() {
 	low := p.constant(0x0f0f0f0f)
-	p.block32(func() {
+	p.block32(p.nibbles(), func() {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
 			p.dot(kq)
@@ -60,7 +79,7 @@ func (p *product) q40() {
 // above their value.
 func (p *product) q50() {
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
-	p.block32(func() {
+	p.block32(p.fifths(), func() {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
 			p.high(p.tile, p.part.high, 4-kq, fifth)
@@ -75,7 +94,9 @@ func (p *product) iq4nl() {
 	table := p.ZMM()
 	p.VBROADCASTI32X4(operand.NewDataAddr(operand.NewStaticSymbol(nonlinear), 0), table)
 	low := p.constant(0x0f0f0f0f)
-	p.block32(func() {
+	of := p.nibbles()
+	of.table = table
+	p.block32(of, func() {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
 			p.lookup(table)
@@ -89,13 +110,14 @@ const minus128th = 0xbc000000
 
 // minimum32 is the loop over blocks of 32 values with a scale and a minimum
 // each, both float16.
-func (p *product) minimum32(body func(kq int)) {
+func (p *product) minimum32(of pairsOf, body func(kq int)) {
 	p.sum = p.zmms()
 	unit := p.constant(minus128th)
 	p.loop(p.blocks, func() {
 		p.prefetchAhead(p.tile, p.part.size)
 		p.prefetchNextTiles(1, 8)
 		p.zero(p.sum)
+		p.large(0, of)
 		for kq := range 8 {
 			body(kq)
 			p.dot(kq)
@@ -113,21 +135,20 @@ func (p *product) minimum32(body func(kq int)) {
 				p.accumulate(t, r, blockScale*p.rows+4*r, s)
 			}
 		}
-		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
-		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
+		p.nextBlock()
 	})
 }
 
 // q41: codes as q40's.
 func (p *product) q41() {
 	low := p.constant(0x0f0f0f0f)
-	p.minimum32(func(kq int) { p.nibble(p.tile, 64*(kq%4), kq/4, low) })
+	p.minimum32(p.nibbles(), func(kq int) { p.nibble(p.tile, 64*(kq%4), kq/4, low) })
 }
 
 // q51: codes as q50's.
 func (p *product) q51() {
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
-	p.minimum32(func(kq int) {
+	p.minimum32(p.fifths(), func(kq int) {
 		p.nibble(p.tile, 64*(kq%4), kq/4, low)
 		p.high(p.tile, p.part.high, 4-kq, fifth)
 	})
@@ -145,11 +166,14 @@ func (p *product) mxfp4() {
 	p.VBROADCASTI32X4(operand.NewDataAddr(operand.NewStaticSymbol(e2m1), 0), table)
 	low := p.constant(0x0f0f0f0f)
 	normal, small := p.constant(1<<23), p.constant(1<<21)
+	of := p.nibbles()
+	of.table = table
 	p.sum = p.zmms()
 	p.loop(p.blocks, func() {
 		p.prefetchAhead(p.tile, p.part.size)
 		p.prefetchNextTiles(1, 8)
 		p.offset(p.panel, blockBiases*p.rows)
+		p.large(0, of)
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4), kq/4, low)
 			p.lookup(table)
@@ -171,7 +195,6 @@ func (p *product) mxfp4() {
 				p.accumulate(t, r, blockScale*p.rows+4*r, s)
 			}
 		}
-		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
-		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
+		p.nextBlock()
 	})
 }

@@ -7,7 +7,7 @@ import (
 // block32 is the loop over blocks of 32 values; body leaves their products in
 // the integer totals. Where codes are unsigned, the panel's bias starts them,
 // moved to fit the codes' offset.
-func (p *product2) block32(unsigned bool, body func(half int)) {
+func (p *product2) block32(unsigned bool, of pairsOf, body func(half int)) {
 	p.isum = p.ymms()
 	p.loop(p.blocks, func() {
 		p.prefetchAhead(p.tile, p.part.factor)
@@ -20,19 +20,21 @@ func (p *product2) block32(unsigned bool, body func(half int)) {
 				p.VPBROADCASTD(at(p.panel, blockBiases*p.rows+4*r), s)
 				p.VPSRAD(operand.U8(uint8(p.of.shift())), s, s)
 			}
+			p.large(0, of.ofHalf(half), nil)
 			body(half)
 			p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
 			p.factor(half, blockScale*p.rows, p.w)
 		}
-		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
-		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
+		p.nextBlock()
 	})
 }
 
 func (p *product2) q80() {
 	flip := p.constant(0x80808080)
 	p.ones = p.constant(0x00010001)
-	p.block32(false, func(half int) {
+	of := p.bytes8()
+	of.flip, of.signed = flip, true
+	p.block32(false, of, func(half int) {
 		for kq := range 8 {
 			p.VPXOR(at(p.tile, 64*kq+32*half), flip, p.w)
 			p.signed(kq)
@@ -44,7 +46,7 @@ func (p *product2) q40() {
 	low := p.constant(0x0f0f0f0f)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.block32(true, func(half int) {
+	p.block32(true, p.nibbles(), func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.dot(kq, kq == 0)
@@ -57,7 +59,7 @@ func (p *product2) q50() {
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.block32(true, func(half int) {
+	p.block32(true, p.fifths(), func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.high(p.tile, p.part.high+32*half, 4-kq, fifth)
@@ -72,7 +74,9 @@ func (p *product2) q50() {
 func (p *product2) iq4nl() {
 	table, low := p.table16(nonlinear), p.constant(0x0f0f0f0f)
 	p.ones = p.constant(0x00010001)
-	p.block32(false, func(half int) {
+	of := p.nibbles()
+	of.table, of.signed = table, true
+	p.block32(false, of, func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.VPSHUFB(p.w, table, p.w)
@@ -83,13 +87,14 @@ func (p *product2) iq4nl() {
 
 // minimum32 is the loop over blocks of 32 values with a scale and a minimum
 // each; body leaves their products in the integer totals.
-func (p *product2) minimum32(body func(half int)) {
+func (p *product2) minimum32(of pairsOf, body func(half int)) {
 	p.isum = p.ymms()
 	unit := p.constant(minus128th)
 	p.loop(p.blocks, func() {
 		p.prefetchAhead(p.tile, p.part.size)
 		for half := range 2 {
 			p.zero(p.isum)
+			p.large(0, of.ofHalf(half), nil)
 			body(half)
 			p.VCVTPH2PS(at(p.tile, p.part.factor+16*half), p.w)
 			p.VCVTPH2PS(at(p.tile, p.part.least+16*half), p.t)
@@ -103,8 +108,7 @@ func (p *product2) minimum32(body func(half int)) {
 				p.accumulate(half, r, blockScale*p.rows+4*r, s)
 			}
 		}
-		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
-		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
+		p.nextBlock()
 	})
 }
 
@@ -112,7 +116,7 @@ func (p *product2) q41() {
 	low := p.constant(0x0f0f0f0f)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.minimum32(func(half int) {
+	p.minimum32(p.nibbles(), func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.dot(kq, kq == 0)
@@ -125,7 +129,7 @@ func (p *product2) q51() {
 	low, fifth := p.constant(0x0f0f0f0f), p.constant(0x10101010)
 	p.ones = p.constant(0x00010001)
 	p.sum = p.ymms()
-	p.minimum32(func(half int) {
+	p.minimum32(p.fifths(), func(half int) {
 		for kq := range 8 {
 			p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 			p.high(p.tile, p.part.high+32*half, 4-kq, fifth)
@@ -142,6 +146,8 @@ func (p *product2) mxfp4() {
 	normal, small := p.constant(1<<23), p.constant(1<<21)
 	p.ones = p.constant(0x00010001)
 	p.sum, p.isum = p.ymms(), p.ymms()
+	of := p.nibbles()
+	of.table = table
 	p.loop(p.blocks, func() {
 		p.prefetchAhead(p.tile, p.part.size)
 		for half := range 2 {
@@ -149,6 +155,7 @@ func (p *product2) mxfp4() {
 				p.VPBROADCASTD(at(p.panel, blockBiases*p.rows+4*r), s)
 				p.VPSRAD(operand.U8(uint8(p.of.shift())), s, s)
 			}
+			p.large(0, of.ofHalf(half), nil)
 			for kq := range 8 {
 				p.nibble(p.tile, 64*(kq%4)+32*half, kq/4, low)
 				p.VPSHUFB(p.w, table, p.w)
@@ -165,7 +172,6 @@ func (p *product2) mxfp4() {
 			p.VPMAXSD(p.t, p.w, p.w)
 			p.factor(half, blockScale*p.rows, p.w)
 		}
-		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
-		p.ADDQ(operand.U32(uint32(blockBytes*p.rows)), p.panel)
+		p.nextBlock()
 	})
 }

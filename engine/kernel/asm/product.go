@@ -25,10 +25,11 @@ const (
 	maxPairRows = 6
 )
 
-// productSignature: dst [rows][stride bytes] takes 16 outputs of each row; tile
-// and panel are laid out as tile.go and panel.go say; blocks counts the blocks
-// of one row; bias is 16 floats or nil; add is 1 to add to dst.
-const productSignature = "func(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)"
+// productSignature: dst [rows][stride bytes] takes 16 outputs of each row; tile, and panel with
+// its large values, are laid out as tile.go and panel.go say (floats have no large values);
+// blocks counts the blocks of one row; bias is 16 floats or nil; add is 1 to add to dst.
+const productSignature = "func(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, " +
+	"blocks int, bias *float32, add int)"
 
 // products writes the AVX-512 products of a tile of 16 weight rows with 1 to 8
 // activation rows, and of two tiles with 4 to 6. Lanes are weight rows, so no
@@ -56,9 +57,12 @@ type frame struct {
 	rows   int           // of the panel
 	tile   reg.Register  // the block that is multiplied, of the first tile
 	panel  reg.Register  // the activations that it is multiplied by
+	large  reg.Register  // the panel's large values of the block
+	masks  reg.Register  // that say which there are
 	blocks reg.Register  // how many blocks are left
 	lines  []operand.Mem // of memory that the next k-quads prefetch, one each
 	labels int
+	apart  []func() // writes code that is seldom reached, behind the function's end
 }
 
 func newFrame(ctx *build.Context, name string, t weightType, rows int) frame {
@@ -73,10 +77,23 @@ func (f *frame) open() {
 	f.tile = f.Load(f.Param("tile"), f.GP64())
 	f.panel = f.Load(f.Param("panel"), f.GP64())
 	f.blocks = f.Load(f.Param("blocks"), f.GP64())
+	if f.of.kind != kindFloat {
+		f.large = f.Load(f.Param("large"), f.GP64())
+		f.masks = f.Load(f.Param("masks"), f.GP64())
+	}
+}
+
+// close returns, and writes what was put apart.
+func (f *frame) close() {
+	f.VZEROUPPER()
+	f.RET()
+	for _, write := range f.apart {
+		write()
+	}
 }
 
 // loop repeats body while counter, decremented after each turn, is above zero.
-func (f *frame) loop(counter reg.Register, body func()) {
+func (f *frame) loop(counter operand.Op, body func()) {
 	f.labels++
 	label := fmt.Sprintf("loop%d", f.labels)
 	f.Label(label)
@@ -149,8 +166,7 @@ func (p *product) generate(body func(*product)) {
 	p.begin()
 	body(p)
 	p.store()
-	p.VZEROUPPER()
-	p.RET()
+	p.close()
 }
 
 // begin clears the float totals.

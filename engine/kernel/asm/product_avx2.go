@@ -57,8 +57,7 @@ func (p *product2) generate(body func(*product2)) {
 	}
 	body(p)
 	p.store()
-	p.VZEROUPPER()
-	p.RET()
+	p.close()
 }
 
 func (p *product2) store() {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -14,6 +16,14 @@ func quantizers(ctx *build.Context) {
 	ctx.DataAttributes(rodata)
 	for i := range 16 {
 		ctx.AddDatum(4*i, operand.U32(uint32(4*(i%4)+i/4)))
+	}
+	for _, c := range []struct {
+		name string
+		bits uint32
+	}{{steps, 127}, {share, largestShare}} {
+		ctx.StaticGlobal(c.name)
+		ctx.DataAttributes(rodata)
+		ctx.AddDatum(0, operand.U32(c.bits))
 	}
 	q := &quantizer{Context: ctx}
 	q.super()
@@ -57,18 +67,37 @@ func placeWords(ctx *build.Context) {
 	ctx.RET()
 }
 
+// quantizer writes functions that round blocks of a row, see panel.go: dst takes what the panel holds of them.
+// A block with values above limit takes as scale that of its other values. Those that exceed 127 steps
+// are zeros among the codes and bits in marks, a bit for each value, which the
+// inverse of the scale follows.
 type quantizer struct {
 	*build.Context
-	dst, x, blocks reg.Register
+	dst, x, blocks, marks reg.Register
+	most                  reg.VecVirtual // limit, in all lanes
 }
+
+// How much of largestCode a block's largest value may be, in terms of the 127 of those that are not large: see panel.go.
+const largestCode = 16300
+
+var largestShare = math.Float32bits(127.0 / largestCode)
 
 func (q *quantizer) begin(name string) {
 	q.Function(name)
 	q.Pragma("noescape")
-	q.SignatureExpr("func(dst *float32, x *float32, blocks int)")
+	q.SignatureExpr("func(dst *float32, x *float32, blocks int, limit float32, marks *uint32)")
 	q.dst = q.Load(q.Param("dst"), q.GP64())
 	q.x = q.Load(q.Param("x"), q.GP64())
 	q.blocks = q.Load(q.Param("blocks"), q.GP64())
+	q.marks = q.Load(q.Param("marks"), q.GP64())
+}
+
+// limit broadcasts the limit to a register.
+func (q *quantizer) limit(v reg.VecVirtual) {
+	x := q.XMM()
+	q.Load(q.Param("limit"), x)
+	q.VBROADCASTSS(x, v)
+	q.most = v
 }
 
 func (q *quantizer) constant(v uint32) reg.VecVirtual {
@@ -78,21 +107,35 @@ func (q *quantizer) constant(v uint32) reg.VecVirtual {
 	return z
 }
 
-// scales leaves 127/max|x| in inverse, 0 where all values are, and returns the
-// register of max|x|, in all lanes.
-func (q *quantizer) scales(values []reg.VecVirtual, magnitude, limit, inverse reg.VecVirtual) reg.VecVirtual {
-	top, t := q.ZMM(), q.ZMM()
+// top returns the register of max|x|, in all lanes.
+func (q *quantizer) top(values []reg.VecVirtual, magnitude, t reg.VecVirtual) reg.VecVirtual {
+	top := q.ZMM()
 	q.VPANDD(magnitude, values[0], top)
 	for _, v := range values[1:] {
 		q.VPANDD(magnitude, v, t)
 		q.VMAXPS(t, top, top)
 	}
 	q.acrossLanes(top, t, func() { q.VMAXPS(t, top, top) })
+	return top
+}
+
+// inverse leaves limit/top in inverse, 0 where top is.
+func (q *quantizer) inverse(top, limit, inverse, t reg.VecVirtual) {
 	k := q.K()
 	q.VPXORD(t, t, t)
 	q.VCMPPS(operand.U8(4), t, top, k) // not equal
 	q.VDIVPS_Z(top, limit, k, inverse)
-	return top
+}
+
+// small stores the codes of sixteen values that 127 steps reach, and zeros and marks for the others.
+func (q *quantizer) small(codes reg.VecVirtual, i int, t reg.VecVirtual) {
+	k := q.K()
+	q.VPABSD(codes, t)
+	q.VPCMPD_BCST(operand.U8(2), word(steps), t, k) // not more
+	q.VMOVDQA32_Z(codes, k, t)
+	q.VPMOVSDB(t, at(q.dst, 16*i))
+	q.KNOTW(k, k)
+	q.KMOVW(k, at(q.marks, 2*i))
 }
 
 // acrossLanes folds v with its own halves, quarters and so on in t, leaving
@@ -130,6 +173,7 @@ func (q *quantizer) super() {
 	}
 	order := q.ZMM()
 	q.VMOVDQU32(operand.NewDataAddr(operand.NewStaticSymbol(transpose), 0), order)
+	q.limit(q.ZMM())
 	q.Label("loop")
 	values := q.zmms(16)
 	for i, v := range values {
@@ -142,18 +186,23 @@ func (q *quantizer) super() {
 		q.VFMADD231PS(zero, v, nothing)
 	}
 	q.acrossLanes(nothing, zero, func() { q.VADDPS(zero, nothing, nothing) })
-	inverse := q.ZMM()
-	top := q.scales(values, magnitude, limit, inverse)
-	q.VADDPS(nothing, top, top) // a maximum may lose a NaN, a sum of products with 0 does not
+	inverse, t := q.ZMM(), q.ZMM()
+	top := q.top(values, magnitude, t)
+	q.VUCOMISS(q.most.AsX(), top.AsX())
+	q.JHI(operand.LabelRef("large"))
+	q.inverse(top, limit, inverse, t)
 	for i, v := range values {
 		q.VMULPS(inverse, v, v)
 		q.VCVTPS2DQ(v, v)
 		q.VPMOVSDB(v, at(q.dst, 16*i))
 	}
+	q.VPXORD(t, t, t)
+	q.VMOVDQU32(t.AsY(), at(q.marks, 0))
+	q.Label("rounded")
+	q.VADDPS(nothing, top, top) // a maximum may lose a NaN, a sum of products with 0 does not
 	q.VDIVPS(limit, top, top)
 	q.VMOVSS(top.AsX(), at(q.dst, 336))
 	sums := q.zmms(4)
-	t := q.ZMM()
 	for i, s := range sums {
 		q.VPXORD(s, s, s)
 		q.VPDPBUSD(at(q.dst, 64*i), ones, s)
@@ -176,31 +225,65 @@ func (q *quantizer) super() {
 	q.VMOVDQU32(t, at(q.dst, 256))
 	q.ADDQ(operand.U32(1024), q.x)
 	q.ADDQ(operand.U32(340), q.dst)
+	q.ADDQ(operand.U32(superMarks), q.marks)
 	q.DECQ(q.blocks)
 	q.JNZ(operand.LabelRef("loop"))
 	q.VZEROUPPER()
 	q.RET()
+
+	q.Label("large")
+	sum := q.ZMM()
+	q.VPXORD(top, top, top)
+	q.VPXORD(sum, sum, sum)
+	two := q.zmms(2)
+	for i := 0; i < len(values); i += 2 {
+		for j, v := range two {
+			k := q.K()
+			q.VPANDD(magnitude, values[i+j], v)
+			q.VCMPPS(operand.U8(2), q.most, v, k) // not more
+			q.VMAXPS(v, top, k, top)
+		}
+		q.VADDPS(two[0], two[1], two[0])
+		q.VMAXPS(two[0], sum, sum)
+	}
+	q.acrossLanes(top, t, func() { q.VMAXPS(t, top, top) })
+	q.acrossLanes(sum, t, func() { q.VADDPS(t, sum, sum) })
+	q.VMULPS_BCST(word(share), sum, sum)
+	q.VMAXPS(sum, top, top)
+	q.inverse(top, limit, inverse, t)
+	for i, v := range values {
+		q.VMULPS(inverse, v, v)
+		q.VCVTPS2DQ(v, v)
+		q.small(v, i, t)
+	}
+	q.VMOVSS(inverse.AsX(), at(q.marks, superMarks-4))
+	q.JMP(operand.LabelRef("rounded"))
 }
 
 // block quantises blocks of 32 values.
 func (q *quantizer) block() {
 	q.begin("quantizeBlockAVX512")
 	magnitude, limit := q.constant(0x7fffffff), q.constant(0x42fe0000) // 127
+	q.limit(q.ZMM())
 	q.Label("loop")
 	values := q.zmms(2)
 	for i, v := range values {
 		q.VMOVUPS(at(q.x, 64*i), v)
 	}
-	inverse := q.ZMM()
-	q.scales(values, magnitude, limit, inverse)
+	inverse, sum, t := q.ZMM(), q.ZMM(), q.ZMM()
+	top := q.top(values, magnitude, t)
+	q.VUCOMISS(q.most.AsX(), top.AsX())
+	q.JHI(operand.LabelRef("large"))
+	q.inverse(top, limit, inverse, t)
 	codes := q.zmms(2)
 	for i, v := range values {
 		q.VMULPS(inverse, v, codes[i])
 		q.VCVTPS2DQ(codes[i], codes[i])
 		q.VPMOVSDB(codes[i], at(q.dst, 16*i))
 	}
-	sum, t := q.ZMM(), q.ZMM()
+	q.MOVL(operand.U32(0), at(q.marks, 0))
 	q.VPADDD(codes[0], codes[1], sum)
+	q.Label("rounded")
 	q.acrossLanes(sum, t, func() { q.VPADDD(t, sum, sum) })
 	q.VPSLLD(operand.U8(7), sum, sum)
 	q.VPXORD(t, t, t)
@@ -226,11 +309,41 @@ func (q *quantizer) block() {
 	q.VMOVSS(fit.AsX(), at(q.dst, 36))
 	q.ADDQ(operand.U32(128), q.x)
 	q.ADDQ(operand.U32(40), q.dst)
+	q.ADDQ(operand.U32(blockMarks), q.marks)
 	q.DECQ(q.blocks)
 	q.JNZ(operand.LabelRef("loop"))
 	q.VZEROUPPER()
 	q.RET()
+
+	q.Label("large")
+	q.VMULPS_BCST(word(share), top, top)
+	for _, v := range values {
+		k := q.K()
+		q.VPANDD(magnitude, v, t)
+		q.VCMPPS(operand.U8(2), q.most, t, k) // not more
+		q.VMAXPS(t, top, k, top)
+	}
+	q.acrossLanes(top, t, func() { q.VMAXPS(t, top, top) })
+	q.inverse(top, limit, inverse, t)
+	q.VMOVSS(inverse.AsX(), at(q.marks, blockMarks-4))
+	q.VPXORD(sum, sum, sum)
+	for i, v := range values {
+		q.VMULPS(inverse, v, codes[i])
+		q.VCVTPS2DQ(codes[i], codes[i])
+		q.small(codes[i], i, t)
+		q.VPADDD(t, sum, sum)
+	}
+	q.JMP(operand.LabelRef("rounded"))
 }
+
+// steps is the symbol of the largest code that is not large, and share of largestShare.
+const (
+	steps = "mostSteps"
+	share = "largestShare"
+)
+
+// word is a symbol's memory.
+func word(symbol string) operand.Mem { return operand.NewDataAddr(operand.NewStaticSymbol(symbol), 0) }
 
 // transpose is the symbol of an order that puts dword i of lane l, 4l+i, at
 // 4i+l.

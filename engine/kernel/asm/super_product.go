@@ -8,11 +8,13 @@ import (
 
 func superProducts(ctx *build.Context) {
 	table16(ctx, nonlinear, nonlinearValues, 128)
+	wordTables(ctx)
 	products(ctx, ofKind(kindSuper))
 }
 
 func superProductsAVX2(ctx *build.Context) {
 	table16(ctx, nonlinear, nonlinearValues, 0)
+	wordTables(ctx)
 	productsAVX2(ctx, ofKind(kindSuper))
 }
 
@@ -36,16 +38,13 @@ func (p *product) superblocks(body func()) {
 // fours runs body for the four groups of 64 columns of a superblock, with
 // pointers into the tile, at offsets, each advanced by its step.
 func (p *product) fours(offsets, steps []int, body func(at []reg.Register)) {
-	group, acts := p.GP64(), p.GP64()
+	group := p.AllocLocal(8) // there is no register left for it
 	p.MOVQ(operand.U32(4), group)
 	pointers := make([]reg.Register, len(offsets))
 	for i, o := range offsets {
 		pointers[i] = p.GP64()
 		p.LEAQ(at(p.tile, o), pointers[i])
 	}
-	p.MOVQ(p.panel, acts)
-	panel := p.panel
-	p.panel = acts
 	p.loop(group, func() {
 		for i, s := range steps {
 			p.prefetchAhead(pointers[i], s)
@@ -55,9 +54,16 @@ func (p *product) fours(offsets, steps []int, body func(at []reg.Register)) {
 		for i, s := range steps {
 			p.ADDQ(operand.U32(uint32(s)), pointers[i])
 		}
-		p.ADDQ(operand.U32(uint32(64*p.rows)), acts)
+		p.nextGroup()
 	})
-	p.panel = panel
+	p.SUBQ(operand.U32(uint32(superValues*p.rows)), p.panel)
+}
+
+// nextGroup goes on to the next 64 columns of a panel.
+func (f *frame) nextGroup() {
+	f.ADDQ(operand.U32(uint32(64*f.rows)), f.panel)
+	f.ADDQ(operand.U32(uint32(128*f.rows)), f.large)
+	f.ADDQ(operand.U32(4), f.masks)
 }
 
 // minima subtracts the superblock's minima and adds it to the float totals:
@@ -110,6 +116,7 @@ func (p *product) q4k() {
 			scale := p.ZMM()
 			for half, mask := range []reg.VecVirtual{low, high} {
 				p.zero(p.sum)
+				p.large(half, pairsOf{base: at[0], quads: 8, mask: []int{0x0f, 0xf0}[half]})
 				for kq := range 8 {
 					for t, w := range p.w {
 						p.VPANDD(p.weight(at[0], 64*kq, t), mask, w)
@@ -138,6 +145,9 @@ func (p *product) q5k() {
 			scale := p.ZMM()
 			for half := range 2 {
 				p.zero(p.sum)
+				p.large(half, pairsOf{
+					base: at[0], quads: 8, shift: 4 * half, mask: 0x0f, high: highBits{base: at[1], disp: 64 * half, mask: 1, left: 4},
+				})
 				for kq := range 8 {
 					p.nibble(at[0], 64*kq, half, low)
 					p.high(at[1], 64*half, 4-kq, fifth)
@@ -166,6 +176,10 @@ func (p *product) q6k() {
 			scale := p.ZMM()
 			for s := range 4 {
 				p.offset(biases, s*p.rows*4)
+				p.large(s/2, pairsOf{
+					base: at[0], disp: 256 * (s % 2), quads: 4, second: s%2 == 1, shift: 4 * (s / 2), mask: 0x0f,
+					high: highBits{base: at[1], quads: true, shift: 2 * s, mask: 3, left: 4},
+				})
 				for i := range 4 {
 					p.nibble(at[0], 64*(4*(s%2)+i), s/2, low)
 					p.high(at[1], 64*i, 4-2*s, pair)
@@ -207,6 +221,10 @@ func (p *product) q3k() {
 			scale := p.ZMM()
 			for s := range 4 {
 				p.offset(biases, s*p.rows*4)
+				p.large(s/2, pairsOf{
+					base: at[0], quads: 4, second: s%2 == 1, shift: 2 * s, mask: 3,
+					high: highBits{base: at[1], disp: 64 * (s / 2), mask: 1, left: 2},
+				})
 				for i := range 4 {
 					kq := 4*s + i
 					p.pairs(at[0], 64*i, s, low)
@@ -233,6 +251,7 @@ func (p *product) q2k() {
 			scale := p.ZMM()
 			for s := range 4 {
 				p.zero(p.sum)
+				p.large(s/2, pairsOf{base: at[0], quads: 4, second: s%2 == 1, shift: 2 * s, mask: 3})
 				for i := range 4 {
 					p.pairs(at[0], 64*i, s, low)
 					p.dot(4*s + i)
@@ -296,6 +315,7 @@ func (p *product) iq4xs() {
 			scale := p.ZMM()
 			for sub := range 2 {
 				p.zero(p.sum)
+				p.large(sub, pairsOf{base: at[0], disp: 256 * sub, quads: 8, halves: true, mask: 0x0f, table: table})
 				for kq := range 8 {
 					p.nibble(at[0], 64*(4*sub+kq%4), kq/4, low)
 					p.lookup(table)

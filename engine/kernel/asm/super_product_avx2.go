@@ -14,6 +14,10 @@ func (p *product2) superblocks(body func(half int)) {
 		for half := range 2 {
 			p.zero(p.isum)
 			body(half)
+			if half == 0 { // of which fours has gone through all
+				p.SUBQ(operand.U32(uint32(2*superValues*p.rows)), p.frame.large)
+				p.SUBQ(operand.U32(superValues/16), p.masks)
+			}
 		}
 		p.ADDQ(operand.U32(uint32(p.part.size)), p.tile)
 		p.ADDQ(operand.U32(uint32(panelSize)), p.panel)
@@ -30,10 +34,6 @@ func (p *product2) fours(half int, offsets, steps []int, body func(at []reg.Regi
 		pointers[i] = p.GP64()
 		p.LEAQ(at(p.tile, o), pointers[i])
 	}
-	acts := p.GP64()
-	p.MOVQ(p.panel, acts)
-	panel := p.panel
-	p.panel = acts
 	p.loop(group, func() {
 		for i, s := range steps {
 			if half == 0 {
@@ -44,9 +44,9 @@ func (p *product2) fours(half int, offsets, steps []int, body func(at []reg.Regi
 		for i, s := range steps {
 			p.ADDQ(operand.U32(uint32(s)), pointers[i])
 		}
-		p.ADDQ(operand.U32(uint32(64*p.rows)), acts)
+		p.nextGroup()
 	})
-	p.panel = panel
+	p.SUBQ(operand.U32(uint32(superValues*p.rows)), p.panel)
 }
 
 // minima is as in the AVX-512 products.
@@ -82,6 +82,7 @@ func (p *product2) q4k() {
 	p.superblocks(func(half int) {
 		p.fours(half, []int{32 * half, p.part.scales + 8*half}, []int{512, 32}, func(at2 []reg.Register) {
 			for sub := range 2 {
+				p.large(sub, pairsOf{base: at2[0], quads: 8, shift: 4 * sub, mask: 0x0f}, func() { p.VPMOVZXBD(at(at2[1], 16*sub), p.t) })
 				for kq := range 8 {
 					p.nibble(at2[0], 64*kq, sub, low)
 					p.dot(8*sub+kq, kq == 0)
@@ -103,6 +104,9 @@ func (p *product2) q5k() {
 		p.fours(half, []int{32 * half, p.part.high + 32*half, p.part.scales + 8*half}, []int{512, 128, 32}, func(at2 []reg.Register) {
 			for sub := range 2 {
 				p.VPMOVZXBD(at(at2[2], 16*sub), scale)
+				p.large(sub, pairsOf{
+					base: at2[0], quads: 8, shift: 4 * sub, mask: 0x0f, high: highBits{base: at2[1], disp: 64 * sub, mask: 1, left: 4},
+				}, func() { p.VMOVDQU(scale, p.t) })
 				p.twice(scale)
 				for kq := range 8 {
 					p.nibble(at2[0], 64*kq, sub, low)
@@ -134,6 +138,10 @@ func (p *product2) q6k() {
 					p.VPMULLD(scale, p.b, p.b)
 					p.VPADDD(p.b, v, v)
 				}
+				p.large(s/2, pairsOf{
+					base: at2[0], disp: 256 * (s % 2), quads: 4, second: s%2 == 1, shift: 4 * (s / 2), mask: 0x0f,
+					high: highBits{base: at2[1], quads: true, shift: 2 * s, mask: 3, left: 4},
+				}, func() { p.VMOVDQU(scale, p.t) })
 				p.twice(scale)
 				for i := range 4 {
 					p.nibble(at2[0], 64*(4*(s%2)+i), s/2, low)
@@ -179,6 +187,10 @@ func (p *product2) q3k() {
 					p.VPMULLD(scale, p.b, p.b)
 					p.VPADDD(p.b, v, v)
 				}
+				p.large(s/2, pairsOf{
+					base: at2[0], quads: 4, second: s%2 == 1, shift: 2 * s, mask: 3,
+					high: highBits{base: at2[1], disp: 64 * (s / 2), mask: 1, left: 2},
+				}, func() { p.VMOVDQU(scale, p.t) })
 				p.twice(scale)
 				for i := range 4 { // 8 products of at most 7 x 127
 					kq := 4*s + i
@@ -201,6 +213,10 @@ func (p *product2) q2k() {
 	p.superblocks(func(half int) {
 		p.fours(half, []int{32 * half, p.part.scales + 8*half}, []int{256, 64}, func(at2 []reg.Register) {
 			for s := range 4 {
+				p.large(s/2, pairsOf{base: at2[0], quads: 4, second: s%2 == 1, shift: 2 * s, mask: 3}, func() {
+					p.VPMOVZXBD(at(at2[1], 16*s), p.t)
+					p.VPAND(low4, p.t, p.t)
+				})
 				for i := range 4 { // 8 products of at most 3 x 127
 					p.pairs(at2[0], 64*i, s, low)
 					p.dot(4*s+i, i == 0)
@@ -255,6 +271,9 @@ func (p *product2) iq4xs() {
 					p.VPSRLD(operand.U8(16), p.ones, p.ones)
 				}
 				p.twice(p.ones)
+				p.large(sub, pairsOf{base: at2[0], disp: 256 * sub, quads: 8, halves: true, mask: 0x0f, table: table, signed: true}, func() {
+					p.VPSRAD(operand.U8(16), p.ones, p.t)
+				})
 				for kq := range 8 {
 					p.nibble(at2[0], 64*(4*sub+kq%4), kq/4, low)
 					p.VPSHUFB(p.w, table, p.w)

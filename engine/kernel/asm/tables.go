@@ -52,6 +52,15 @@ const (
 	blockScale      = {{.BlockScale}}
 	blockPanelBytes = {{.BlockBytes}}
 )
+
+// Dwords of what is noted of a row's block beside: a bit for each value that is large, and the inverse of the scale.
+const (
+	superMarks = {{.SuperMarks}}
+	blockMarks = {{.BlockMarks}}
+)
+
+// largestCode is what the sum of 32 codes may not exceed.
+const largestCode = {{.LargestCode}}
 {{range .Types}}{{$l := .At}}{{$n := lower .Name}}
 // {{.Name}}: bytes of a row's block in the file and of a tile's block, where the
 // parts of the latter begin, and how far right panels' biases are moved.
@@ -218,6 +227,7 @@ func writeTables(root string) error {
 		"MaxRows": maxRows, "MaxPairRows": maxPairRows, "MaxRowsAVX2": maxRowsAVX2,
 		"SuperBiases": superBiases, "SuperSums": superSums, "SuperScale": superScale, "SuperBytes": superBytes,
 		"BlockBiases": blockBiases, "BlockScale": blockScale, "BlockBytes": blockBytes,
+		"SuperMarks": superMarks / 4, "BlockMarks": blockMarks / 4, "LargestCode": largestCode,
 	}
 	for name, text := range map[string]*template.Template{"formats.go": formatsText, "products_amd64.go": productsText} {
 		var out bytes.Buffer

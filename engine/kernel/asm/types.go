@@ -146,6 +146,12 @@ const (
 	blockBytes  = blockScale + 4
 )
 
+// Bytes of what is noted of a row's block beside: a bit for each value that is large, and the inverse of the scale.
+const (
+	superMarks = superValues/8 + 4
+	blockMarks = blockValues/8 + 4
+)
+
 // Names of a type's products of so many rows: with AVX-512 of a tile, of two or of
 // four, with AVX2 of a tile.
 func (t weightType) product512(rows int) string {

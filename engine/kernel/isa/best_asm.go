@@ -11,7 +11,7 @@ func HasBF16() bool { return cpu.X86.HasAVX512BF16 }
 func Best() Level {
 	x := &cpu.X86
 	switch {
-	case !x.HasAVX2 || !x.HasFMA:
+	case !x.HasAVX2 || !x.HasFMA || !x.HasBMI1:
 		return Portable
 	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VBMI && x.HasAVX512VNNI:
 		return AVX512

@@ -18,6 +18,9 @@ func Norm(level isa.Level, dst, x, w []float32, eps float32) {
 	scaleBy(level, dst, x, w, float32(1/math.Sqrt(mean+float64(eps))))
 }
 
+// SumSquares is the sum of the squares of x.
+func SumSquares(level isa.Level, x []float32) float32 { return sumSquares(level, x) }
+
 // SwiGLU computes dst = silu(gate) * up, where silu(g) = g/(1+exp(-g)); dst
 // may be either. Below -89 silu is -0, at -Inf it is NaN.
 func SwiGLU(level isa.Level, dst, gate, up []float32) {

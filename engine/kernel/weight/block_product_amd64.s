@@ -40,16 +40,112 @@ DATA e2m1<>+14(SB)/1, $0x08
 DATA e2m1<>+15(SB)/1, $0x04
 GLOBL e2m1<>(SB), RODATA|NOPTR, $16
 
-// func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x1AVX512(SB), $0-56
+DATA words01<>+0(SB)/2, $0x0001
+DATA words01<>+2(SB)/2, $0x0001
+DATA words01<>+4(SB)/2, $0x0001
+DATA words01<>+6(SB)/2, $0x0001
+DATA words01<>+8(SB)/2, $0x0001
+DATA words01<>+10(SB)/2, $0x0001
+DATA words01<>+12(SB)/2, $0x0001
+DATA words01<>+14(SB)/2, $0x0001
+DATA words01<>+16(SB)/2, $0x0001
+DATA words01<>+18(SB)/2, $0x0001
+DATA words01<>+20(SB)/2, $0x0001
+DATA words01<>+22(SB)/2, $0x0001
+DATA words01<>+24(SB)/2, $0x0001
+DATA words01<>+26(SB)/2, $0x0001
+DATA words01<>+28(SB)/2, $0x0001
+DATA words01<>+30(SB)/2, $0x0001
+GLOBL words01<>(SB), RODATA|NOPTR, $32
+
+DATA words03<>+0(SB)/2, $0x0003
+DATA words03<>+2(SB)/2, $0x0003
+DATA words03<>+4(SB)/2, $0x0003
+DATA words03<>+6(SB)/2, $0x0003
+DATA words03<>+8(SB)/2, $0x0003
+DATA words03<>+10(SB)/2, $0x0003
+DATA words03<>+12(SB)/2, $0x0003
+DATA words03<>+14(SB)/2, $0x0003
+DATA words03<>+16(SB)/2, $0x0003
+DATA words03<>+18(SB)/2, $0x0003
+DATA words03<>+20(SB)/2, $0x0003
+DATA words03<>+22(SB)/2, $0x0003
+DATA words03<>+24(SB)/2, $0x0003
+DATA words03<>+26(SB)/2, $0x0003
+DATA words03<>+28(SB)/2, $0x0003
+DATA words03<>+30(SB)/2, $0x0003
+GLOBL words03<>(SB), RODATA|NOPTR, $32
+
+DATA words0f<>+0(SB)/2, $0x000f
+DATA words0f<>+2(SB)/2, $0x000f
+DATA words0f<>+4(SB)/2, $0x000f
+DATA words0f<>+6(SB)/2, $0x000f
+DATA words0f<>+8(SB)/2, $0x000f
+DATA words0f<>+10(SB)/2, $0x000f
+DATA words0f<>+12(SB)/2, $0x000f
+DATA words0f<>+14(SB)/2, $0x000f
+DATA words0f<>+16(SB)/2, $0x000f
+DATA words0f<>+18(SB)/2, $0x000f
+DATA words0f<>+20(SB)/2, $0x000f
+DATA words0f<>+22(SB)/2, $0x000f
+DATA words0f<>+24(SB)/2, $0x000f
+DATA words0f<>+26(SB)/2, $0x000f
+DATA words0f<>+28(SB)/2, $0x000f
+DATA words0f<>+30(SB)/2, $0x000f
+GLOBL words0f<>(SB), RODATA|NOPTR, $32
+
+DATA wordsf0<>+0(SB)/2, $0x00f0
+DATA wordsf0<>+2(SB)/2, $0x00f0
+DATA wordsf0<>+4(SB)/2, $0x00f0
+DATA wordsf0<>+6(SB)/2, $0x00f0
+DATA wordsf0<>+8(SB)/2, $0x00f0
+DATA wordsf0<>+10(SB)/2, $0x00f0
+DATA wordsf0<>+12(SB)/2, $0x00f0
+DATA wordsf0<>+14(SB)/2, $0x00f0
+DATA wordsf0<>+16(SB)/2, $0x00f0
+DATA wordsf0<>+18(SB)/2, $0x00f0
+DATA wordsf0<>+20(SB)/2, $0x00f0
+DATA wordsf0<>+22(SB)/2, $0x00f0
+DATA wordsf0<>+24(SB)/2, $0x00f0
+DATA wordsf0<>+26(SB)/2, $0x00f0
+DATA wordsf0<>+28(SB)/2, $0x00f0
+DATA wordsf0<>+30(SB)/2, $0x00f0
+GLOBL wordsf0<>(SB), RODATA|NOPTR, $32
+
+DATA wordsff<>+0(SB)/2, $0x00ff
+DATA wordsff<>+2(SB)/2, $0x00ff
+DATA wordsff<>+4(SB)/2, $0x00ff
+DATA wordsff<>+6(SB)/2, $0x00ff
+DATA wordsff<>+8(SB)/2, $0x00ff
+DATA wordsff<>+10(SB)/2, $0x00ff
+DATA wordsff<>+12(SB)/2, $0x00ff
+DATA wordsff<>+14(SB)/2, $0x00ff
+DATA wordsff<>+16(SB)/2, $0x00ff
+DATA wordsff<>+18(SB)/2, $0x00ff
+DATA wordsff<>+20(SB)/2, $0x00ff
+DATA wordsff<>+22(SB)/2, $0x00ff
+DATA wordsff<>+24(SB)/2, $0x00ff
+DATA wordsff<>+26(SB)/2, $0x00ff
+DATA wordsff<>+28(SB)/2, $0x00ff
+DATA wordsff<>+30(SB)/2, $0x00ff
+GLOBL wordsff<>(SB), RODATA|NOPTR, $32
+
+// func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x1AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 
 loop1:
-	VPBROADCASTD     32(CX), Z2
+	VPBROADCASTD 32(CX), Z2
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z2
@@ -80,12 +176,14 @@ loop1:
 	VFMADD231PS.BCST 36(CX), Z2, Z1
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x00000028, CX
+	ADDQ             $0x00000040, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -103,18 +201,46 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x2AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X3
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X3, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000004, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z2
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x2AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
 loop1:
-	VPBROADCASTD     64(CX), Z3
-	VPBROADCASTD     68(CX), Z4
+	VPBROADCASTD 64(CX), Z3
+	VPBROADCASTD 68(CX), Z4
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z3
@@ -156,12 +282,14 @@ loop1:
 	VFMADD231PS.BCST 76(CX), Z4, Z2
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x00000050, CX
+	ADDQ             $0x00000080, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -184,20 +312,49 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x3AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X5
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X5, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000008, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z3
+	VPDPWSSD.BCST 4(R8), Z0, Z4
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x3AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
 loop1:
-	VPBROADCASTD     96(CX), Z4
-	VPBROADCASTD     100(CX), Z5
-	VPBROADCASTD     104(CX), Z6
+	VPBROADCASTD 96(CX), Z4
+	VPBROADCASTD 100(CX), Z5
+	VPBROADCASTD 104(CX), Z6
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z4
@@ -250,12 +407,14 @@ loop1:
 	VFMADD231PS.BCST 116(CX), Z6, Z3
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x00000078, CX
+	ADDQ             $0x000000c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -283,22 +442,52 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x4AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X7
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X7, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000000c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z4
+	VPDPWSSD.BCST 4(R8), Z0, Z5
+	VPDPWSSD.BCST 8(R8), Z0, Z6
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x4AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
 loop1:
-	VPBROADCASTD     128(CX), Z5
-	VPBROADCASTD     132(CX), Z6
-	VPBROADCASTD     136(CX), Z7
-	VPBROADCASTD     140(CX), Z8
+	VPBROADCASTD 128(CX), Z5
+	VPBROADCASTD 132(CX), Z6
+	VPBROADCASTD 136(CX), Z7
+	VPBROADCASTD 140(CX), Z8
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z5
@@ -362,12 +551,14 @@ loop1:
 	VFMADD231PS.BCST 156(CX), Z8, Z4
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x000000a0, CX
+	ADDQ             $0x00000100, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -400,12 +591,39 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x5AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X9
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X9, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000010, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z5
+	VPDPWSSD.BCST 4(R8), Z0, Z6
+	VPDPWSSD.BCST 8(R8), Z0, Z7
+	VPDPWSSD.BCST 12(R8), Z0, Z8
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x5AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -413,11 +631,15 @@ TEXT ·productQ80x5AVX512(SB), $0-56
 	VPXORD Z5, Z5, Z5
 
 loop1:
-	VPBROADCASTD     160(CX), Z6
-	VPBROADCASTD     164(CX), Z7
-	VPBROADCASTD     168(CX), Z8
-	VPBROADCASTD     172(CX), Z9
-	VPBROADCASTD     176(CX), Z10
+	VPBROADCASTD 160(CX), Z6
+	VPBROADCASTD 164(CX), Z7
+	VPBROADCASTD 168(CX), Z8
+	VPBROADCASTD 172(CX), Z9
+	VPBROADCASTD 176(CX), Z10
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z6
@@ -492,12 +714,14 @@ loop1:
 	VFMADD231PS.BCST 196(CX), Z10, Z5
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x000000c8, CX
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -535,12 +759,40 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x6AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X11
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X11, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000014, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z6
+	VPDPWSSD.BCST 4(R8), Z0, Z7
+	VPDPWSSD.BCST 8(R8), Z0, Z8
+	VPDPWSSD.BCST 12(R8), Z0, Z9
+	VPDPWSSD.BCST 16(R8), Z0, Z10
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x6AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -549,12 +801,16 @@ TEXT ·productQ80x6AVX512(SB), $0-56
 	VPXORD Z6, Z6, Z6
 
 loop1:
-	VPBROADCASTD     192(CX), Z7
-	VPBROADCASTD     196(CX), Z8
-	VPBROADCASTD     200(CX), Z9
-	VPBROADCASTD     204(CX), Z10
-	VPBROADCASTD     208(CX), Z11
-	VPBROADCASTD     212(CX), Z12
+	VPBROADCASTD 192(CX), Z7
+	VPBROADCASTD 196(CX), Z8
+	VPBROADCASTD 200(CX), Z9
+	VPBROADCASTD 204(CX), Z10
+	VPBROADCASTD 208(CX), Z11
+	VPBROADCASTD 212(CX), Z12
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z7
@@ -640,12 +896,14 @@ loop1:
 	VFMADD231PS.BCST 236(CX), Z12, Z6
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x000000f0, CX
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -688,12 +946,41 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x7AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X13
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X13, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000018, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z7
+	VPDPWSSD.BCST 4(R8), Z0, Z8
+	VPDPWSSD.BCST 8(R8), Z0, Z9
+	VPDPWSSD.BCST 12(R8), Z0, Z10
+	VPDPWSSD.BCST 16(R8), Z0, Z11
+	VPDPWSSD.BCST 20(R8), Z0, Z12
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x7AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -703,13 +990,17 @@ TEXT ·productQ80x7AVX512(SB), $0-56
 	VPXORD Z7, Z7, Z7
 
 loop1:
-	VPBROADCASTD     224(CX), Z8
-	VPBROADCASTD     228(CX), Z9
-	VPBROADCASTD     232(CX), Z10
-	VPBROADCASTD     236(CX), Z11
-	VPBROADCASTD     240(CX), Z12
-	VPBROADCASTD     244(CX), Z13
-	VPBROADCASTD     248(CX), Z14
+	VPBROADCASTD 224(CX), Z8
+	VPBROADCASTD 228(CX), Z9
+	VPBROADCASTD 232(CX), Z10
+	VPBROADCASTD 236(CX), Z11
+	VPBROADCASTD 240(CX), Z12
+	VPBROADCASTD 244(CX), Z13
+	VPBROADCASTD 248(CX), Z14
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z8
@@ -806,12 +1097,14 @@ loop1:
 	VFMADD231PS.BCST 276(CX), Z14, Z7
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x00000118, CX
+	ADDQ             $0x000001c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -859,12 +1152,42 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x8AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X15
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X15, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000001c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z8
+	VPDPWSSD.BCST 4(R8), Z0, Z9
+	VPDPWSSD.BCST 8(R8), Z0, Z10
+	VPDPWSSD.BCST 12(R8), Z0, Z11
+	VPDPWSSD.BCST 16(R8), Z0, Z12
+	VPDPWSSD.BCST 20(R8), Z0, Z13
+	VPDPWSSD.BCST 24(R8), Z0, Z14
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x8AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
+	MOVQ   large+32(FP), BX
+	MOVQ   masks+40(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -875,14 +1198,18 @@ TEXT ·productQ80x8AVX512(SB), $0-56
 	VPXORD Z8, Z8, Z8
 
 loop1:
-	VPBROADCASTD     256(CX), Z9
-	VPBROADCASTD     260(CX), Z10
-	VPBROADCASTD     264(CX), Z11
-	VPBROADCASTD     268(CX), Z12
-	VPBROADCASTD     272(CX), Z13
-	VPBROADCASTD     276(CX), Z14
-	VPBROADCASTD     280(CX), Z15
-	VPBROADCASTD     284(CX), Z16
+	VPBROADCASTD 256(CX), Z9
+	VPBROADCASTD 260(CX), Z10
+	VPBROADCASTD 264(CX), Z11
+	VPBROADCASTD 268(CX), Z12
+	VPBROADCASTD 272(CX), Z13
+	VPBROADCASTD 276(CX), Z14
+	VPBROADCASTD 280(CX), Z15
+	VPBROADCASTD 284(CX), Z16
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32        (AX), Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z9
@@ -990,12 +1317,14 @@ loop1:
 	VFMADD231PS.BCST 316(CX), Z16, Z8
 	ADDQ             $0x00000220, AX
 	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000200, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1048,25 +1377,56 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x4PairAVX512(SB), $576-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x00000008, R9
+	VMOVD         R9, X17
+	MOVL          R8, R9
+	ANDL          $0x00000007, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X17, Z0, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000020, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z9
+	VPDPWSSD.BCST 4(R8), Z0, Z10
+	VPDPWSSD.BCST 8(R8), Z0, Z11
+	VPDPWSSD.BCST 12(R8), Z0, Z12
+	VPDPWSSD.BCST 16(R8), Z0, Z13
+	VPDPWSSD.BCST 20(R8), Z0, Z14
+	VPDPWSSD.BCST 24(R8), Z0, Z15
+	VPDPWSSD.BCST 28(R8), Z0, Z16
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ80x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x4PairAVX512(SB), $576-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
-	IMUL3Q  $0x00000220, DX, BX
-	LEAQ    (AX)(BX*2), SI
-	LEAQ    63(SP), DI
-	ANDQ    $-64, DI
+	MOVQ    blocks+48(FP), DX
+	MOVQ    large+32(FP), BX
+	MOVQ    masks+40(FP), SI
+	IMUL3Q  $0x00000220, DX, DI
+	LEAQ    (AX)(DI*2), R8
+	LEAQ    63(SP), R9
+	ANDQ    $-64, R9
 	VPXORD  Z2, Z2, Z2
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z2, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z2, 192(DI)
-	VMOVUPS Z2, 256(DI)
-	VMOVUPS Z2, 320(DI)
-	VMOVUPS Z2, 384(DI)
-	VMOVUPS Z2, 448(DI)
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z2, 64(R9)
+	VMOVUPS Z2, 128(R9)
+	VMOVUPS Z2, 192(R9)
+	VMOVUPS Z2, 256(R9)
+	VMOVUPS Z2, 320(R9)
+	VMOVUPS Z2, 384(R9)
+	VMOVUPS Z2, 448(R9)
 
 loop1:
 	VPBROADCASTD 128(CX), Z3
@@ -1077,11 +1437,15 @@ loop1:
 	VMOVDQA64    Z5, Z9
 	VPBROADCASTD 140(CX), Z6
 	VMOVDQA64    Z6, Z10
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32    (AX), Z0
-	VMOVDQU32    (AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    (AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1095,10 +1459,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z6
 	VPDPBUSD     Z2, Z1, Z10
 	VMOVDQU32    64(AX), Z0
-	VMOVDQU32    64(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    64(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 16(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1112,10 +1476,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z6
 	VPDPBUSD     Z2, Z1, Z10
 	VMOVDQU32    128(AX), Z0
-	VMOVDQU32    128(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    128(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 32(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1129,10 +1493,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z6
 	VPDPBUSD     Z2, Z1, Z10
 	VMOVDQU32    192(AX), Z0
-	VMOVDQU32    192(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    192(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1146,10 +1510,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z6
 	VPDPBUSD     Z2, Z1, Z10
 	VMOVDQU32    256(AX), Z0
-	VMOVDQU32    256(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    256(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 64(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1163,10 +1527,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z6
 	VPDPBUSD     Z2, Z1, Z10
 	VMOVDQU32    320(AX), Z0
-	VMOVDQU32    320(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    320(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1180,10 +1544,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z6
 	VPDPBUSD     Z2, Z1, Z10
 	VMOVDQU32    384(AX), Z0
-	VMOVDQU32    384(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    384(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1197,11 +1561,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z6
 	VPDPBUSD     Z2, Z1, Z10
 	VMOVDQU32    448(AX), Z0
-	VMOVDQU32    448(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	PREFETCHT1   128(SI)
-	ADDQ         $0x000000c0, SI
+	VMOVDQU32    448(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	PREFETCHT1   128(R8)
+	ADDQ         $0x000000c0, R8
 	VPBROADCASTD 112(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z7
@@ -1218,60 +1582,62 @@ loop1:
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z0, Z3, Z3
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  (DI), Z2, Z3
-	VMOVUPS      Z3, (DI)
+	VFMADD213PS  (R9), Z2, Z3
+	VMOVUPS      Z3, (R9)
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z0, Z4, Z4
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z4
-	VMOVUPS      Z4, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z4
+	VMOVUPS      Z4, 64(R9)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z5
-	VMOVUPS      Z5, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z5
+	VMOVUPS      Z5, 128(R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z6
-	VMOVUPS      Z6, 192(DI)
-	VCVTPH2PS    512(AX)(BX*1), Z0
+	VFMADD213PS  192(R9), Z2, Z6
+	VMOVUPS      Z6, 192(R9)
+	VCVTPH2PS    512(AX)(DI*1), Z0
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z7
-	VMOVUPS      Z7, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z7
+	VMOVUPS      Z7, 256(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z8
-	VMOVUPS      Z8, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z8
+	VMOVUPS      Z8, 320(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z9
-	VMOVUPS      Z9, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z9
+	VMOVUPS      Z9, 384(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z10
-	VMOVUPS      Z10, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z10
+	VMOVUPS      Z10, 448(R9)
 	ADDQ         $0x00000220, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z3
-	VMOVUPS      64(DI), Z4
-	VMOVUPS      128(DI), Z5
-	VMOVUPS      192(DI), Z6
-	VMOVUPS      256(DI), Z7
-	VMOVUPS      320(DI), Z8
-	VMOVUPS      384(DI), Z9
-	VMOVUPS      448(DI), Z10
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z3
+	VMOVUPS      64(R9), Z4
+	VMOVUPS      128(R9), Z5
+	VMOVUPS      192(R9), Z6
+	VMOVUPS      256(R9), Z7
+	VMOVUPS      320(R9), Z8
+	VMOVUPS      384(R9), Z9
+	VMOVUPS      448(R9), Z10
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -1316,27 +1682,65 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x5PairAVX512(SB), $704-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x00000008, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000007, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000010, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z3
+	VPDPWSSD     Z2, Z1, Z7
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z8
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ80x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x5PairAVX512(SB), $704-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
-	IMUL3Q  $0x00000220, DX, BX
-	LEAQ    (AX)(BX*2), SI
-	LEAQ    63(SP), DI
-	ANDQ    $-64, DI
+	MOVQ    blocks+48(FP), DX
+	MOVQ    large+32(FP), BX
+	MOVQ    masks+40(FP), SI
+	IMUL3Q  $0x00000220, DX, DI
+	LEAQ    (AX)(DI*2), R8
+	LEAQ    63(SP), R9
+	ANDQ    $-64, R9
 	VPXORD  Z2, Z2, Z2
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z2, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z2, 192(DI)
-	VMOVUPS Z2, 256(DI)
-	VMOVUPS Z2, 320(DI)
-	VMOVUPS Z2, 384(DI)
-	VMOVUPS Z2, 448(DI)
-	VMOVUPS Z2, 512(DI)
-	VMOVUPS Z2, 576(DI)
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z2, 64(R9)
+	VMOVUPS Z2, 128(R9)
+	VMOVUPS Z2, 192(R9)
+	VMOVUPS Z2, 256(R9)
+	VMOVUPS Z2, 320(R9)
+	VMOVUPS Z2, 384(R9)
+	VMOVUPS Z2, 448(R9)
+	VMOVUPS Z2, 512(R9)
+	VMOVUPS Z2, 576(R9)
 
 loop1:
 	VPBROADCASTD 160(CX), Z3
@@ -1349,11 +1753,15 @@ loop1:
 	VMOVDQA64    Z6, Z11
 	VPBROADCASTD 176(CX), Z7
 	VMOVDQA64    Z7, Z12
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32    (AX), Z0
-	VMOVDQU32    (AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    (AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1370,10 +1778,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
 	VMOVDQU32    64(AX), Z0
-	VMOVDQU32    64(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    64(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 20(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1390,10 +1798,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
 	VMOVDQU32    128(AX), Z0
-	VMOVDQU32    128(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    128(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 40(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1410,10 +1818,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
 	VMOVDQU32    192(AX), Z0
-	VMOVDQU32    192(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    192(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 60(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1430,10 +1838,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
 	VMOVDQU32    256(AX), Z0
-	VMOVDQU32    256(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    256(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1450,10 +1858,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
 	VMOVDQU32    320(AX), Z0
-	VMOVDQU32    320(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    320(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 100(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1470,10 +1878,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
 	VMOVDQU32    384(AX), Z0
-	VMOVDQU32    384(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    384(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1490,11 +1898,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
 	VMOVDQU32    448(AX), Z0
-	VMOVDQU32    448(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	PREFETCHT1   128(SI)
-	ADDQ         $0x000000c0, SI
+	VMOVDQU32    448(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	PREFETCHT1   128(R8)
+	ADDQ         $0x000000c0, R8
 	VPBROADCASTD 140(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z8
@@ -1514,72 +1922,74 @@ loop1:
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z0, Z3, Z3
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  (DI), Z2, Z3
-	VMOVUPS      Z3, (DI)
+	VFMADD213PS  (R9), Z2, Z3
+	VMOVUPS      Z3, (R9)
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z0, Z4, Z4
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z4
-	VMOVUPS      Z4, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z4
+	VMOVUPS      Z4, 64(R9)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z5
-	VMOVUPS      Z5, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z5
+	VMOVUPS      Z5, 128(R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z6
-	VMOVUPS      Z6, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z6
+	VMOVUPS      Z6, 192(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z7
-	VMOVUPS      Z7, 256(DI)
-	VCVTPH2PS    512(AX)(BX*1), Z0
+	VFMADD213PS  256(R9), Z2, Z7
+	VMOVUPS      Z7, 256(R9)
+	VCVTPH2PS    512(AX)(DI*1), Z0
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z8
-	VMOVUPS      Z8, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z8
+	VMOVUPS      Z8, 320(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z9
-	VMOVUPS      Z9, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z9
+	VMOVUPS      Z9, 384(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z10
-	VMOVUPS      Z10, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z10
+	VMOVUPS      Z10, 448(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z11
-	VMOVUPS      Z11, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z11
+	VMOVUPS      Z11, 512(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z12
-	VMOVUPS      Z12, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z12
+	VMOVUPS      Z12, 576(R9)
 	ADDQ         $0x00000220, AX
 	ADDQ         $0x000000c8, CX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z3
-	VMOVUPS      64(DI), Z4
-	VMOVUPS      128(DI), Z5
-	VMOVUPS      192(DI), Z6
-	VMOVUPS      256(DI), Z7
-	VMOVUPS      320(DI), Z8
-	VMOVUPS      384(DI), Z9
-	VMOVUPS      448(DI), Z10
-	VMOVUPS      512(DI), Z11
-	VMOVUPS      576(DI), Z12
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z3
+	VMOVUPS      64(R9), Z4
+	VMOVUPS      128(R9), Z5
+	VMOVUPS      192(R9), Z6
+	VMOVUPS      256(R9), Z7
+	VMOVUPS      320(R9), Z8
+	VMOVUPS      384(R9), Z9
+	VMOVUPS      448(R9), Z10
+	VMOVUPS      512(R9), Z11
+	VMOVUPS      576(R9), Z12
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -1632,29 +2042,70 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ80x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ80x6PairAVX512(SB), $832-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x00000008, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000007, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000014, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z3
+	VPDPWSSD     Z2, Z1, Z8
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ80x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ80x6PairAVX512(SB), $832-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
-	IMUL3Q  $0x00000220, DX, BX
-	LEAQ    (AX)(BX*2), SI
-	LEAQ    63(SP), DI
-	ANDQ    $-64, DI
+	MOVQ    blocks+48(FP), DX
+	MOVQ    large+32(FP), BX
+	MOVQ    masks+40(FP), SI
+	IMUL3Q  $0x00000220, DX, DI
+	LEAQ    (AX)(DI*2), R8
+	LEAQ    63(SP), R9
+	ANDQ    $-64, R9
 	VPXORD  Z2, Z2, Z2
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z2, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z2, 192(DI)
-	VMOVUPS Z2, 256(DI)
-	VMOVUPS Z2, 320(DI)
-	VMOVUPS Z2, 384(DI)
-	VMOVUPS Z2, 448(DI)
-	VMOVUPS Z2, 512(DI)
-	VMOVUPS Z2, 576(DI)
-	VMOVUPS Z2, 640(DI)
-	VMOVUPS Z2, 704(DI)
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z2, 64(R9)
+	VMOVUPS Z2, 128(R9)
+	VMOVUPS Z2, 192(R9)
+	VMOVUPS Z2, 256(R9)
+	VMOVUPS Z2, 320(R9)
+	VMOVUPS Z2, 384(R9)
+	VMOVUPS Z2, 448(R9)
+	VMOVUPS Z2, 512(R9)
+	VMOVUPS Z2, 576(R9)
+	VMOVUPS Z2, 640(R9)
+	VMOVUPS Z2, 704(R9)
 
 loop1:
 	VPBROADCASTD 192(CX), Z3
@@ -1669,11 +2120,15 @@ loop1:
 	VMOVDQA64    Z7, Z13
 	VPBROADCASTD 212(CX), Z8
 	VMOVDQA64    Z8, Z14
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VMOVDQU32    (AX), Z0
-	VMOVDQU32    (AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    (AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1693,10 +2148,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z14
 	VMOVDQU32    64(AX), Z0
-	VMOVDQU32    64(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    64(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 24(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1716,10 +2171,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z14
 	VMOVDQU32    128(AX), Z0
-	VMOVDQU32    128(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    128(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1739,10 +2194,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z14
 	VMOVDQU32    192(AX), Z0
-	VMOVDQU32    192(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    192(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 72(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1762,10 +2217,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z14
 	VMOVDQU32    256(AX), Z0
-	VMOVDQU32    256(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    256(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1785,10 +2240,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z14
 	VMOVDQU32    320(AX), Z0
-	VMOVDQU32    320(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    320(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1808,10 +2263,10 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z14
 	VMOVDQU32    384(AX), Z0
-	VMOVDQU32    384(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	VMOVDQU32    384(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 144(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1831,11 +2286,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z14
 	VMOVDQU32    448(AX), Z0
-	VMOVDQU32    448(AX)(BX*1), Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	PREFETCHT1   128(SI)
-	ADDQ         $0x000000c0, SI
+	VMOVDQU32    448(AX)(DI*1), Z1
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	PREFETCHT1   128(R8)
+	ADDQ         $0x000000c0, R8
 	VPBROADCASTD 168(CX), Z2
 	VPDPBUSD     Z2, Z0, Z3
 	VPDPBUSD     Z2, Z1, Z9
@@ -1858,84 +2313,86 @@ loop1:
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z0, Z3, Z3
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  (DI), Z2, Z3
-	VMOVUPS      Z3, (DI)
+	VFMADD213PS  (R9), Z2, Z3
+	VMOVUPS      Z3, (R9)
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z0, Z4, Z4
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z4
-	VMOVUPS      Z4, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z4
+	VMOVUPS      Z4, 64(R9)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z5
-	VMOVUPS      Z5, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z5
+	VMOVUPS      Z5, 128(R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z6
-	VMOVUPS      Z6, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z6
+	VMOVUPS      Z6, 192(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z7
-	VMOVUPS      Z7, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z7
+	VMOVUPS      Z7, 256(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z8
-	VMOVUPS      Z8, 320(DI)
-	VCVTPH2PS    512(AX)(BX*1), Z0
+	VFMADD213PS  320(R9), Z2, Z8
+	VMOVUPS      Z8, 320(R9)
+	VCVTPH2PS    512(AX)(DI*1), Z0
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z9
-	VMOVUPS      Z9, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z9
+	VMOVUPS      Z9, 384(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z10
-	VMOVUPS      Z10, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z10
+	VMOVUPS      Z10, 448(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z11
-	VMOVUPS      Z11, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z11
+	VMOVUPS      Z11, 512(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z12
-	VMOVUPS      Z12, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z12
+	VMOVUPS      Z12, 576(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  640(DI), Z2, Z13
-	VMOVUPS      Z13, 640(DI)
+	VFMADD213PS  640(R9), Z2, Z13
+	VMOVUPS      Z13, 640(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  704(DI), Z2, Z14
-	VMOVUPS      Z14, 704(DI)
+	VFMADD213PS  704(R9), Z2, Z14
+	VMOVUPS      Z14, 704(R9)
 	ADDQ         $0x00000220, AX
 	ADDQ         $0x000000f0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z3
-	VMOVUPS      64(DI), Z4
-	VMOVUPS      128(DI), Z5
-	VMOVUPS      192(DI), Z6
-	VMOVUPS      256(DI), Z7
-	VMOVUPS      320(DI), Z8
-	VMOVUPS      384(DI), Z9
-	VMOVUPS      448(DI), Z10
-	VMOVUPS      512(DI), Z11
-	VMOVUPS      576(DI), Z12
-	VMOVUPS      640(DI), Z13
-	VMOVUPS      704(DI), Z14
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z3
+	VMOVUPS      64(R9), Z4
+	VMOVUPS      128(R9), Z5
+	VMOVUPS      192(R9), Z6
+	VMOVUPS      256(R9), Z7
+	VMOVUPS      320(R9), Z8
+	VMOVUPS      384(R9), Z9
+	VMOVUPS      448(R9), Z10
+	VMOVUPS      512(R9), Z11
+	VMOVUPS      576(R9), Z12
+	VMOVUPS      640(R9), Z13
+	VMOVUPS      704(R9), Z14
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -1996,18 +2453,66 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x1AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x00000008, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000007, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000018, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z3
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 20(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x1AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z2
 
 loop1:
-	VPSRAD.BCST      $0x04, 32(CX), Z3
+	VPSRAD.BCST $0x04, 32(CX), Z3
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z2, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z3
@@ -2038,12 +2543,14 @@ loop1:
 	VFMADD231PS.BCST 36(CX), Z3, Z1
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000028, CX
+	ADDQ             $0x00000040, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2061,20 +2568,48 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x2AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X4
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X4, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000004, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z3
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x2AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
 
 loop1:
-	VPSRAD.BCST      $0x04, 64(CX), Z4
-	VPSRAD.BCST      $0x04, 68(CX), Z5
+	VPSRAD.BCST $0x04, 64(CX), Z4
+	VPSRAD.BCST $0x04, 68(CX), Z5
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z3, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z4
@@ -2116,12 +2651,14 @@ loop1:
 	VFMADD231PS.BCST 76(CX), Z5, Z2
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000050, CX
+	ADDQ             $0x00000080, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2144,22 +2681,51 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x3AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X6
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X6, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000008, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z4
+	VPDPWSSD.BCST 4(R8), Z0, Z5
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x3AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z4
 
 loop1:
-	VPSRAD.BCST      $0x04, 96(CX), Z5
-	VPSRAD.BCST      $0x04, 100(CX), Z6
-	VPSRAD.BCST      $0x04, 104(CX), Z7
+	VPSRAD.BCST $0x04, 96(CX), Z5
+	VPSRAD.BCST $0x04, 100(CX), Z6
+	VPSRAD.BCST $0x04, 104(CX), Z7
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z4, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z5
@@ -2212,12 +2778,14 @@ loop1:
 	VFMADD231PS.BCST 116(CX), Z7, Z3
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000078, CX
+	ADDQ             $0x000000c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2245,24 +2813,54 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x4AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X8
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X8, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000000c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z5
+	VPDPWSSD.BCST 4(R8), Z0, Z6
+	VPDPWSSD.BCST 8(R8), Z0, Z7
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x4AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z5
 
 loop1:
-	VPSRAD.BCST      $0x04, 128(CX), Z6
-	VPSRAD.BCST      $0x04, 132(CX), Z7
-	VPSRAD.BCST      $0x04, 136(CX), Z8
-	VPSRAD.BCST      $0x04, 140(CX), Z9
+	VPSRAD.BCST $0x04, 128(CX), Z6
+	VPSRAD.BCST $0x04, 132(CX), Z7
+	VPSRAD.BCST $0x04, 136(CX), Z8
+	VPSRAD.BCST $0x04, 140(CX), Z9
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z5, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z6
@@ -2326,12 +2924,14 @@ loop1:
 	VFMADD231PS.BCST 156(CX), Z9, Z4
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x000000a0, CX
+	ADDQ             $0x00000100, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2364,26 +2964,57 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x5AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X10
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X10, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000010, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z6
+	VPDPWSSD.BCST 4(R8), Z0, Z7
+	VPDPWSSD.BCST 8(R8), Z0, Z8
+	VPDPWSSD.BCST 12(R8), Z0, Z9
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x5AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z6
 
 loop1:
-	VPSRAD.BCST      $0x04, 160(CX), Z7
-	VPSRAD.BCST      $0x04, 164(CX), Z8
-	VPSRAD.BCST      $0x04, 168(CX), Z9
-	VPSRAD.BCST      $0x04, 172(CX), Z10
-	VPSRAD.BCST      $0x04, 176(CX), Z11
+	VPSRAD.BCST $0x04, 160(CX), Z7
+	VPSRAD.BCST $0x04, 164(CX), Z8
+	VPSRAD.BCST $0x04, 168(CX), Z9
+	VPSRAD.BCST $0x04, 172(CX), Z10
+	VPSRAD.BCST $0x04, 176(CX), Z11
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z6, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z7
@@ -2458,12 +3089,14 @@ loop1:
 	VFMADD231PS.BCST 196(CX), Z11, Z5
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x000000c8, CX
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2501,28 +3134,60 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x6AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X12
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X12, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000014, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z7
+	VPDPWSSD.BCST 4(R8), Z0, Z8
+	VPDPWSSD.BCST 8(R8), Z0, Z9
+	VPDPWSSD.BCST 12(R8), Z0, Z10
+	VPDPWSSD.BCST 16(R8), Z0, Z11
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x6AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z7
 
 loop1:
-	VPSRAD.BCST      $0x04, 192(CX), Z8
-	VPSRAD.BCST      $0x04, 196(CX), Z9
-	VPSRAD.BCST      $0x04, 200(CX), Z10
-	VPSRAD.BCST      $0x04, 204(CX), Z11
-	VPSRAD.BCST      $0x04, 208(CX), Z12
-	VPSRAD.BCST      $0x04, 212(CX), Z13
+	VPSRAD.BCST $0x04, 192(CX), Z8
+	VPSRAD.BCST $0x04, 196(CX), Z9
+	VPSRAD.BCST $0x04, 200(CX), Z10
+	VPSRAD.BCST $0x04, 204(CX), Z11
+	VPSRAD.BCST $0x04, 208(CX), Z12
+	VPSRAD.BCST $0x04, 212(CX), Z13
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z7, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z8
@@ -2608,12 +3273,14 @@ loop1:
 	VFMADD231PS.BCST 236(CX), Z13, Z6
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x000000f0, CX
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2656,12 +3323,41 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x7AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X14
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X14, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000018, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z8
+	VPDPWSSD.BCST 4(R8), Z0, Z9
+	VPDPWSSD.BCST 8(R8), Z0, Z10
+	VPDPWSSD.BCST 12(R8), Z0, Z11
+	VPDPWSSD.BCST 16(R8), Z0, Z12
+	VPDPWSSD.BCST 20(R8), Z0, Z13
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x7AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -2669,17 +3365,21 @@ TEXT ·productQ40x7AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z8
 
 loop1:
-	VPSRAD.BCST      $0x04, 224(CX), Z9
-	VPSRAD.BCST      $0x04, 228(CX), Z10
-	VPSRAD.BCST      $0x04, 232(CX), Z11
-	VPSRAD.BCST      $0x04, 236(CX), Z12
-	VPSRAD.BCST      $0x04, 240(CX), Z13
-	VPSRAD.BCST      $0x04, 244(CX), Z14
-	VPSRAD.BCST      $0x04, 248(CX), Z15
+	VPSRAD.BCST $0x04, 224(CX), Z9
+	VPSRAD.BCST $0x04, 228(CX), Z10
+	VPSRAD.BCST $0x04, 232(CX), Z11
+	VPSRAD.BCST $0x04, 236(CX), Z12
+	VPSRAD.BCST $0x04, 240(CX), Z13
+	VPSRAD.BCST $0x04, 244(CX), Z14
+	VPSRAD.BCST $0x04, 248(CX), Z15
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z8, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z9
@@ -2776,12 +3476,14 @@ loop1:
 	VFMADD231PS.BCST 276(CX), Z15, Z7
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000118, CX
+	ADDQ             $0x000001c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2829,12 +3531,42 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x8AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X16
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X16, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000001c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z9
+	VPDPWSSD.BCST 4(R8), Z0, Z10
+	VPDPWSSD.BCST 8(R8), Z0, Z11
+	VPDPWSSD.BCST 12(R8), Z0, Z12
+	VPDPWSSD.BCST 16(R8), Z0, Z13
+	VPDPWSSD.BCST 20(R8), Z0, Z14
+	VPDPWSSD.BCST 24(R8), Z0, Z15
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x8AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -2843,18 +3575,22 @@ TEXT ·productQ40x8AVX512(SB), $0-56
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z9
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z9
 
 loop1:
-	VPSRAD.BCST      $0x04, 256(CX), Z10
-	VPSRAD.BCST      $0x04, 260(CX), Z11
-	VPSRAD.BCST      $0x04, 264(CX), Z12
-	VPSRAD.BCST      $0x04, 268(CX), Z13
-	VPSRAD.BCST      $0x04, 272(CX), Z14
-	VPSRAD.BCST      $0x04, 276(CX), Z15
-	VPSRAD.BCST      $0x04, 280(CX), Z16
-	VPSRAD.BCST      $0x04, 284(CX), Z17
+	VPSRAD.BCST $0x04, 256(CX), Z10
+	VPSRAD.BCST $0x04, 260(CX), Z11
+	VPSRAD.BCST $0x04, 264(CX), Z12
+	VPSRAD.BCST $0x04, 268(CX), Z13
+	VPSRAD.BCST $0x04, 272(CX), Z14
+	VPSRAD.BCST $0x04, 276(CX), Z15
+	VPSRAD.BCST $0x04, 280(CX), Z16
+	VPSRAD.BCST $0x04, 284(CX), Z17
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z9, Z0
 	PREFETCHT0       4896(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z10
@@ -2962,12 +3698,14 @@ loop1:
 	VFMADD231PS.BCST 316(CX), Z17, Z8
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000200, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -3020,41 +3758,76 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x4PairAVX512(SB), $576-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X18
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X18, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000020, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z10
+	VPDPWSSD.BCST 4(R8), Z0, Z11
+	VPDPWSSD.BCST 8(R8), Z0, Z12
+	VPDPWSSD.BCST 12(R8), Z0, Z13
+	VPDPWSSD.BCST 16(R8), Z0, Z14
+	VPDPWSSD.BCST 20(R8), Z0, Z15
+	VPDPWSSD.BCST 24(R8), Z0, Z16
+	VPDPWSSD.BCST 28(R8), Z0, Z17
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ40x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x4PairAVX512(SB), $576-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000120, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000120, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
 
 loop1:
-	VPSRAD.BCST  $0x04, 128(CX), Z4
-	VMOVDQA64    Z4, Z8
-	VPSRAD.BCST  $0x04, 132(CX), Z5
-	VMOVDQA64    Z5, Z9
-	VPSRAD.BCST  $0x04, 136(CX), Z6
-	VMOVDQA64    Z6, Z10
-	VPSRAD.BCST  $0x04, 140(CX), Z7
-	VMOVDQA64    Z7, Z11
+	VPSRAD.BCST $0x04, 128(CX), Z4
+	VMOVDQA64   Z4, Z8
+	VPSRAD.BCST $0x04, 132(CX), Z5
+	VMOVDQA64   Z5, Z9
+	VPSRAD.BCST $0x04, 136(CX), Z6
+	VMOVDQA64   Z6, Z10
+	VPSRAD.BCST $0x04, 140(CX), Z7
+	VMOVDQA64   Z7, Z11
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z3, Z0
-	VPANDD       (AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       (AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3068,9 +3841,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
 	VPANDD       64(AX), Z3, Z0
-	VPANDD       64(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       64(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 16(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3084,9 +3857,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
 	VPANDD       128(AX), Z3, Z0
-	VPANDD       128(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       128(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 32(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3100,9 +3873,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
 	VPANDD       192(AX), Z3, Z0
-	VPANDD       192(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       192(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3117,10 +3890,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z11
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 64(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3135,10 +3908,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z11
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3153,10 +3926,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z11
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3171,11 +3944,11 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z11
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 112(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z8
@@ -3192,60 +3965,62 @@ loop1:
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z0, Z4, Z4
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  (DI), Z2, Z4
-	VMOVUPS      Z4, (DI)
+	VFMADD213PS  (R9), Z2, Z4
+	VMOVUPS      Z4, (R9)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z5
-	VMOVUPS      Z5, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z5
+	VMOVUPS      Z5, 64(R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z6
-	VMOVUPS      Z6, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z6
+	VMOVUPS      Z6, 128(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z7
-	VMOVUPS      Z7, 192(DI)
-	VCVTPH2PS    256(AX)(BX*1), Z0
+	VFMADD213PS  192(R9), Z2, Z7
+	VMOVUPS      Z7, 192(R9)
+	VCVTPH2PS    256(AX)(DI*1), Z0
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z8
-	VMOVUPS      Z8, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z8
+	VMOVUPS      Z8, 256(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z9
-	VMOVUPS      Z9, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z9
+	VMOVUPS      Z9, 320(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z10
-	VMOVUPS      Z10, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z10
+	VMOVUPS      Z10, 384(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z11
-	VMOVUPS      Z11, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z11
+	VMOVUPS      Z11, 448(R9)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z4
-	VMOVUPS      64(DI), Z5
-	VMOVUPS      128(DI), Z6
-	VMOVUPS      192(DI), Z7
-	VMOVUPS      256(DI), Z8
-	VMOVUPS      320(DI), Z9
-	VMOVUPS      384(DI), Z10
-	VMOVUPS      448(DI), Z11
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
+	VMOVUPS      256(R9), Z8
+	VMOVUPS      320(R9), Z9
+	VMOVUPS      384(R9), Z10
+	VMOVUPS      448(R9), Z11
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z4, Z4
@@ -3290,45 +4065,87 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x5PairAVX512(SB), $704-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000010, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z8
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ40x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x5PairAVX512(SB), $704-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000120, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000120, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
 
 loop1:
-	VPSRAD.BCST  $0x04, 160(CX), Z4
-	VMOVDQA64    Z4, Z9
-	VPSRAD.BCST  $0x04, 164(CX), Z5
-	VMOVDQA64    Z5, Z10
-	VPSRAD.BCST  $0x04, 168(CX), Z6
-	VMOVDQA64    Z6, Z11
-	VPSRAD.BCST  $0x04, 172(CX), Z7
-	VMOVDQA64    Z7, Z12
-	VPSRAD.BCST  $0x04, 176(CX), Z8
-	VMOVDQA64    Z8, Z13
+	VPSRAD.BCST $0x04, 160(CX), Z4
+	VMOVDQA64   Z4, Z9
+	VPSRAD.BCST $0x04, 164(CX), Z5
+	VMOVDQA64   Z5, Z10
+	VPSRAD.BCST $0x04, 168(CX), Z6
+	VMOVDQA64   Z6, Z11
+	VPSRAD.BCST $0x04, 172(CX), Z7
+	VMOVDQA64   Z7, Z12
+	VPSRAD.BCST $0x04, 176(CX), Z8
+	VMOVDQA64   Z8, Z13
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z3, Z0
-	VPANDD       (AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       (AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3345,9 +4162,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z13
 	VPANDD       64(AX), Z3, Z0
-	VPANDD       64(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       64(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 20(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3364,9 +4181,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z13
 	VPANDD       128(AX), Z3, Z0
-	VPANDD       128(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       128(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 40(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3383,9 +4200,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z13
 	VPANDD       192(AX), Z3, Z0
-	VPANDD       192(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       192(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 60(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3403,10 +4220,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z13
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3424,10 +4241,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z13
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 100(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3445,10 +4262,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z13
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3466,11 +4283,11 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z13
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 140(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z9
@@ -3490,72 +4307,74 @@ loop1:
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z0, Z4, Z4
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  (DI), Z2, Z4
-	VMOVUPS      Z4, (DI)
+	VFMADD213PS  (R9), Z2, Z4
+	VMOVUPS      Z4, (R9)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z5
-	VMOVUPS      Z5, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z5
+	VMOVUPS      Z5, 64(R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z6
-	VMOVUPS      Z6, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z6
+	VMOVUPS      Z6, 128(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z7
-	VMOVUPS      Z7, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z7
+	VMOVUPS      Z7, 192(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z8
-	VMOVUPS      Z8, 256(DI)
-	VCVTPH2PS    256(AX)(BX*1), Z0
+	VFMADD213PS  256(R9), Z2, Z8
+	VMOVUPS      Z8, 256(R9)
+	VCVTPH2PS    256(AX)(DI*1), Z0
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z9
-	VMOVUPS      Z9, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z9
+	VMOVUPS      Z9, 320(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z10
-	VMOVUPS      Z10, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z10
+	VMOVUPS      Z10, 384(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z11
-	VMOVUPS      Z11, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z11
+	VMOVUPS      Z11, 448(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z12
-	VMOVUPS      Z12, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z12
+	VMOVUPS      Z12, 512(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z13
-	VMOVUPS      Z13, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z13
+	VMOVUPS      Z13, 576(R9)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000c8, CX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z4
-	VMOVUPS      64(DI), Z5
-	VMOVUPS      128(DI), Z6
-	VMOVUPS      192(DI), Z7
-	VMOVUPS      256(DI), Z8
-	VMOVUPS      320(DI), Z9
-	VMOVUPS      384(DI), Z10
-	VMOVUPS      448(DI), Z11
-	VMOVUPS      512(DI), Z12
-	VMOVUPS      576(DI), Z13
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
+	VMOVUPS      256(R9), Z8
+	VMOVUPS      320(R9), Z9
+	VMOVUPS      384(R9), Z10
+	VMOVUPS      448(R9), Z11
+	VMOVUPS      512(R9), Z12
+	VMOVUPS      576(R9), Z13
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z4, Z4
@@ -3608,49 +4427,94 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ40x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ40x6PairAVX512(SB), $832-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000014, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ40x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ40x6PairAVX512(SB), $832-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000120, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000120, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	VMOVUPS      Z2, 640(DI)
-	VMOVUPS      Z2, 704(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	VMOVUPS      Z2, 640(R9)
+	VMOVUPS      Z2, 704(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
 
 loop1:
-	VPSRAD.BCST  $0x04, 192(CX), Z4
-	VMOVDQA64    Z4, Z10
-	VPSRAD.BCST  $0x04, 196(CX), Z5
-	VMOVDQA64    Z5, Z11
-	VPSRAD.BCST  $0x04, 200(CX), Z6
-	VMOVDQA64    Z6, Z12
-	VPSRAD.BCST  $0x04, 204(CX), Z7
-	VMOVDQA64    Z7, Z13
-	VPSRAD.BCST  $0x04, 208(CX), Z8
-	VMOVDQA64    Z8, Z14
-	VPSRAD.BCST  $0x04, 212(CX), Z9
-	VMOVDQA64    Z9, Z15
+	VPSRAD.BCST $0x04, 192(CX), Z4
+	VMOVDQA64   Z4, Z10
+	VPSRAD.BCST $0x04, 196(CX), Z5
+	VMOVDQA64   Z5, Z11
+	VPSRAD.BCST $0x04, 200(CX), Z6
+	VMOVDQA64   Z6, Z12
+	VPSRAD.BCST $0x04, 204(CX), Z7
+	VMOVDQA64   Z7, Z13
+	VPSRAD.BCST $0x04, 208(CX), Z8
+	VMOVDQA64   Z8, Z14
+	VPSRAD.BCST $0x04, 212(CX), Z9
+	VMOVDQA64   Z9, Z15
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z3, Z0
-	VPANDD       (AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       (AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3670,9 +4534,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z15
 	VPANDD       64(AX), Z3, Z0
-	VPANDD       64(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       64(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 24(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3692,9 +4556,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z15
 	VPANDD       128(AX), Z3, Z0
-	VPANDD       128(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       128(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3714,9 +4578,9 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z15
 	VPANDD       192(AX), Z3, Z0
-	VPANDD       192(AX)(BX*1), Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	VPANDD       192(AX)(DI*1), Z3, Z1
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 72(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3737,10 +4601,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z15
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3761,10 +4625,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z15
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3785,10 +4649,10 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z15
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 144(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3809,11 +4673,11 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z15
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 168(CX), Z2
 	VPDPBUSD     Z2, Z0, Z4
 	VPDPBUSD     Z2, Z1, Z10
@@ -3836,84 +4700,86 @@ loop1:
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z0, Z4, Z4
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  (DI), Z2, Z4
-	VMOVUPS      Z4, (DI)
+	VFMADD213PS  (R9), Z2, Z4
+	VMOVUPS      Z4, (R9)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z5
-	VMOVUPS      Z5, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z5
+	VMOVUPS      Z5, 64(R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z6
-	VMOVUPS      Z6, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z6
+	VMOVUPS      Z6, 128(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z7
-	VMOVUPS      Z7, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z7
+	VMOVUPS      Z7, 192(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z8
-	VMOVUPS      Z8, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z8
+	VMOVUPS      Z8, 256(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z9
-	VMOVUPS      Z9, 320(DI)
-	VCVTPH2PS    256(AX)(BX*1), Z0
+	VFMADD213PS  320(R9), Z2, Z9
+	VMOVUPS      Z9, 320(R9)
+	VCVTPH2PS    256(AX)(DI*1), Z0
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z10
-	VMOVUPS      Z10, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z10
+	VMOVUPS      Z10, 384(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z11
-	VMOVUPS      Z11, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z11
+	VMOVUPS      Z11, 448(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z12
-	VMOVUPS      Z12, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z12
+	VMOVUPS      Z12, 512(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z13
-	VMOVUPS      Z13, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z13
+	VMOVUPS      Z13, 576(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  640(DI), Z2, Z14
-	VMOVUPS      Z14, 640(DI)
+	VFMADD213PS  640(R9), Z2, Z14
+	VMOVUPS      Z14, 640(R9)
 	VCVTDQ2PS    Z15, Z15
 	VMULPS       Z0, Z15, Z15
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  704(DI), Z2, Z15
-	VMOVUPS      Z15, 704(DI)
+	VFMADD213PS  704(R9), Z2, Z15
+	VMOVUPS      Z15, 704(R9)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000f0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z4
-	VMOVUPS      64(DI), Z5
-	VMOVUPS      128(DI), Z6
-	VMOVUPS      192(DI), Z7
-	VMOVUPS      256(DI), Z8
-	VMOVUPS      320(DI), Z9
-	VMOVUPS      384(DI), Z10
-	VMOVUPS      448(DI), Z11
-	VMOVUPS      512(DI), Z12
-	VMOVUPS      576(DI), Z13
-	VMOVUPS      640(DI), Z14
-	VMOVUPS      704(DI), Z15
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
+	VMOVUPS      256(R9), Z8
+	VMOVUPS      320(R9), Z9
+	VMOVUPS      384(R9), Z10
+	VMOVUPS      448(R9), Z11
+	VMOVUPS      512(R9), Z12
+	VMOVUPS      576(R9), Z13
+	VMOVUPS      640(R9), Z14
+	VMOVUPS      704(R9), Z15
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z4, Z4
@@ -3974,20 +4840,68 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x1AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000018, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 20(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ41x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x1AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z4
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z2
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z4
 
 loop1:
-	VPXORD           Z3, Z3, Z3
+	VPXORD Z3, Z3, Z3
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z2, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z3
@@ -4023,12 +4937,14 @@ loop1:
 	VFMADD231PS.BCST 36(CX), Z3, Z1
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000028, CX
+	ADDQ             $0x00000040, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -4046,22 +4962,50 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x2AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X5
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X5, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000004, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z3
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x2AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z6
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z6
 
 loop1:
-	VPXORD           Z4, Z4, Z4
-	VPXORD           Z5, Z5, Z5
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z3, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z4
@@ -4110,12 +5054,14 @@ loop1:
 	VFMADD231PS.BCST 76(CX), Z5, Z2
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000050, CX
+	ADDQ             $0x00000080, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -4138,24 +5084,53 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x3AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X7
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X7, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000008, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z4
+	VPDPWSSD.BCST 4(R8), Z0, Z5
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x3AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z8
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z8
 
 loop1:
-	VPXORD           Z5, Z5, Z5
-	VPXORD           Z6, Z6, Z6
-	VPXORD           Z7, Z7, Z7
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z4, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z5
@@ -4217,12 +5192,14 @@ loop1:
 	VFMADD231PS.BCST 116(CX), Z7, Z3
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000078, CX
+	ADDQ             $0x000000c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -4250,26 +5227,56 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x4AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X9
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X9, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000000c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z5
+	VPDPWSSD.BCST 4(R8), Z0, Z6
+	VPDPWSSD.BCST 8(R8), Z0, Z7
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x4AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z10
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z5
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z10
 
 loop1:
-	VPXORD           Z6, Z6, Z6
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z5, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z6
@@ -4344,12 +5351,14 @@ loop1:
 	VFMADD231PS.BCST 156(CX), Z9, Z4
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x000000a0, CX
+	ADDQ             $0x00000100, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -4382,28 +5391,59 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x5AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X11
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X11, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000010, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z6
+	VPDPWSSD.BCST 4(R8), Z0, Z7
+	VPDPWSSD.BCST 8(R8), Z0, Z8
+	VPDPWSSD.BCST 12(R8), Z0, Z9
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x5AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z12
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z6
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z12
 
 loop1:
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z6, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z7
@@ -4491,12 +5531,14 @@ loop1:
 	VFMADD231PS.BCST 196(CX), Z11, Z5
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x000000c8, CX
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -4534,30 +5576,62 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x6AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X13
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X13, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000014, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z7
+	VPDPWSSD.BCST 4(R8), Z0, Z8
+	VPDPWSSD.BCST 8(R8), Z0, Z9
+	VPDPWSSD.BCST 12(R8), Z0, Z10
+	VPDPWSSD.BCST 16(R8), Z0, Z11
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x6AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z14
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z7
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z14
 
 loop1:
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z7, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z8
@@ -4658,12 +5732,14 @@ loop1:
 	VFMADD231PS.BCST 236(CX), Z13, Z6
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x000000f0, CX
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -4706,12 +5782,41 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x7AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X15
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X15, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000018, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z8
+	VPDPWSSD.BCST 4(R8), Z0, Z9
+	VPDPWSSD.BCST 8(R8), Z0, Z10
+	VPDPWSSD.BCST 12(R8), Z0, Z11
+	VPDPWSSD.BCST 16(R8), Z0, Z12
+	VPDPWSSD.BCST 20(R8), Z0, Z13
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x7AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -4719,19 +5824,23 @@ TEXT ·productQ41x7AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z16
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z8
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z16
 
 loop1:
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPXORD           Z15, Z15, Z15
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z8, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z9
@@ -4845,12 +5954,14 @@ loop1:
 	VFMADD231PS.BCST 276(CX), Z15, Z7
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000118, CX
+	ADDQ             $0x000001c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -4898,12 +6009,42 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x8AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X17
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X17, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000001c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z9
+	VPDPWSSD.BCST 4(R8), Z0, Z10
+	VPDPWSSD.BCST 8(R8), Z0, Z11
+	VPDPWSSD.BCST 12(R8), Z0, Z12
+	VPDPWSSD.BCST 16(R8), Z0, Z13
+	VPDPWSSD.BCST 20(R8), Z0, Z14
+	VPDPWSSD.BCST 24(R8), Z0, Z15
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x8AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -4912,20 +6053,24 @@ TEXT ·productQ41x8AVX512(SB), $0-56
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z9
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z18
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z9
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z18
 
 loop1:
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPXORD           Z15, Z15, Z15
-	VPXORD           Z16, Z16, Z16
-	VPXORD           Z17, Z17, Z17
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z9, Z0
 	PREFETCHT0       4800(AX)
 	VPDPBUSD.BCST    (CX), Z0, Z10
@@ -5052,12 +6197,14 @@ loop1:
 	VFMADD231PS.BCST 316(CX), Z17, Z8
 	ADDQ             $0x00000140, AX
 	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000200, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -5110,43 +6257,78 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x4PairAVX512(SB), $576-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X19
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X19, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000020, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z10
+	VPDPWSSD.BCST 4(R8), Z0, Z11
+	VPDPWSSD.BCST 8(R8), Z0, Z12
+	VPDPWSSD.BCST 12(R8), Z0, Z13
+	VPDPWSSD.BCST 16(R8), Z0, Z14
+	VPDPWSSD.BCST 20(R8), Z0, Z15
+	VPDPWSSD.BCST 24(R8), Z0, Z16
+	VPDPWSSD.BCST 28(R8), Z0, Z17
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ41x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x4PairAVX512(SB), $576-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000140, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000140, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0xbc000000, R8
-	VPBROADCASTD R8, Z12
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0xbc000000, R10
+	VPBROADCASTD R10, Z12
 
 loop1:
-	VPXORD         Z4, Z4, Z4
-	VPXORD         Z5, Z5, Z5
-	VPXORD         Z6, Z6, Z6
-	VPXORD         Z7, Z7, Z7
-	VPXORD         Z8, Z8, Z8
-	VPXORD         Z9, Z9, Z9
-	VPXORD         Z10, Z10, Z10
-	VPXORD         Z11, Z11, Z11
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD         (AX), Z3, Z0
-	VPANDD         (AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         (AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   (CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5160,9 +6342,9 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z7
 	VPDPBUSD       Z2, Z1, Z11
 	VPANDD         64(AX), Z3, Z0
-	VPANDD         64(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         64(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   16(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5176,9 +6358,9 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z7
 	VPDPBUSD       Z2, Z1, Z11
 	VPANDD         128(AX), Z3, Z0
-	VPANDD         128(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         128(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   32(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5192,10 +6374,10 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z7
 	VPDPBUSD       Z2, Z1, Z11
 	VPANDD         192(AX), Z3, Z0
-	VPANDD         192(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	VPANDD         192(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   48(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5210,10 +6392,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z11
 	VPSRLW         $0x04, (AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, (AX)(BX*1), Z1
+	VPSRLW         $0x04, (AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   64(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5228,10 +6410,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z11
 	VPSRLW         $0x04, 64(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 64(AX)(BX*1), Z1
+	VPSRLW         $0x04, 64(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   80(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5246,10 +6428,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z11
 	VPSRLW         $0x04, 128(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 128(AX)(BX*1), Z1
+	VPSRLW         $0x04, 128(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   96(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5264,11 +6446,11 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z11
 	VPSRLW         $0x04, 192(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 192(AX)(BX*1), Z1
+	VPSRLW         $0x04, 192(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   112(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z8
@@ -5289,76 +6471,78 @@ loop1:
 	VCVTDQ2PS.BCST 128(CX), Z2
 	VFMADD231PS    Z2, Z1, Z4
 	VBROADCASTSS   144(CX), Z2
-	VFMADD213PS    (DI), Z2, Z4
-	VMOVUPS        Z4, (DI)
+	VFMADD213PS    (R9), Z2, Z4
+	VMOVUPS        Z4, (R9)
 	VCVTDQ2PS      Z5, Z5
 	VMULPS         Z0, Z5, Z5
 	VCVTDQ2PS.BCST 132(CX), Z2
 	VFMADD231PS    Z2, Z1, Z5
 	VBROADCASTSS   148(CX), Z2
-	VFMADD213PS    64(DI), Z2, Z5
-	VMOVUPS        Z5, 64(DI)
+	VFMADD213PS    64(R9), Z2, Z5
+	VMOVUPS        Z5, 64(R9)
 	VCVTDQ2PS      Z6, Z6
 	VMULPS         Z0, Z6, Z6
 	VCVTDQ2PS.BCST 136(CX), Z2
 	VFMADD231PS    Z2, Z1, Z6
 	VBROADCASTSS   152(CX), Z2
-	VFMADD213PS    128(DI), Z2, Z6
-	VMOVUPS        Z6, 128(DI)
+	VFMADD213PS    128(R9), Z2, Z6
+	VMOVUPS        Z6, 128(R9)
 	VCVTDQ2PS      Z7, Z7
 	VMULPS         Z0, Z7, Z7
 	VCVTDQ2PS.BCST 140(CX), Z2
 	VFMADD231PS    Z2, Z1, Z7
 	VBROADCASTSS   156(CX), Z2
-	VFMADD213PS    192(DI), Z2, Z7
-	VMOVUPS        Z7, 192(DI)
-	VCVTPH2PS      256(AX)(BX*1), Z0
-	VCVTPH2PS      288(AX)(BX*1), Z1
+	VFMADD213PS    192(R9), Z2, Z7
+	VMOVUPS        Z7, 192(R9)
+	VCVTPH2PS      256(AX)(DI*1), Z0
+	VCVTPH2PS      288(AX)(DI*1), Z1
 	VMULPS         Z12, Z1, Z1
 	VCVTDQ2PS      Z8, Z8
 	VMULPS         Z0, Z8, Z8
 	VCVTDQ2PS.BCST 128(CX), Z2
 	VFMADD231PS    Z2, Z1, Z8
 	VBROADCASTSS   144(CX), Z2
-	VFMADD213PS    256(DI), Z2, Z8
-	VMOVUPS        Z8, 256(DI)
+	VFMADD213PS    256(R9), Z2, Z8
+	VMOVUPS        Z8, 256(R9)
 	VCVTDQ2PS      Z9, Z9
 	VMULPS         Z0, Z9, Z9
 	VCVTDQ2PS.BCST 132(CX), Z2
 	VFMADD231PS    Z2, Z1, Z9
 	VBROADCASTSS   148(CX), Z2
-	VFMADD213PS    320(DI), Z2, Z9
-	VMOVUPS        Z9, 320(DI)
+	VFMADD213PS    320(R9), Z2, Z9
+	VMOVUPS        Z9, 320(R9)
 	VCVTDQ2PS      Z10, Z10
 	VMULPS         Z0, Z10, Z10
 	VCVTDQ2PS.BCST 136(CX), Z2
 	VFMADD231PS    Z2, Z1, Z10
 	VBROADCASTSS   152(CX), Z2
-	VFMADD213PS    384(DI), Z2, Z10
-	VMOVUPS        Z10, 384(DI)
+	VFMADD213PS    384(R9), Z2, Z10
+	VMOVUPS        Z10, 384(R9)
 	VCVTDQ2PS      Z11, Z11
 	VMULPS         Z0, Z11, Z11
 	VCVTDQ2PS.BCST 140(CX), Z2
 	VFMADD231PS    Z2, Z1, Z11
 	VBROADCASTSS   156(CX), Z2
-	VFMADD213PS    448(DI), Z2, Z11
-	VMOVUPS        Z11, 448(DI)
+	VFMADD213PS    448(R9), Z2, Z11
+	VMOVUPS        Z11, 448(R9)
 	ADDQ           $0x00000140, AX
 	ADDQ           $0x000000a0, CX
+	ADDQ           $0x00000100, BX
+	ADDQ           $0x00000002, SI
 	DECQ           DX
 	JNZ            loop1
 	MOVQ           dst+0(FP), AX
 	MOVQ           stride+8(FP), CX
-	MOVQ           bias+40(FP), DX
-	MOVQ           add+48(FP), BX
-	VMOVUPS        (DI), Z4
-	VMOVUPS        64(DI), Z5
-	VMOVUPS        128(DI), Z6
-	VMOVUPS        192(DI), Z7
-	VMOVUPS        256(DI), Z8
-	VMOVUPS        320(DI), Z9
-	VMOVUPS        384(DI), Z10
-	VMOVUPS        448(DI), Z11
+	MOVQ           bias+56(FP), DX
+	MOVQ           add+64(FP), BX
+	VMOVUPS        (R9), Z4
+	VMOVUPS        64(R9), Z5
+	VMOVUPS        128(R9), Z6
+	VMOVUPS        192(R9), Z7
+	VMOVUPS        256(R9), Z8
+	VMOVUPS        320(R9), Z9
+	VMOVUPS        384(R9), Z10
+	VMOVUPS        448(R9), Z11
 	TESTQ          DX, DX
 	JZ             unbiased
 	VADDPS         (DX), Z4, Z4
@@ -5403,47 +6587,89 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x5PairAVX512(SB), $704-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000010, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z8
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ41x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x5PairAVX512(SB), $704-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000140, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000140, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0xbc000000, R8
-	VPBROADCASTD R8, Z14
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0xbc000000, R10
+	VPBROADCASTD R10, Z14
 
 loop1:
-	VPXORD         Z4, Z4, Z4
-	VPXORD         Z5, Z5, Z5
-	VPXORD         Z6, Z6, Z6
-	VPXORD         Z7, Z7, Z7
-	VPXORD         Z8, Z8, Z8
-	VPXORD         Z9, Z9, Z9
-	VPXORD         Z10, Z10, Z10
-	VPXORD         Z11, Z11, Z11
-	VPXORD         Z12, Z12, Z12
-	VPXORD         Z13, Z13, Z13
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD         (AX), Z3, Z0
-	VPANDD         (AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         (AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   (CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5460,9 +6686,9 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z8
 	VPDPBUSD       Z2, Z1, Z13
 	VPANDD         64(AX), Z3, Z0
-	VPANDD         64(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         64(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   20(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5479,9 +6705,9 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z8
 	VPDPBUSD       Z2, Z1, Z13
 	VPANDD         128(AX), Z3, Z0
-	VPANDD         128(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         128(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   40(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5498,10 +6724,10 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z8
 	VPDPBUSD       Z2, Z1, Z13
 	VPANDD         192(AX), Z3, Z0
-	VPANDD         192(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	VPANDD         192(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   60(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5519,10 +6745,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z13
 	VPSRLW         $0x04, (AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, (AX)(BX*1), Z1
+	VPSRLW         $0x04, (AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   80(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5540,10 +6766,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z13
 	VPSRLW         $0x04, 64(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 64(AX)(BX*1), Z1
+	VPSRLW         $0x04, 64(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   100(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5561,10 +6787,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z13
 	VPSRLW         $0x04, 128(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 128(AX)(BX*1), Z1
+	VPSRLW         $0x04, 128(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   120(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5582,11 +6808,11 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z13
 	VPSRLW         $0x04, 192(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 192(AX)(BX*1), Z1
+	VPSRLW         $0x04, 192(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   140(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z9
@@ -5610,92 +6836,94 @@ loop1:
 	VCVTDQ2PS.BCST 160(CX), Z2
 	VFMADD231PS    Z2, Z1, Z4
 	VBROADCASTSS   180(CX), Z2
-	VFMADD213PS    (DI), Z2, Z4
-	VMOVUPS        Z4, (DI)
+	VFMADD213PS    (R9), Z2, Z4
+	VMOVUPS        Z4, (R9)
 	VCVTDQ2PS      Z5, Z5
 	VMULPS         Z0, Z5, Z5
 	VCVTDQ2PS.BCST 164(CX), Z2
 	VFMADD231PS    Z2, Z1, Z5
 	VBROADCASTSS   184(CX), Z2
-	VFMADD213PS    64(DI), Z2, Z5
-	VMOVUPS        Z5, 64(DI)
+	VFMADD213PS    64(R9), Z2, Z5
+	VMOVUPS        Z5, 64(R9)
 	VCVTDQ2PS      Z6, Z6
 	VMULPS         Z0, Z6, Z6
 	VCVTDQ2PS.BCST 168(CX), Z2
 	VFMADD231PS    Z2, Z1, Z6
 	VBROADCASTSS   188(CX), Z2
-	VFMADD213PS    128(DI), Z2, Z6
-	VMOVUPS        Z6, 128(DI)
+	VFMADD213PS    128(R9), Z2, Z6
+	VMOVUPS        Z6, 128(R9)
 	VCVTDQ2PS      Z7, Z7
 	VMULPS         Z0, Z7, Z7
 	VCVTDQ2PS.BCST 172(CX), Z2
 	VFMADD231PS    Z2, Z1, Z7
 	VBROADCASTSS   192(CX), Z2
-	VFMADD213PS    192(DI), Z2, Z7
-	VMOVUPS        Z7, 192(DI)
+	VFMADD213PS    192(R9), Z2, Z7
+	VMOVUPS        Z7, 192(R9)
 	VCVTDQ2PS      Z8, Z8
 	VMULPS         Z0, Z8, Z8
 	VCVTDQ2PS.BCST 176(CX), Z2
 	VFMADD231PS    Z2, Z1, Z8
 	VBROADCASTSS   196(CX), Z2
-	VFMADD213PS    256(DI), Z2, Z8
-	VMOVUPS        Z8, 256(DI)
-	VCVTPH2PS      256(AX)(BX*1), Z0
-	VCVTPH2PS      288(AX)(BX*1), Z1
+	VFMADD213PS    256(R9), Z2, Z8
+	VMOVUPS        Z8, 256(R9)
+	VCVTPH2PS      256(AX)(DI*1), Z0
+	VCVTPH2PS      288(AX)(DI*1), Z1
 	VMULPS         Z14, Z1, Z1
 	VCVTDQ2PS      Z9, Z9
 	VMULPS         Z0, Z9, Z9
 	VCVTDQ2PS.BCST 160(CX), Z2
 	VFMADD231PS    Z2, Z1, Z9
 	VBROADCASTSS   180(CX), Z2
-	VFMADD213PS    320(DI), Z2, Z9
-	VMOVUPS        Z9, 320(DI)
+	VFMADD213PS    320(R9), Z2, Z9
+	VMOVUPS        Z9, 320(R9)
 	VCVTDQ2PS      Z10, Z10
 	VMULPS         Z0, Z10, Z10
 	VCVTDQ2PS.BCST 164(CX), Z2
 	VFMADD231PS    Z2, Z1, Z10
 	VBROADCASTSS   184(CX), Z2
-	VFMADD213PS    384(DI), Z2, Z10
-	VMOVUPS        Z10, 384(DI)
+	VFMADD213PS    384(R9), Z2, Z10
+	VMOVUPS        Z10, 384(R9)
 	VCVTDQ2PS      Z11, Z11
 	VMULPS         Z0, Z11, Z11
 	VCVTDQ2PS.BCST 168(CX), Z2
 	VFMADD231PS    Z2, Z1, Z11
 	VBROADCASTSS   188(CX), Z2
-	VFMADD213PS    448(DI), Z2, Z11
-	VMOVUPS        Z11, 448(DI)
+	VFMADD213PS    448(R9), Z2, Z11
+	VMOVUPS        Z11, 448(R9)
 	VCVTDQ2PS      Z12, Z12
 	VMULPS         Z0, Z12, Z12
 	VCVTDQ2PS.BCST 172(CX), Z2
 	VFMADD231PS    Z2, Z1, Z12
 	VBROADCASTSS   192(CX), Z2
-	VFMADD213PS    512(DI), Z2, Z12
-	VMOVUPS        Z12, 512(DI)
+	VFMADD213PS    512(R9), Z2, Z12
+	VMOVUPS        Z12, 512(R9)
 	VCVTDQ2PS      Z13, Z13
 	VMULPS         Z0, Z13, Z13
 	VCVTDQ2PS.BCST 176(CX), Z2
 	VFMADD231PS    Z2, Z1, Z13
 	VBROADCASTSS   196(CX), Z2
-	VFMADD213PS    576(DI), Z2, Z13
-	VMOVUPS        Z13, 576(DI)
+	VFMADD213PS    576(R9), Z2, Z13
+	VMOVUPS        Z13, 576(R9)
 	ADDQ           $0x00000140, AX
 	ADDQ           $0x000000c8, CX
+	ADDQ           $0x00000140, BX
+	ADDQ           $0x00000002, SI
 	DECQ           DX
 	JNZ            loop1
 	MOVQ           dst+0(FP), AX
 	MOVQ           stride+8(FP), CX
-	MOVQ           bias+40(FP), DX
-	MOVQ           add+48(FP), BX
-	VMOVUPS        (DI), Z4
-	VMOVUPS        64(DI), Z5
-	VMOVUPS        128(DI), Z6
-	VMOVUPS        192(DI), Z7
-	VMOVUPS        256(DI), Z8
-	VMOVUPS        320(DI), Z9
-	VMOVUPS        384(DI), Z10
-	VMOVUPS        448(DI), Z11
-	VMOVUPS        512(DI), Z12
-	VMOVUPS        576(DI), Z13
+	MOVQ           bias+56(FP), DX
+	MOVQ           add+64(FP), BX
+	VMOVUPS        (R9), Z4
+	VMOVUPS        64(R9), Z5
+	VMOVUPS        128(R9), Z6
+	VMOVUPS        192(R9), Z7
+	VMOVUPS        256(R9), Z8
+	VMOVUPS        320(R9), Z9
+	VMOVUPS        384(R9), Z10
+	VMOVUPS        448(R9), Z11
+	VMOVUPS        512(R9), Z12
+	VMOVUPS        576(R9), Z13
 	TESTQ          DX, DX
 	JZ             unbiased
 	VADDPS         (DX), Z4, Z4
@@ -5748,51 +6976,96 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ41x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ41x6PairAVX512(SB), $832-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000014, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ41x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ41x6PairAVX512(SB), $832-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000140, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000140, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	VMOVUPS      Z2, 640(DI)
-	VMOVUPS      Z2, 704(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0xbc000000, R8
-	VPBROADCASTD R8, Z16
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	VMOVUPS      Z2, 640(R9)
+	VMOVUPS      Z2, 704(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0xbc000000, R10
+	VPBROADCASTD R10, Z16
 
 loop1:
-	VPXORD         Z4, Z4, Z4
-	VPXORD         Z5, Z5, Z5
-	VPXORD         Z6, Z6, Z6
-	VPXORD         Z7, Z7, Z7
-	VPXORD         Z8, Z8, Z8
-	VPXORD         Z9, Z9, Z9
-	VPXORD         Z10, Z10, Z10
-	VPXORD         Z11, Z11, Z11
-	VPXORD         Z12, Z12, Z12
-	VPXORD         Z13, Z13, Z13
-	VPXORD         Z14, Z14, Z14
-	VPXORD         Z15, Z15, Z15
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD         (AX), Z3, Z0
-	VPANDD         (AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         (AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   (CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5812,9 +7085,9 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z9
 	VPDPBUSD       Z2, Z1, Z15
 	VPANDD         64(AX), Z3, Z0
-	VPANDD         64(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         64(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   24(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5834,9 +7107,9 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z9
 	VPDPBUSD       Z2, Z1, Z15
 	VPANDD         128(AX), Z3, Z0
-	VPANDD         128(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	VPANDD         128(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   48(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5856,10 +7129,10 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z9
 	VPDPBUSD       Z2, Z1, Z15
 	VPANDD         192(AX), Z3, Z0
-	VPANDD         192(AX)(BX*1), Z3, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	VPANDD         192(AX)(DI*1), Z3, Z1
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   72(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5880,10 +7153,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z15
 	VPSRLW         $0x04, (AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, (AX)(BX*1), Z1
+	VPSRLW         $0x04, (AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   96(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5904,10 +7177,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z15
 	VPSRLW         $0x04, 64(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 64(AX)(BX*1), Z1
+	VPSRLW         $0x04, 64(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   120(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5928,10 +7201,10 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z15
 	VPSRLW         $0x04, 128(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 128(AX)(BX*1), Z1
+	VPSRLW         $0x04, 128(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   144(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5952,11 +7225,11 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z15
 	VPSRLW         $0x04, 192(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 192(AX)(BX*1), Z1
+	VPSRLW         $0x04, 192(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   168(CX), Z2
 	VPDPBUSD       Z2, Z0, Z4
 	VPDPBUSD       Z2, Z1, Z10
@@ -5983,108 +7256,110 @@ loop1:
 	VCVTDQ2PS.BCST 192(CX), Z2
 	VFMADD231PS    Z2, Z1, Z4
 	VBROADCASTSS   216(CX), Z2
-	VFMADD213PS    (DI), Z2, Z4
-	VMOVUPS        Z4, (DI)
+	VFMADD213PS    (R9), Z2, Z4
+	VMOVUPS        Z4, (R9)
 	VCVTDQ2PS      Z5, Z5
 	VMULPS         Z0, Z5, Z5
 	VCVTDQ2PS.BCST 196(CX), Z2
 	VFMADD231PS    Z2, Z1, Z5
 	VBROADCASTSS   220(CX), Z2
-	VFMADD213PS    64(DI), Z2, Z5
-	VMOVUPS        Z5, 64(DI)
+	VFMADD213PS    64(R9), Z2, Z5
+	VMOVUPS        Z5, 64(R9)
 	VCVTDQ2PS      Z6, Z6
 	VMULPS         Z0, Z6, Z6
 	VCVTDQ2PS.BCST 200(CX), Z2
 	VFMADD231PS    Z2, Z1, Z6
 	VBROADCASTSS   224(CX), Z2
-	VFMADD213PS    128(DI), Z2, Z6
-	VMOVUPS        Z6, 128(DI)
+	VFMADD213PS    128(R9), Z2, Z6
+	VMOVUPS        Z6, 128(R9)
 	VCVTDQ2PS      Z7, Z7
 	VMULPS         Z0, Z7, Z7
 	VCVTDQ2PS.BCST 204(CX), Z2
 	VFMADD231PS    Z2, Z1, Z7
 	VBROADCASTSS   228(CX), Z2
-	VFMADD213PS    192(DI), Z2, Z7
-	VMOVUPS        Z7, 192(DI)
+	VFMADD213PS    192(R9), Z2, Z7
+	VMOVUPS        Z7, 192(R9)
 	VCVTDQ2PS      Z8, Z8
 	VMULPS         Z0, Z8, Z8
 	VCVTDQ2PS.BCST 208(CX), Z2
 	VFMADD231PS    Z2, Z1, Z8
 	VBROADCASTSS   232(CX), Z2
-	VFMADD213PS    256(DI), Z2, Z8
-	VMOVUPS        Z8, 256(DI)
+	VFMADD213PS    256(R9), Z2, Z8
+	VMOVUPS        Z8, 256(R9)
 	VCVTDQ2PS      Z9, Z9
 	VMULPS         Z0, Z9, Z9
 	VCVTDQ2PS.BCST 212(CX), Z2
 	VFMADD231PS    Z2, Z1, Z9
 	VBROADCASTSS   236(CX), Z2
-	VFMADD213PS    320(DI), Z2, Z9
-	VMOVUPS        Z9, 320(DI)
-	VCVTPH2PS      256(AX)(BX*1), Z0
-	VCVTPH2PS      288(AX)(BX*1), Z1
+	VFMADD213PS    320(R9), Z2, Z9
+	VMOVUPS        Z9, 320(R9)
+	VCVTPH2PS      256(AX)(DI*1), Z0
+	VCVTPH2PS      288(AX)(DI*1), Z1
 	VMULPS         Z16, Z1, Z1
 	VCVTDQ2PS      Z10, Z10
 	VMULPS         Z0, Z10, Z10
 	VCVTDQ2PS.BCST 192(CX), Z2
 	VFMADD231PS    Z2, Z1, Z10
 	VBROADCASTSS   216(CX), Z2
-	VFMADD213PS    384(DI), Z2, Z10
-	VMOVUPS        Z10, 384(DI)
+	VFMADD213PS    384(R9), Z2, Z10
+	VMOVUPS        Z10, 384(R9)
 	VCVTDQ2PS      Z11, Z11
 	VMULPS         Z0, Z11, Z11
 	VCVTDQ2PS.BCST 196(CX), Z2
 	VFMADD231PS    Z2, Z1, Z11
 	VBROADCASTSS   220(CX), Z2
-	VFMADD213PS    448(DI), Z2, Z11
-	VMOVUPS        Z11, 448(DI)
+	VFMADD213PS    448(R9), Z2, Z11
+	VMOVUPS        Z11, 448(R9)
 	VCVTDQ2PS      Z12, Z12
 	VMULPS         Z0, Z12, Z12
 	VCVTDQ2PS.BCST 200(CX), Z2
 	VFMADD231PS    Z2, Z1, Z12
 	VBROADCASTSS   224(CX), Z2
-	VFMADD213PS    512(DI), Z2, Z12
-	VMOVUPS        Z12, 512(DI)
+	VFMADD213PS    512(R9), Z2, Z12
+	VMOVUPS        Z12, 512(R9)
 	VCVTDQ2PS      Z13, Z13
 	VMULPS         Z0, Z13, Z13
 	VCVTDQ2PS.BCST 204(CX), Z2
 	VFMADD231PS    Z2, Z1, Z13
 	VBROADCASTSS   228(CX), Z2
-	VFMADD213PS    576(DI), Z2, Z13
-	VMOVUPS        Z13, 576(DI)
+	VFMADD213PS    576(R9), Z2, Z13
+	VMOVUPS        Z13, 576(R9)
 	VCVTDQ2PS      Z14, Z14
 	VMULPS         Z0, Z14, Z14
 	VCVTDQ2PS.BCST 208(CX), Z2
 	VFMADD231PS    Z2, Z1, Z14
 	VBROADCASTSS   232(CX), Z2
-	VFMADD213PS    640(DI), Z2, Z14
-	VMOVUPS        Z14, 640(DI)
+	VFMADD213PS    640(R9), Z2, Z14
+	VMOVUPS        Z14, 640(R9)
 	VCVTDQ2PS      Z15, Z15
 	VMULPS         Z0, Z15, Z15
 	VCVTDQ2PS.BCST 212(CX), Z2
 	VFMADD231PS    Z2, Z1, Z15
 	VBROADCASTSS   236(CX), Z2
-	VFMADD213PS    704(DI), Z2, Z15
-	VMOVUPS        Z15, 704(DI)
+	VFMADD213PS    704(R9), Z2, Z15
+	VMOVUPS        Z15, 704(R9)
 	ADDQ           $0x00000140, AX
 	ADDQ           $0x000000f0, CX
+	ADDQ           $0x00000180, BX
+	ADDQ           $0x00000002, SI
 	DECQ           DX
 	JNZ            loop1
 	MOVQ           dst+0(FP), AX
 	MOVQ           stride+8(FP), CX
-	MOVQ           bias+40(FP), DX
-	MOVQ           add+48(FP), BX
-	VMOVUPS        (DI), Z4
-	VMOVUPS        64(DI), Z5
-	VMOVUPS        128(DI), Z6
-	VMOVUPS        192(DI), Z7
-	VMOVUPS        256(DI), Z8
-	VMOVUPS        320(DI), Z9
-	VMOVUPS        384(DI), Z10
-	VMOVUPS        448(DI), Z11
-	VMOVUPS        512(DI), Z12
-	VMOVUPS        576(DI), Z13
-	VMOVUPS        640(DI), Z14
-	VMOVUPS        704(DI), Z15
+	MOVQ           bias+56(FP), DX
+	MOVQ           add+64(FP), BX
+	VMOVUPS        (R9), Z4
+	VMOVUPS        64(R9), Z5
+	VMOVUPS        128(R9), Z6
+	VMOVUPS        192(R9), Z7
+	VMOVUPS        256(R9), Z8
+	VMOVUPS        320(R9), Z9
+	VMOVUPS        384(R9), Z10
+	VMOVUPS        448(R9), Z11
+	VMOVUPS        512(R9), Z12
+	VMOVUPS        576(R9), Z13
+	VMOVUPS        640(R9), Z14
+	VMOVUPS        704(R9), Z15
 	TESTQ          DX, DX
 	JZ             unbiased
 	VADDPS         (DX), Z4, Z4
@@ -6145,20 +7420,68 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x1AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000018, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z4
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 20(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x1AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z3
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z2
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z3
 
 loop1:
-	VPSRAD.BCST      $0x03, 32(CX), Z4
+	VPSRAD.BCST $0x03, 32(CX), Z4
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z2, Z0
 	VPSLLW           $0x04, 256(AX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
@@ -6206,12 +7529,14 @@ loop1:
 	VFMADD231PS.BCST 36(CX), Z4, Z1
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x00000028, CX
+	ADDQ             $0x00000040, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -6229,22 +7554,58 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x2AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X5
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X5, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X5
+	VMOVDQU32     256(AX), Z6
+	VPSRLW        X5, Z6, Z6
+	VPANDD.BCST   words01<>+0(SB), Z6, Z6
+	VPSLLW        $0x04, Z6, Z6
+	VPORD         Z6, Z0, Z0
+	IMUL3Q        $0x00000004, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z4
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x2AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z4
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
 
 loop1:
-	VPSRAD.BCST      $0x03, 64(CX), Z5
-	VPSRAD.BCST      $0x03, 68(CX), Z6
+	VPSRAD.BCST $0x03, 64(CX), Z5
+	VPSRAD.BCST $0x03, 68(CX), Z6
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z3, Z0
 	VPSLLW           $0x04, 256(AX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
@@ -6303,12 +7664,14 @@ loop1:
 	VFMADD231PS.BCST 76(CX), Z6, Z2
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x00000050, CX
+	ADDQ             $0x00000080, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -6331,24 +7694,61 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x3AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X7
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X7, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X7
+	VMOVDQU32     256(AX), Z8
+	VPSRLW        X7, Z8, Z8
+	VPANDD.BCST   words01<>+0(SB), Z8, Z8
+	VPSLLW        $0x04, Z8, Z8
+	VPORD         Z8, Z0, Z0
+	IMUL3Q        $0x00000008, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z5
+	VPDPWSSD.BCST 4(R8), Z0, Z6
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x3AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z5
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z5
 
 loop1:
-	VPSRAD.BCST      $0x03, 96(CX), Z6
-	VPSRAD.BCST      $0x03, 100(CX), Z7
-	VPSRAD.BCST      $0x03, 104(CX), Z8
+	VPSRAD.BCST $0x03, 96(CX), Z6
+	VPSRAD.BCST $0x03, 100(CX), Z7
+	VPSRAD.BCST $0x03, 104(CX), Z8
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z4, Z0
 	VPSLLW           $0x04, 256(AX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
@@ -6418,12 +7818,14 @@ loop1:
 	VFMADD231PS.BCST 116(CX), Z8, Z3
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x00000078, CX
+	ADDQ             $0x000000c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -6451,26 +7853,64 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x4AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X9
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X9, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X9
+	VMOVDQU32     256(AX), Z10
+	VPSRLW        X9, Z10, Z10
+	VPANDD.BCST   words01<>+0(SB), Z10, Z10
+	VPSLLW        $0x04, Z10, Z10
+	VPORD         Z10, Z0, Z0
+	IMUL3Q        $0x0000000c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z6
+	VPDPWSSD.BCST 4(R8), Z0, Z7
+	VPDPWSSD.BCST 8(R8), Z0, Z8
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x4AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z6
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z5
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z6
 
 loop1:
-	VPSRAD.BCST      $0x03, 128(CX), Z7
-	VPSRAD.BCST      $0x03, 132(CX), Z8
-	VPSRAD.BCST      $0x03, 136(CX), Z9
-	VPSRAD.BCST      $0x03, 140(CX), Z10
+	VPSRAD.BCST $0x03, 128(CX), Z7
+	VPSRAD.BCST $0x03, 132(CX), Z8
+	VPSRAD.BCST $0x03, 136(CX), Z9
+	VPSRAD.BCST $0x03, 140(CX), Z10
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z5, Z0
 	VPSLLW           $0x04, 256(AX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
@@ -6551,12 +7991,14 @@ loop1:
 	VFMADD231PS.BCST 156(CX), Z10, Z4
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x000000a0, CX
+	ADDQ             $0x00000100, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -6589,28 +8031,67 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x5AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X11
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X11, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X11
+	VMOVDQU32     256(AX), Z12
+	VPSRLW        X11, Z12, Z12
+	VPANDD.BCST   words01<>+0(SB), Z12, Z12
+	VPSLLW        $0x04, Z12, Z12
+	VPORD         Z12, Z0, Z0
+	IMUL3Q        $0x00000010, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z7
+	VPDPWSSD.BCST 4(R8), Z0, Z8
+	VPDPWSSD.BCST 8(R8), Z0, Z9
+	VPDPWSSD.BCST 12(R8), Z0, Z10
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x5AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z7
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z6
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z7
 
 loop1:
-	VPSRAD.BCST      $0x03, 160(CX), Z8
-	VPSRAD.BCST      $0x03, 164(CX), Z9
-	VPSRAD.BCST      $0x03, 168(CX), Z10
-	VPSRAD.BCST      $0x03, 172(CX), Z11
-	VPSRAD.BCST      $0x03, 176(CX), Z12
+	VPSRAD.BCST $0x03, 160(CX), Z8
+	VPSRAD.BCST $0x03, 164(CX), Z9
+	VPSRAD.BCST $0x03, 168(CX), Z10
+	VPSRAD.BCST $0x03, 172(CX), Z11
+	VPSRAD.BCST $0x03, 176(CX), Z12
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z6, Z0
 	VPSLLW           $0x04, 256(AX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
@@ -6702,12 +8183,14 @@ loop1:
 	VFMADD231PS.BCST 196(CX), Z12, Z5
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x000000c8, CX
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -6745,30 +8228,70 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x6AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X13
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X13, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X13
+	VMOVDQU32     256(AX), Z14
+	VPSRLW        X13, Z14, Z14
+	VPANDD.BCST   words01<>+0(SB), Z14, Z14
+	VPSLLW        $0x04, Z14, Z14
+	VPORD         Z14, Z0, Z0
+	IMUL3Q        $0x00000014, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z8
+	VPDPWSSD.BCST 4(R8), Z0, Z9
+	VPDPWSSD.BCST 8(R8), Z0, Z10
+	VPDPWSSD.BCST 12(R8), Z0, Z11
+	VPDPWSSD.BCST 16(R8), Z0, Z12
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x6AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z8
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z7
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z8
 
 loop1:
-	VPSRAD.BCST      $0x03, 192(CX), Z9
-	VPSRAD.BCST      $0x03, 196(CX), Z10
-	VPSRAD.BCST      $0x03, 200(CX), Z11
-	VPSRAD.BCST      $0x03, 204(CX), Z12
-	VPSRAD.BCST      $0x03, 208(CX), Z13
-	VPSRAD.BCST      $0x03, 212(CX), Z14
+	VPSRAD.BCST $0x03, 192(CX), Z9
+	VPSRAD.BCST $0x03, 196(CX), Z10
+	VPSRAD.BCST $0x03, 200(CX), Z11
+	VPSRAD.BCST $0x03, 204(CX), Z12
+	VPSRAD.BCST $0x03, 208(CX), Z13
+	VPSRAD.BCST $0x03, 212(CX), Z14
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z7, Z0
 	VPSLLW           $0x04, 256(AX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
@@ -6871,12 +8394,14 @@ loop1:
 	VFMADD231PS.BCST 236(CX), Z14, Z6
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x000000f0, CX
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -6919,12 +8444,49 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x7AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X15
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X15, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X15
+	VMOVDQU32     256(AX), Z16
+	VPSRLW        X15, Z16, Z16
+	VPANDD.BCST   words01<>+0(SB), Z16, Z16
+	VPSLLW        $0x04, Z16, Z16
+	VPORD         Z16, Z0, Z0
+	IMUL3Q        $0x00000018, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z9
+	VPDPWSSD.BCST 4(R8), Z0, Z10
+	VPDPWSSD.BCST 8(R8), Z0, Z11
+	VPDPWSSD.BCST 12(R8), Z0, Z12
+	VPDPWSSD.BCST 16(R8), Z0, Z13
+	VPDPWSSD.BCST 20(R8), Z0, Z14
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x7AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -6932,19 +8494,23 @@ TEXT ·productQ50x7AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z9
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z8
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z9
 
 loop1:
-	VPSRAD.BCST      $0x03, 224(CX), Z10
-	VPSRAD.BCST      $0x03, 228(CX), Z11
-	VPSRAD.BCST      $0x03, 232(CX), Z12
-	VPSRAD.BCST      $0x03, 236(CX), Z13
-	VPSRAD.BCST      $0x03, 240(CX), Z14
-	VPSRAD.BCST      $0x03, 244(CX), Z15
-	VPSRAD.BCST      $0x03, 248(CX), Z16
+	VPSRAD.BCST $0x03, 224(CX), Z10
+	VPSRAD.BCST $0x03, 228(CX), Z11
+	VPSRAD.BCST $0x03, 232(CX), Z12
+	VPSRAD.BCST $0x03, 236(CX), Z13
+	VPSRAD.BCST $0x03, 240(CX), Z14
+	VPSRAD.BCST $0x03, 244(CX), Z15
+	VPSRAD.BCST $0x03, 248(CX), Z16
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z8, Z0
 	VPSLLW           $0x04, 256(AX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
@@ -7058,12 +8624,14 @@ loop1:
 	VFMADD231PS.BCST 276(CX), Z16, Z7
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x00000118, CX
+	ADDQ             $0x000001c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -7111,12 +8679,50 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x8AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X17
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X17, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X17
+	VMOVDQU32     256(AX), Z18
+	VPSRLW        X17, Z18, Z18
+	VPANDD.BCST   words01<>+0(SB), Z18, Z18
+	VPSLLW        $0x04, Z18, Z18
+	VPORD         Z18, Z0, Z0
+	IMUL3Q        $0x0000001c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z10
+	VPDPWSSD.BCST 4(R8), Z0, Z11
+	VPDPWSSD.BCST 8(R8), Z0, Z12
+	VPDPWSSD.BCST 12(R8), Z0, Z13
+	VPDPWSSD.BCST 16(R8), Z0, Z14
+	VPDPWSSD.BCST 20(R8), Z0, Z15
+	VPDPWSSD.BCST 24(R8), Z0, Z16
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x8AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -7125,20 +8731,24 @@ TEXT ·productQ50x8AVX512(SB), $0-56
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z9
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z10
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z9
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z10
 
 loop1:
-	VPSRAD.BCST      $0x03, 256(CX), Z11
-	VPSRAD.BCST      $0x03, 260(CX), Z12
-	VPSRAD.BCST      $0x03, 264(CX), Z13
-	VPSRAD.BCST      $0x03, 268(CX), Z14
-	VPSRAD.BCST      $0x03, 272(CX), Z15
-	VPSRAD.BCST      $0x03, 276(CX), Z16
-	VPSRAD.BCST      $0x03, 280(CX), Z17
-	VPSRAD.BCST      $0x03, 284(CX), Z18
+	VPSRAD.BCST $0x03, 256(CX), Z11
+	VPSRAD.BCST $0x03, 260(CX), Z12
+	VPSRAD.BCST $0x03, 264(CX), Z13
+	VPSRAD.BCST $0x03, 268(CX), Z14
+	VPSRAD.BCST $0x03, 272(CX), Z15
+	VPSRAD.BCST $0x03, 276(CX), Z16
+	VPSRAD.BCST $0x03, 280(CX), Z17
+	VPSRAD.BCST $0x03, 284(CX), Z18
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z9, Z0
 	VPSLLW           $0x04, 256(AX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
@@ -7263,12 +8873,14 @@ loop1:
 	VFMADD231PS.BCST 316(CX), Z18, Z8
 	ADDQ             $0x00000160, AX
 	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000200, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -7321,47 +8933,90 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x4PairAVX512(SB), $576-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X19
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X19, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X19
+	VMOVDQU32     256(AX), Z20
+	VPSRLW        X19, Z20, Z20
+	VPANDD.BCST   words01<>+0(SB), Z20, Z20
+	VPSLLW        $0x04, Z20, Z20
+	VPORD         Z20, Z0, Z0
+	IMUL3Q        $0x00000020, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z11
+	VPDPWSSD.BCST 4(R8), Z0, Z12
+	VPDPWSSD.BCST 8(R8), Z0, Z13
+	VPDPWSSD.BCST 12(R8), Z0, Z14
+	VPDPWSSD.BCST 16(R8), Z0, Z15
+	VPDPWSSD.BCST 20(R8), Z0, Z16
+	VPDPWSSD.BCST 24(R8), Z0, Z17
+	VPDPWSSD.BCST 28(R8), Z0, Z18
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ50x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x4PairAVX512(SB), $576-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000160, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000160, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0x10101010, R8
-	VPBROADCASTD R8, Z4
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x10101010, R10
+	VPBROADCASTD R10, Z4
 
 loop1:
-	VPSRAD.BCST  $0x03, 128(CX), Z5
-	VMOVDQA64    Z5, Z9
-	VPSRAD.BCST  $0x03, 132(CX), Z6
-	VMOVDQA64    Z6, Z10
-	VPSRAD.BCST  $0x03, 136(CX), Z7
-	VMOVDQA64    Z7, Z11
-	VPSRAD.BCST  $0x03, 140(CX), Z8
-	VMOVDQA64    Z8, Z12
+	VPSRAD.BCST $0x03, 128(CX), Z5
+	VMOVDQA64   Z5, Z9
+	VPSRAD.BCST $0x03, 132(CX), Z6
+	VMOVDQA64   Z6, Z10
+	VPSRAD.BCST $0x03, 136(CX), Z7
+	VMOVDQA64   Z7, Z11
+	VPSRAD.BCST $0x03, 140(CX), Z8
+	VMOVDQA64   Z8, Z12
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z3, Z0
-	VPANDD       (AX)(BX*1), Z3, Z1
+	VPANDD       (AX)(DI*1), Z3, Z1
 	VPSLLW       $0x04, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 256(AX)(BX*1), Z2
+	VPSLLW       $0x04, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7375,13 +9030,13 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       64(AX), Z3, Z0
-	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPANDD       64(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x03, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x03, 256(AX)(BX*1), Z2
+	VPSLLW       $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 16(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7395,14 +9050,14 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       128(AX), Z3, Z0
-	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPANDD       128(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x02, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 256(AX)(BX*1), Z2
+	VPSLLW       $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 32(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7416,13 +9071,13 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       192(AX), Z3, Z0
-	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPANDD       192(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x01, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x01, 256(AX)(BX*1), Z2
+	VPSLLW       $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7437,14 +9092,14 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VMOVDQU32    256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    256(AX)(BX*1), Z2
+	VMOVDQU32    256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 64(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7459,15 +9114,15 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x01, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x01, 256(AX)(BX*1), Z2
+	VPSRLW       $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7482,14 +9137,14 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x02, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 256(AX)(BX*1), Z2
+	VPSRLW       $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7504,15 +9159,15 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x03, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x03, 256(AX)(BX*1), Z2
+	VPSRLW       $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 112(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -7529,60 +9184,62 @@ loop1:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  (DI), Z2, Z5
-	VMOVUPS      Z5, (DI)
+	VFMADD213PS  (R9), Z2, Z5
+	VMOVUPS      Z5, (R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z6
-	VMOVUPS      Z6, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z6
+	VMOVUPS      Z6, 64(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z7
-	VMOVUPS      Z7, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z7
+	VMOVUPS      Z7, 128(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z8
-	VMOVUPS      Z8, 192(DI)
-	VCVTPH2PS    320(AX)(BX*1), Z0
+	VFMADD213PS  192(R9), Z2, Z8
+	VMOVUPS      Z8, 192(R9)
+	VCVTPH2PS    320(AX)(DI*1), Z0
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z9
-	VMOVUPS      Z9, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z9
+	VMOVUPS      Z9, 256(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z10
-	VMOVUPS      Z10, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z10
+	VMOVUPS      Z10, 320(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z11
-	VMOVUPS      Z11, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z11
+	VMOVUPS      Z11, 384(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z12
-	VMOVUPS      Z12, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z12
+	VMOVUPS      Z12, 448(R9)
 	ADDQ         $0x00000160, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z5
-	VMOVUPS      64(DI), Z6
-	VMOVUPS      128(DI), Z7
-	VMOVUPS      192(DI), Z8
-	VMOVUPS      256(DI), Z9
-	VMOVUPS      320(DI), Z10
-	VMOVUPS      384(DI), Z11
-	VMOVUPS      448(DI), Z12
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      256(R9), Z9
+	VMOVUPS      320(R9), Z10
+	VMOVUPS      384(R9), Z11
+	VMOVUPS      448(R9), Z12
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -7627,51 +9284,106 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x5PairAVX512(SB), $704-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	MOVL         R11, R12
+	ANDL         $0x0000000f, R12
+	VMOVD        R12, X2
+	VMOVDQU32    256(AX), Z13
+	VPSRLW       X2, Z13, Z13
+	VPANDD.BCST  words01<>+0(SB), Z13, Z13
+	VPSLLW       $0x04, Z13, Z13
+	VPORD        Z13, Z0, Z0
+	VMOVDQU32    256(AX)(DI*1), Z13
+	VPSRLW       X2, Z13, Z13
+	VPANDD.BCST  words01<>+0(SB), Z13, Z13
+	VPSLLW       $0x04, Z13, Z13
+	VPORD        Z13, Z1, Z1
+	IMUL3Q       $0x00000010, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ50x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x5PairAVX512(SB), $704-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000160, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000160, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0x10101010, R8
-	VPBROADCASTD R8, Z4
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x10101010, R10
+	VPBROADCASTD R10, Z4
 
 loop1:
-	VPSRAD.BCST  $0x03, 160(CX), Z5
-	VMOVDQA64    Z5, Z10
-	VPSRAD.BCST  $0x03, 164(CX), Z6
-	VMOVDQA64    Z6, Z11
-	VPSRAD.BCST  $0x03, 168(CX), Z7
-	VMOVDQA64    Z7, Z12
-	VPSRAD.BCST  $0x03, 172(CX), Z8
-	VMOVDQA64    Z8, Z13
-	VPSRAD.BCST  $0x03, 176(CX), Z9
-	VMOVDQA64    Z9, Z14
+	VPSRAD.BCST $0x03, 160(CX), Z5
+	VMOVDQA64   Z5, Z10
+	VPSRAD.BCST $0x03, 164(CX), Z6
+	VMOVDQA64   Z6, Z11
+	VPSRAD.BCST $0x03, 168(CX), Z7
+	VMOVDQA64   Z7, Z12
+	VPSRAD.BCST $0x03, 172(CX), Z8
+	VMOVDQA64   Z8, Z13
+	VPSRAD.BCST $0x03, 176(CX), Z9
+	VMOVDQA64   Z9, Z14
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z3, Z0
-	VPANDD       (AX)(BX*1), Z3, Z1
+	VPANDD       (AX)(DI*1), Z3, Z1
 	VPSLLW       $0x04, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 256(AX)(BX*1), Z2
+	VPSLLW       $0x04, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7688,13 +9400,13 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       64(AX), Z3, Z0
-	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPANDD       64(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x03, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x03, 256(AX)(BX*1), Z2
+	VPSLLW       $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 20(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7711,14 +9423,14 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       128(AX), Z3, Z0
-	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPANDD       128(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x02, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 256(AX)(BX*1), Z2
+	VPSLLW       $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 40(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7735,13 +9447,13 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       192(AX), Z3, Z0
-	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPANDD       192(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x01, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x01, 256(AX)(BX*1), Z2
+	VPSLLW       $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 60(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7759,14 +9471,14 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VMOVDQU32    256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    256(AX)(BX*1), Z2
+	VMOVDQU32    256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7784,15 +9496,15 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x01, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x01, 256(AX)(BX*1), Z2
+	VPSRLW       $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 100(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7810,14 +9522,14 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x02, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 256(AX)(BX*1), Z2
+	VPSRLW       $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7835,15 +9547,15 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x03, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x03, 256(AX)(BX*1), Z2
+	VPSRLW       $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 140(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -7863,72 +9575,74 @@ loop1:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  (DI), Z2, Z5
-	VMOVUPS      Z5, (DI)
+	VFMADD213PS  (R9), Z2, Z5
+	VMOVUPS      Z5, (R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z6
-	VMOVUPS      Z6, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z6
+	VMOVUPS      Z6, 64(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z7
-	VMOVUPS      Z7, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z7
+	VMOVUPS      Z7, 128(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z8
-	VMOVUPS      Z8, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z8
+	VMOVUPS      Z8, 192(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z9
-	VMOVUPS      Z9, 256(DI)
-	VCVTPH2PS    320(AX)(BX*1), Z0
+	VFMADD213PS  256(R9), Z2, Z9
+	VMOVUPS      Z9, 256(R9)
+	VCVTPH2PS    320(AX)(DI*1), Z0
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z10
-	VMOVUPS      Z10, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z10
+	VMOVUPS      Z10, 320(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z11
-	VMOVUPS      Z11, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z11
+	VMOVUPS      Z11, 384(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z12
-	VMOVUPS      Z12, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z12
+	VMOVUPS      Z12, 448(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z13
-	VMOVUPS      Z13, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z13
+	VMOVUPS      Z13, 512(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z14
-	VMOVUPS      Z14, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z14
+	VMOVUPS      Z14, 576(R9)
 	ADDQ         $0x00000160, AX
 	ADDQ         $0x000000c8, CX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z5
-	VMOVUPS      64(DI), Z6
-	VMOVUPS      128(DI), Z7
-	VMOVUPS      192(DI), Z8
-	VMOVUPS      256(DI), Z9
-	VMOVUPS      320(DI), Z10
-	VMOVUPS      384(DI), Z11
-	VMOVUPS      448(DI), Z12
-	VMOVUPS      512(DI), Z13
-	VMOVUPS      576(DI), Z14
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      256(R9), Z9
+	VMOVUPS      320(R9), Z10
+	VMOVUPS      384(R9), Z11
+	VMOVUPS      448(R9), Z12
+	VMOVUPS      512(R9), Z13
+	VMOVUPS      576(R9), Z14
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -7981,55 +9695,113 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ50x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ50x6PairAVX512(SB), $832-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	MOVL         R11, R12
+	ANDL         $0x0000000f, R12
+	VMOVD        R12, X2
+	VMOVDQU32    256(AX), Z15
+	VPSRLW       X2, Z15, Z15
+	VPANDD.BCST  words01<>+0(SB), Z15, Z15
+	VPSLLW       $0x04, Z15, Z15
+	VPORD        Z15, Z0, Z0
+	VMOVDQU32    256(AX)(DI*1), Z15
+	VPSRLW       X2, Z15, Z15
+	VPANDD.BCST  words01<>+0(SB), Z15, Z15
+	VPSLLW       $0x04, Z15, Z15
+	VPORD        Z15, Z1, Z1
+	IMUL3Q       $0x00000014, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ50x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ50x6PairAVX512(SB), $832-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000160, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000160, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	VMOVUPS      Z2, 640(DI)
-	VMOVUPS      Z2, 704(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0x10101010, R8
-	VPBROADCASTD R8, Z4
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	VMOVUPS      Z2, 640(R9)
+	VMOVUPS      Z2, 704(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x10101010, R10
+	VPBROADCASTD R10, Z4
 
 loop1:
-	VPSRAD.BCST  $0x03, 192(CX), Z5
-	VMOVDQA64    Z5, Z11
-	VPSRAD.BCST  $0x03, 196(CX), Z6
-	VMOVDQA64    Z6, Z12
-	VPSRAD.BCST  $0x03, 200(CX), Z7
-	VMOVDQA64    Z7, Z13
-	VPSRAD.BCST  $0x03, 204(CX), Z8
-	VMOVDQA64    Z8, Z14
-	VPSRAD.BCST  $0x03, 208(CX), Z9
-	VMOVDQA64    Z9, Z15
-	VPSRAD.BCST  $0x03, 212(CX), Z10
-	VMOVDQA64    Z10, Z16
+	VPSRAD.BCST $0x03, 192(CX), Z5
+	VMOVDQA64   Z5, Z11
+	VPSRAD.BCST $0x03, 196(CX), Z6
+	VMOVDQA64   Z6, Z12
+	VPSRAD.BCST $0x03, 200(CX), Z7
+	VMOVDQA64   Z7, Z13
+	VPSRAD.BCST $0x03, 204(CX), Z8
+	VMOVDQA64   Z8, Z14
+	VPSRAD.BCST $0x03, 208(CX), Z9
+	VMOVDQA64   Z9, Z15
+	VPSRAD.BCST $0x03, 212(CX), Z10
+	VMOVDQA64   Z10, Z16
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z3, Z0
-	VPANDD       (AX)(BX*1), Z3, Z1
+	VPANDD       (AX)(DI*1), Z3, Z1
 	VPSLLW       $0x04, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x04, 256(AX)(BX*1), Z2
+	VPSLLW       $0x04, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8049,13 +9821,13 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       64(AX), Z3, Z0
-	VPANDD       64(AX)(BX*1), Z3, Z1
+	VPANDD       64(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x03, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x03, 256(AX)(BX*1), Z2
+	VPSLLW       $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 24(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8075,14 +9847,14 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       128(AX), Z3, Z0
-	VPANDD       128(AX)(BX*1), Z3, Z1
+	VPANDD       128(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x02, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x02, 256(AX)(BX*1), Z2
+	VPSLLW       $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8102,13 +9874,13 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       192(AX), Z3, Z0
-	VPANDD       192(AX)(BX*1), Z3, Z1
+	VPANDD       192(AX)(DI*1), Z3, Z1
 	VPSLLW       $0x01, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSLLW       $0x01, 256(AX)(BX*1), Z2
+	VPSLLW       $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 72(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8129,14 +9901,14 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VMOVDQU32    256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VMOVDQU32    256(AX)(BX*1), Z2
+	VMOVDQU32    256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8157,15 +9929,15 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x01, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x01, 256(AX)(BX*1), Z2
+	VPSRLW       $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8186,14 +9958,14 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x02, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x02, 256(AX)(BX*1), Z2
+	VPSRLW       $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 144(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8214,15 +9986,15 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z3, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z3, Z1, Z1
 	VPSRLW       $0x03, 256(AX), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z0
-	VPSRLW       $0x03, 256(AX)(BX*1), Z2
+	VPSRLW       $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD   $0xf8, Z4, Z2, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 168(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -8245,84 +10017,86 @@ loop1:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  (DI), Z2, Z5
-	VMOVUPS      Z5, (DI)
+	VFMADD213PS  (R9), Z2, Z5
+	VMOVUPS      Z5, (R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z6
-	VMOVUPS      Z6, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z6
+	VMOVUPS      Z6, 64(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z7
-	VMOVUPS      Z7, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z7
+	VMOVUPS      Z7, 128(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z8
-	VMOVUPS      Z8, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z8
+	VMOVUPS      Z8, 192(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z9
-	VMOVUPS      Z9, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z9
+	VMOVUPS      Z9, 256(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z10
-	VMOVUPS      Z10, 320(DI)
-	VCVTPH2PS    320(AX)(BX*1), Z0
+	VFMADD213PS  320(R9), Z2, Z10
+	VMOVUPS      Z10, 320(R9)
+	VCVTPH2PS    320(AX)(DI*1), Z0
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z11
-	VMOVUPS      Z11, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z11
+	VMOVUPS      Z11, 384(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z12
-	VMOVUPS      Z12, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z12
+	VMOVUPS      Z12, 448(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z13
-	VMOVUPS      Z13, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z13
+	VMOVUPS      Z13, 512(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z14
-	VMOVUPS      Z14, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z14
+	VMOVUPS      Z14, 576(R9)
 	VCVTDQ2PS    Z15, Z15
 	VMULPS       Z0, Z15, Z15
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  640(DI), Z2, Z15
-	VMOVUPS      Z15, 640(DI)
+	VFMADD213PS  640(R9), Z2, Z15
+	VMOVUPS      Z15, 640(R9)
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z0, Z16, Z16
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  704(DI), Z2, Z16
-	VMOVUPS      Z16, 704(DI)
+	VFMADD213PS  704(R9), Z2, Z16
+	VMOVUPS      Z16, 704(R9)
 	ADDQ         $0x00000160, AX
 	ADDQ         $0x000000f0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z5
-	VMOVUPS      64(DI), Z6
-	VMOVUPS      128(DI), Z7
-	VMOVUPS      192(DI), Z8
-	VMOVUPS      256(DI), Z9
-	VMOVUPS      320(DI), Z10
-	VMOVUPS      384(DI), Z11
-	VMOVUPS      448(DI), Z12
-	VMOVUPS      512(DI), Z13
-	VMOVUPS      576(DI), Z14
-	VMOVUPS      640(DI), Z15
-	VMOVUPS      704(DI), Z16
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      256(R9), Z9
+	VMOVUPS      320(R9), Z10
+	VMOVUPS      384(R9), Z11
+	VMOVUPS      448(R9), Z12
+	VMOVUPS      512(R9), Z13
+	VMOVUPS      576(R9), Z14
+	VMOVUPS      640(R9), Z15
+	VMOVUPS      704(R9), Z16
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -8383,22 +10157,83 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x1AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	MOVL         R11, R12
+	ANDL         $0x0000000f, R12
+	VMOVD        R12, X2
+	VMOVDQU32    256(AX), Z17
+	VPSRLW       X2, Z17, Z17
+	VPANDD.BCST  words01<>+0(SB), Z17, Z17
+	VPSLLW       $0x04, Z17, Z17
+	VPORD        Z17, Z0, Z0
+	VMOVDQU32    256(AX)(DI*1), Z17
+	VPSRLW       X2, Z17, Z17
+	VPANDD.BCST  words01<>+0(SB), Z17, Z17
+	VPSLLW       $0x04, Z17, Z17
+	VPORD        Z17, Z1, Z1
+	IMUL3Q       $0x00000018, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 20(R11), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ51x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x1AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z2
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z3
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z5
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z2
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z5
 
 loop1:
-	VPXORD           Z4, Z4, Z4
+	VPXORD Z4, Z4, Z4
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z2, Z0
 	VPSLLW           $0x04, 256(AX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
@@ -8451,12 +10286,14 @@ loop1:
 	VFMADD231PS.BCST 36(CX), Z4, Z1
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000028, CX
+	ADDQ             $0x00000040, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -8474,24 +10311,60 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x2AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X6
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X6, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X6
+	VMOVDQU32     256(AX), Z7
+	VPSRLW        X6, Z7, Z7
+	VPANDD.BCST   words01<>+0(SB), Z7, Z7
+	VPSLLW        $0x04, Z7, Z7
+	VPORD         Z7, Z0, Z0
+	IMUL3Q        $0x00000004, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z4
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x2AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z3
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z4
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z7
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z7
 
 loop1:
-	VPXORD           Z5, Z5, Z5
-	VPXORD           Z6, Z6, Z6
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z3, Z0
 	VPSLLW           $0x04, 256(AX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
@@ -8557,12 +10430,14 @@ loop1:
 	VFMADD231PS.BCST 76(CX), Z6, Z2
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000050, CX
+	ADDQ             $0x00000080, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -8585,26 +10460,63 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x3AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X8
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X8, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X8
+	VMOVDQU32     256(AX), Z9
+	VPSRLW        X8, Z9, Z9
+	VPANDD.BCST   words01<>+0(SB), Z9, Z9
+	VPSLLW        $0x04, Z9, Z9
+	VPORD         Z9, Z0, Z0
+	IMUL3Q        $0x00000008, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z5
+	VPDPWSSD.BCST 4(R8), Z0, Z6
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x3AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z4
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z5
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z9
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z4
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z5
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z9
 
 loop1:
-	VPXORD           Z6, Z6, Z6
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z4, Z0
 	VPSLLW           $0x04, 256(AX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
@@ -8683,12 +10595,14 @@ loop1:
 	VFMADD231PS.BCST 116(CX), Z8, Z3
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000078, CX
+	ADDQ             $0x000000c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -8716,28 +10630,66 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x4AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X10
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X10, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X10
+	VMOVDQU32     256(AX), Z11
+	VPSRLW        X10, Z11, Z11
+	VPANDD.BCST   words01<>+0(SB), Z11, Z11
+	VPSLLW        $0x04, Z11, Z11
+	VPORD         Z11, Z0, Z0
+	IMUL3Q        $0x0000000c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z6
+	VPDPWSSD.BCST 4(R8), Z0, Z7
+	VPDPWSSD.BCST 8(R8), Z0, Z8
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x4AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z5
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z6
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z11
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z5
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z6
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z11
 
 loop1:
-	VPXORD           Z7, Z7, Z7
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z5, Z0
 	VPSLLW           $0x04, 256(AX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
@@ -8829,12 +10781,14 @@ loop1:
 	VFMADD231PS.BCST 156(CX), Z10, Z4
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x000000a0, CX
+	ADDQ             $0x00000100, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -8867,30 +10821,69 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x5AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X12
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X12, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X12
+	VMOVDQU32     256(AX), Z13
+	VPSRLW        X12, Z13, Z13
+	VPANDD.BCST   words01<>+0(SB), Z13, Z13
+	VPSLLW        $0x04, Z13, Z13
+	VPORD         Z13, Z0, Z0
+	IMUL3Q        $0x00000010, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z7
+	VPDPWSSD.BCST 4(R8), Z0, Z8
+	VPDPWSSD.BCST 8(R8), Z0, Z9
+	VPDPWSSD.BCST 12(R8), Z0, Z10
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x5AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z6
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z7
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z13
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z6
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z7
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z13
 
 loop1:
-	VPXORD           Z8, Z8, Z8
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z6, Z0
 	VPSLLW           $0x04, 256(AX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
@@ -8995,12 +10988,14 @@ loop1:
 	VFMADD231PS.BCST 196(CX), Z12, Z5
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x000000c8, CX
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -9038,32 +11033,72 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x6AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X14
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X14, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X14
+	VMOVDQU32     256(AX), Z15
+	VPSRLW        X14, Z15, Z15
+	VPANDD.BCST   words01<>+0(SB), Z15, Z15
+	VPSLLW        $0x04, Z15, Z15
+	VPORD         Z15, Z0, Z0
+	IMUL3Q        $0x00000014, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z8
+	VPDPWSSD.BCST 4(R8), Z0, Z9
+	VPDPWSSD.BCST 8(R8), Z0, Z10
+	VPDPWSSD.BCST 12(R8), Z0, Z11
+	VPDPWSSD.BCST 16(R8), Z0, Z12
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x6AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z7
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z8
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z15
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z7
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z8
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z15
 
 loop1:
-	VPXORD           Z9, Z9, Z9
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z7, Z0
 	VPSLLW           $0x04, 256(AX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
@@ -9181,12 +11216,14 @@ loop1:
 	VFMADD231PS.BCST 236(CX), Z14, Z6
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x000000f0, CX
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -9229,12 +11266,49 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x7AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X16
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X16, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X16
+	VMOVDQU32     256(AX), Z17
+	VPSRLW        X16, Z17, Z17
+	VPANDD.BCST   words01<>+0(SB), Z17, Z17
+	VPSLLW        $0x04, Z17, Z17
+	VPORD         Z17, Z0, Z0
+	IMUL3Q        $0x00000018, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z9
+	VPDPWSSD.BCST 4(R8), Z0, Z10
+	VPDPWSSD.BCST 8(R8), Z0, Z11
+	VPDPWSSD.BCST 12(R8), Z0, Z12
+	VPDPWSSD.BCST 16(R8), Z0, Z13
+	VPDPWSSD.BCST 20(R8), Z0, Z14
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x7AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -9242,21 +11316,25 @@ TEXT ·productQ51x7AVX512(SB), $0-56
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z8
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z9
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z17
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z8
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z9
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z17
 
 loop1:
-	VPXORD           Z10, Z10, Z10
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPXORD           Z15, Z15, Z15
-	VPXORD           Z16, Z16, Z16
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z8, Z0
 	VPSLLW           $0x04, 256(AX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
@@ -9387,12 +11465,14 @@ loop1:
 	VFMADD231PS.BCST 276(CX), Z16, Z7
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000118, CX
+	ADDQ             $0x000001c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -9440,12 +11520,50 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x8AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X18
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X18, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X18
+	VMOVDQU32     256(AX), Z19
+	VPSRLW        X18, Z19, Z19
+	VPANDD.BCST   words01<>+0(SB), Z19, Z19
+	VPSLLW        $0x04, Z19, Z19
+	VPORD         Z19, Z0, Z0
+	IMUL3Q        $0x0000001c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z10
+	VPDPWSSD.BCST 4(R8), Z0, Z11
+	VPDPWSSD.BCST 8(R8), Z0, Z12
+	VPDPWSSD.BCST 12(R8), Z0, Z13
+	VPDPWSSD.BCST 16(R8), Z0, Z14
+	VPDPWSSD.BCST 20(R8), Z0, Z15
+	VPDPWSSD.BCST 24(R8), Z0, Z16
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x8AVX512(SB), $0-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -9454,22 +11572,26 @@ TEXT ·productQ51x8AVX512(SB), $0-56
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
-	MOVL         $0x0f0f0f0f, BX
-	VPBROADCASTD BX, Z9
-	MOVL         $0x10101010, BX
-	VPBROADCASTD BX, Z10
-	MOVL         $0xbc000000, BX
-	VPBROADCASTD BX, Z19
+	MOVL         $0x0f0f0f0f, DI
+	VPBROADCASTD DI, Z9
+	MOVL         $0x10101010, DI
+	VPBROADCASTD DI, Z10
+	MOVL         $0xbc000000, DI
+	VPBROADCASTD DI, Z19
 
 loop1:
-	VPXORD           Z11, Z11, Z11
-	VPXORD           Z12, Z12, Z12
-	VPXORD           Z13, Z13, Z13
-	VPXORD           Z14, Z14, Z14
-	VPXORD           Z15, Z15, Z15
-	VPXORD           Z16, Z16, Z16
-	VPXORD           Z17, Z17, Z17
-	VPXORD           Z18, Z18, Z18
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD           (AX), Z9, Z0
 	VPSLLW           $0x04, 256(AX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
@@ -9613,12 +11735,14 @@ loop1:
 	VFMADD231PS.BCST 316(CX), Z18, Z8
 	ADDQ             $0x00000180, AX
 	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000200, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -9671,49 +11795,92 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x4PairAVX512(SB), $576-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X20
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X20, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	MOVL          R8, R9
+	ANDL          $0x0000000f, R9
+	VMOVD         R9, X20
+	VMOVDQU32     256(AX), Z21
+	VPSRLW        X20, Z21, Z21
+	VPANDD.BCST   words01<>+0(SB), Z21, Z21
+	VPSLLW        $0x04, Z21, Z21
+	VPORD         Z21, Z0, Z0
+	IMUL3Q        $0x00000020, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z11
+	VPDPWSSD.BCST 4(R8), Z0, Z12
+	VPDPWSSD.BCST 8(R8), Z0, Z13
+	VPDPWSSD.BCST 12(R8), Z0, Z14
+	VPDPWSSD.BCST 16(R8), Z0, Z15
+	VPDPWSSD.BCST 20(R8), Z0, Z16
+	VPDPWSSD.BCST 24(R8), Z0, Z17
+	VPDPWSSD.BCST 28(R8), Z0, Z18
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productQ51x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x4PairAVX512(SB), $576-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000180, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000180, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0x10101010, R8
-	VPBROADCASTD R8, Z4
-	MOVL         $0xbc000000, R8
-	VPBROADCASTD R8, Z13
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x10101010, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0xbc000000, R10
+	VPBROADCASTD R10, Z13
 
 loop1:
-	VPXORD         Z5, Z5, Z5
-	VPXORD         Z6, Z6, Z6
-	VPXORD         Z7, Z7, Z7
-	VPXORD         Z8, Z8, Z8
-	VPXORD         Z9, Z9, Z9
-	VPXORD         Z10, Z10, Z10
-	VPXORD         Z11, Z11, Z11
-	VPXORD         Z12, Z12, Z12
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD         (AX), Z3, Z0
-	VPANDD         (AX)(BX*1), Z3, Z1
+	VPANDD         (AX)(DI*1), Z3, Z1
 	VPSLLW         $0x04, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x04, 256(AX)(BX*1), Z2
+	VPSLLW         $0x04, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   (CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9727,14 +11894,14 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z8
 	VPDPBUSD       Z2, Z1, Z12
 	VPANDD         64(AX), Z3, Z0
-	VPANDD         64(AX)(BX*1), Z3, Z1
+	VPANDD         64(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x03, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x03, 256(AX)(BX*1), Z2
+	VPSLLW         $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   16(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9748,13 +11915,13 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z8
 	VPDPBUSD       Z2, Z1, Z12
 	VPANDD         128(AX), Z3, Z0
-	VPANDD         128(AX)(BX*1), Z3, Z1
+	VPANDD         128(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x02, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x02, 256(AX)(BX*1), Z2
+	VPSLLW         $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   32(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9768,14 +11935,14 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z8
 	VPDPBUSD       Z2, Z1, Z12
 	VPANDD         192(AX), Z3, Z0
-	VPANDD         192(AX)(BX*1), Z3, Z1
+	VPANDD         192(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x01, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x01, 256(AX)(BX*1), Z2
+	VPSLLW         $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   48(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9790,14 +11957,14 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z12
 	VPSRLW         $0x04, (AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, (AX)(BX*1), Z1
+	VPSRLW         $0x04, (AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VMOVDQU32      256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VMOVDQU32      256(AX)(BX*1), Z2
+	VMOVDQU32      256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   64(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9812,15 +11979,15 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z12
 	VPSRLW         $0x04, 64(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 64(AX)(BX*1), Z1
+	VPSRLW         $0x04, 64(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x01, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x01, 256(AX)(BX*1), Z2
+	VPSRLW         $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   80(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9835,14 +12002,14 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z12
 	VPSRLW         $0x04, 128(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 128(AX)(BX*1), Z1
+	VPSRLW         $0x04, 128(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x02, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x02, 256(AX)(BX*1), Z2
+	VPSRLW         $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   96(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9857,15 +12024,15 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z12
 	VPSRLW         $0x04, 192(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 192(AX)(BX*1), Z1
+	VPSRLW         $0x04, 192(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x03, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x03, 256(AX)(BX*1), Z2
+	VPSRLW         $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   112(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z9
@@ -9886,76 +12053,78 @@ loop1:
 	VCVTDQ2PS.BCST 128(CX), Z2
 	VFMADD231PS    Z2, Z1, Z5
 	VBROADCASTSS   144(CX), Z2
-	VFMADD213PS    (DI), Z2, Z5
-	VMOVUPS        Z5, (DI)
+	VFMADD213PS    (R9), Z2, Z5
+	VMOVUPS        Z5, (R9)
 	VCVTDQ2PS      Z6, Z6
 	VMULPS         Z0, Z6, Z6
 	VCVTDQ2PS.BCST 132(CX), Z2
 	VFMADD231PS    Z2, Z1, Z6
 	VBROADCASTSS   148(CX), Z2
-	VFMADD213PS    64(DI), Z2, Z6
-	VMOVUPS        Z6, 64(DI)
+	VFMADD213PS    64(R9), Z2, Z6
+	VMOVUPS        Z6, 64(R9)
 	VCVTDQ2PS      Z7, Z7
 	VMULPS         Z0, Z7, Z7
 	VCVTDQ2PS.BCST 136(CX), Z2
 	VFMADD231PS    Z2, Z1, Z7
 	VBROADCASTSS   152(CX), Z2
-	VFMADD213PS    128(DI), Z2, Z7
-	VMOVUPS        Z7, 128(DI)
+	VFMADD213PS    128(R9), Z2, Z7
+	VMOVUPS        Z7, 128(R9)
 	VCVTDQ2PS      Z8, Z8
 	VMULPS         Z0, Z8, Z8
 	VCVTDQ2PS.BCST 140(CX), Z2
 	VFMADD231PS    Z2, Z1, Z8
 	VBROADCASTSS   156(CX), Z2
-	VFMADD213PS    192(DI), Z2, Z8
-	VMOVUPS        Z8, 192(DI)
-	VCVTPH2PS      320(AX)(BX*1), Z0
-	VCVTPH2PS      352(AX)(BX*1), Z1
+	VFMADD213PS    192(R9), Z2, Z8
+	VMOVUPS        Z8, 192(R9)
+	VCVTPH2PS      320(AX)(DI*1), Z0
+	VCVTPH2PS      352(AX)(DI*1), Z1
 	VMULPS         Z13, Z1, Z1
 	VCVTDQ2PS      Z9, Z9
 	VMULPS         Z0, Z9, Z9
 	VCVTDQ2PS.BCST 128(CX), Z2
 	VFMADD231PS    Z2, Z1, Z9
 	VBROADCASTSS   144(CX), Z2
-	VFMADD213PS    256(DI), Z2, Z9
-	VMOVUPS        Z9, 256(DI)
+	VFMADD213PS    256(R9), Z2, Z9
+	VMOVUPS        Z9, 256(R9)
 	VCVTDQ2PS      Z10, Z10
 	VMULPS         Z0, Z10, Z10
 	VCVTDQ2PS.BCST 132(CX), Z2
 	VFMADD231PS    Z2, Z1, Z10
 	VBROADCASTSS   148(CX), Z2
-	VFMADD213PS    320(DI), Z2, Z10
-	VMOVUPS        Z10, 320(DI)
+	VFMADD213PS    320(R9), Z2, Z10
+	VMOVUPS        Z10, 320(R9)
 	VCVTDQ2PS      Z11, Z11
 	VMULPS         Z0, Z11, Z11
 	VCVTDQ2PS.BCST 136(CX), Z2
 	VFMADD231PS    Z2, Z1, Z11
 	VBROADCASTSS   152(CX), Z2
-	VFMADD213PS    384(DI), Z2, Z11
-	VMOVUPS        Z11, 384(DI)
+	VFMADD213PS    384(R9), Z2, Z11
+	VMOVUPS        Z11, 384(R9)
 	VCVTDQ2PS      Z12, Z12
 	VMULPS         Z0, Z12, Z12
 	VCVTDQ2PS.BCST 140(CX), Z2
 	VFMADD231PS    Z2, Z1, Z12
 	VBROADCASTSS   156(CX), Z2
-	VFMADD213PS    448(DI), Z2, Z12
-	VMOVUPS        Z12, 448(DI)
+	VFMADD213PS    448(R9), Z2, Z12
+	VMOVUPS        Z12, 448(R9)
 	ADDQ           $0x00000180, AX
 	ADDQ           $0x000000a0, CX
+	ADDQ           $0x00000100, BX
+	ADDQ           $0x00000002, SI
 	DECQ           DX
 	JNZ            loop1
 	MOVQ           dst+0(FP), AX
 	MOVQ           stride+8(FP), CX
-	MOVQ           bias+40(FP), DX
-	MOVQ           add+48(FP), BX
-	VMOVUPS        (DI), Z5
-	VMOVUPS        64(DI), Z6
-	VMOVUPS        128(DI), Z7
-	VMOVUPS        192(DI), Z8
-	VMOVUPS        256(DI), Z9
-	VMOVUPS        320(DI), Z10
-	VMOVUPS        384(DI), Z11
-	VMOVUPS        448(DI), Z12
+	MOVQ           bias+56(FP), DX
+	MOVQ           add+64(FP), BX
+	VMOVUPS        (R9), Z5
+	VMOVUPS        64(R9), Z6
+	VMOVUPS        128(R9), Z7
+	VMOVUPS        192(R9), Z8
+	VMOVUPS        256(R9), Z9
+	VMOVUPS        320(R9), Z10
+	VMOVUPS        384(R9), Z11
+	VMOVUPS        448(R9), Z12
 	TESTQ          DX, DX
 	JZ             unbiased
 	VADDPS         (DX), Z5, Z5
@@ -10000,53 +12169,108 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x5PairAVX512(SB), $704-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	MOVL         R11, R12
+	ANDL         $0x0000000f, R12
+	VMOVD        R12, X2
+	VMOVDQU32    256(AX), Z14
+	VPSRLW       X2, Z14, Z14
+	VPANDD.BCST  words01<>+0(SB), Z14, Z14
+	VPSLLW       $0x04, Z14, Z14
+	VPORD        Z14, Z0, Z0
+	VMOVDQU32    256(AX)(DI*1), Z14
+	VPSRLW       X2, Z14, Z14
+	VPANDD.BCST  words01<>+0(SB), Z14, Z14
+	VPSLLW       $0x04, Z14, Z14
+	VPORD        Z14, Z1, Z1
+	IMUL3Q       $0x00000010, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ51x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x5PairAVX512(SB), $704-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000180, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000180, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0x10101010, R8
-	VPBROADCASTD R8, Z4
-	MOVL         $0xbc000000, R8
-	VPBROADCASTD R8, Z15
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x10101010, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0xbc000000, R10
+	VPBROADCASTD R10, Z15
 
 loop1:
-	VPXORD         Z5, Z5, Z5
-	VPXORD         Z6, Z6, Z6
-	VPXORD         Z7, Z7, Z7
-	VPXORD         Z8, Z8, Z8
-	VPXORD         Z9, Z9, Z9
-	VPXORD         Z10, Z10, Z10
-	VPXORD         Z11, Z11, Z11
-	VPXORD         Z12, Z12, Z12
-	VPXORD         Z13, Z13, Z13
-	VPXORD         Z14, Z14, Z14
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD         (AX), Z3, Z0
-	VPANDD         (AX)(BX*1), Z3, Z1
+	VPANDD         (AX)(DI*1), Z3, Z1
 	VPSLLW         $0x04, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x04, 256(AX)(BX*1), Z2
+	VPSLLW         $0x04, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   (CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10063,14 +12287,14 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z9
 	VPDPBUSD       Z2, Z1, Z14
 	VPANDD         64(AX), Z3, Z0
-	VPANDD         64(AX)(BX*1), Z3, Z1
+	VPANDD         64(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x03, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x03, 256(AX)(BX*1), Z2
+	VPSLLW         $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   20(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10087,13 +12311,13 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z9
 	VPDPBUSD       Z2, Z1, Z14
 	VPANDD         128(AX), Z3, Z0
-	VPANDD         128(AX)(BX*1), Z3, Z1
+	VPANDD         128(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x02, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x02, 256(AX)(BX*1), Z2
+	VPSLLW         $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   40(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10110,14 +12334,14 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z9
 	VPDPBUSD       Z2, Z1, Z14
 	VPANDD         192(AX), Z3, Z0
-	VPANDD         192(AX)(BX*1), Z3, Z1
+	VPANDD         192(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x01, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x01, 256(AX)(BX*1), Z2
+	VPSLLW         $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   60(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10135,14 +12359,14 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z14
 	VPSRLW         $0x04, (AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, (AX)(BX*1), Z1
+	VPSRLW         $0x04, (AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VMOVDQU32      256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VMOVDQU32      256(AX)(BX*1), Z2
+	VMOVDQU32      256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   80(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10160,15 +12384,15 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z14
 	VPSRLW         $0x04, 64(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 64(AX)(BX*1), Z1
+	VPSRLW         $0x04, 64(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x01, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x01, 256(AX)(BX*1), Z2
+	VPSRLW         $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   100(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10186,14 +12410,14 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z14
 	VPSRLW         $0x04, 128(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 128(AX)(BX*1), Z1
+	VPSRLW         $0x04, 128(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x02, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x02, 256(AX)(BX*1), Z2
+	VPSRLW         $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   120(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10211,15 +12435,15 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z14
 	VPSRLW         $0x04, 192(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 192(AX)(BX*1), Z1
+	VPSRLW         $0x04, 192(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x03, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x03, 256(AX)(BX*1), Z2
+	VPSRLW         $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   140(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z10
@@ -10243,92 +12467,94 @@ loop1:
 	VCVTDQ2PS.BCST 160(CX), Z2
 	VFMADD231PS    Z2, Z1, Z5
 	VBROADCASTSS   180(CX), Z2
-	VFMADD213PS    (DI), Z2, Z5
-	VMOVUPS        Z5, (DI)
+	VFMADD213PS    (R9), Z2, Z5
+	VMOVUPS        Z5, (R9)
 	VCVTDQ2PS      Z6, Z6
 	VMULPS         Z0, Z6, Z6
 	VCVTDQ2PS.BCST 164(CX), Z2
 	VFMADD231PS    Z2, Z1, Z6
 	VBROADCASTSS   184(CX), Z2
-	VFMADD213PS    64(DI), Z2, Z6
-	VMOVUPS        Z6, 64(DI)
+	VFMADD213PS    64(R9), Z2, Z6
+	VMOVUPS        Z6, 64(R9)
 	VCVTDQ2PS      Z7, Z7
 	VMULPS         Z0, Z7, Z7
 	VCVTDQ2PS.BCST 168(CX), Z2
 	VFMADD231PS    Z2, Z1, Z7
 	VBROADCASTSS   188(CX), Z2
-	VFMADD213PS    128(DI), Z2, Z7
-	VMOVUPS        Z7, 128(DI)
+	VFMADD213PS    128(R9), Z2, Z7
+	VMOVUPS        Z7, 128(R9)
 	VCVTDQ2PS      Z8, Z8
 	VMULPS         Z0, Z8, Z8
 	VCVTDQ2PS.BCST 172(CX), Z2
 	VFMADD231PS    Z2, Z1, Z8
 	VBROADCASTSS   192(CX), Z2
-	VFMADD213PS    192(DI), Z2, Z8
-	VMOVUPS        Z8, 192(DI)
+	VFMADD213PS    192(R9), Z2, Z8
+	VMOVUPS        Z8, 192(R9)
 	VCVTDQ2PS      Z9, Z9
 	VMULPS         Z0, Z9, Z9
 	VCVTDQ2PS.BCST 176(CX), Z2
 	VFMADD231PS    Z2, Z1, Z9
 	VBROADCASTSS   196(CX), Z2
-	VFMADD213PS    256(DI), Z2, Z9
-	VMOVUPS        Z9, 256(DI)
-	VCVTPH2PS      320(AX)(BX*1), Z0
-	VCVTPH2PS      352(AX)(BX*1), Z1
+	VFMADD213PS    256(R9), Z2, Z9
+	VMOVUPS        Z9, 256(R9)
+	VCVTPH2PS      320(AX)(DI*1), Z0
+	VCVTPH2PS      352(AX)(DI*1), Z1
 	VMULPS         Z15, Z1, Z1
 	VCVTDQ2PS      Z10, Z10
 	VMULPS         Z0, Z10, Z10
 	VCVTDQ2PS.BCST 160(CX), Z2
 	VFMADD231PS    Z2, Z1, Z10
 	VBROADCASTSS   180(CX), Z2
-	VFMADD213PS    320(DI), Z2, Z10
-	VMOVUPS        Z10, 320(DI)
+	VFMADD213PS    320(R9), Z2, Z10
+	VMOVUPS        Z10, 320(R9)
 	VCVTDQ2PS      Z11, Z11
 	VMULPS         Z0, Z11, Z11
 	VCVTDQ2PS.BCST 164(CX), Z2
 	VFMADD231PS    Z2, Z1, Z11
 	VBROADCASTSS   184(CX), Z2
-	VFMADD213PS    384(DI), Z2, Z11
-	VMOVUPS        Z11, 384(DI)
+	VFMADD213PS    384(R9), Z2, Z11
+	VMOVUPS        Z11, 384(R9)
 	VCVTDQ2PS      Z12, Z12
 	VMULPS         Z0, Z12, Z12
 	VCVTDQ2PS.BCST 168(CX), Z2
 	VFMADD231PS    Z2, Z1, Z12
 	VBROADCASTSS   188(CX), Z2
-	VFMADD213PS    448(DI), Z2, Z12
-	VMOVUPS        Z12, 448(DI)
+	VFMADD213PS    448(R9), Z2, Z12
+	VMOVUPS        Z12, 448(R9)
 	VCVTDQ2PS      Z13, Z13
 	VMULPS         Z0, Z13, Z13
 	VCVTDQ2PS.BCST 172(CX), Z2
 	VFMADD231PS    Z2, Z1, Z13
 	VBROADCASTSS   192(CX), Z2
-	VFMADD213PS    512(DI), Z2, Z13
-	VMOVUPS        Z13, 512(DI)
+	VFMADD213PS    512(R9), Z2, Z13
+	VMOVUPS        Z13, 512(R9)
 	VCVTDQ2PS      Z14, Z14
 	VMULPS         Z0, Z14, Z14
 	VCVTDQ2PS.BCST 176(CX), Z2
 	VFMADD231PS    Z2, Z1, Z14
 	VBROADCASTSS   196(CX), Z2
-	VFMADD213PS    576(DI), Z2, Z14
-	VMOVUPS        Z14, 576(DI)
+	VFMADD213PS    576(R9), Z2, Z14
+	VMOVUPS        Z14, 576(R9)
 	ADDQ           $0x00000180, AX
 	ADDQ           $0x000000c8, CX
+	ADDQ           $0x00000140, BX
+	ADDQ           $0x00000002, SI
 	DECQ           DX
 	JNZ            loop1
 	MOVQ           dst+0(FP), AX
 	MOVQ           stride+8(FP), CX
-	MOVQ           bias+40(FP), DX
-	MOVQ           add+48(FP), BX
-	VMOVUPS        (DI), Z5
-	VMOVUPS        64(DI), Z6
-	VMOVUPS        128(DI), Z7
-	VMOVUPS        192(DI), Z8
-	VMOVUPS        256(DI), Z9
-	VMOVUPS        320(DI), Z10
-	VMOVUPS        384(DI), Z11
-	VMOVUPS        448(DI), Z12
-	VMOVUPS        512(DI), Z13
-	VMOVUPS        576(DI), Z14
+	MOVQ           bias+56(FP), DX
+	MOVQ           add+64(FP), BX
+	VMOVUPS        (R9), Z5
+	VMOVUPS        64(R9), Z6
+	VMOVUPS        128(R9), Z7
+	VMOVUPS        192(R9), Z8
+	VMOVUPS        256(R9), Z9
+	VMOVUPS        320(R9), Z10
+	VMOVUPS        384(R9), Z11
+	VMOVUPS        448(R9), Z12
+	VMOVUPS        512(R9), Z13
+	VMOVUPS        576(R9), Z14
 	TESTQ          DX, DX
 	JZ             unbiased
 	VADDPS         (DX), Z5, Z5
@@ -10381,57 +12607,115 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productQ51x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productQ51x6PairAVX512(SB), $832-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	MOVL         R11, R12
+	ANDL         $0x0000000f, R12
+	VMOVD        R12, X2
+	VMOVDQU32    256(AX), Z16
+	VPSRLW       X2, Z16, Z16
+	VPANDD.BCST  words01<>+0(SB), Z16, Z16
+	VPSLLW       $0x04, Z16, Z16
+	VPORD        Z16, Z0, Z0
+	VMOVDQU32    256(AX)(DI*1), Z16
+	VPSRLW       X2, Z16, Z16
+	VPANDD.BCST  words01<>+0(SB), Z16, Z16
+	VPSLLW       $0x04, Z16, Z16
+	VPORD        Z16, Z1, Z1
+	IMUL3Q       $0x00000014, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productQ51x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productQ51x6PairAVX512(SB), $832-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	IMUL3Q       $0x00000180, DX, BX
-	LEAQ         (AX)(BX*2), SI
-	LEAQ         63(SP), DI
-	ANDQ         $-64, DI
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	IMUL3Q       $0x00000180, DX, DI
+	LEAQ         (AX)(DI*2), R8
+	LEAQ         63(SP), R9
+	ANDQ         $-64, R9
 	VPXORD       Z2, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VMOVUPS      Z2, 64(DI)
-	VMOVUPS      Z2, 128(DI)
-	VMOVUPS      Z2, 192(DI)
-	VMOVUPS      Z2, 256(DI)
-	VMOVUPS      Z2, 320(DI)
-	VMOVUPS      Z2, 384(DI)
-	VMOVUPS      Z2, 448(DI)
-	VMOVUPS      Z2, 512(DI)
-	VMOVUPS      Z2, 576(DI)
-	VMOVUPS      Z2, 640(DI)
-	VMOVUPS      Z2, 704(DI)
-	MOVL         $0x0f0f0f0f, R8
-	VPBROADCASTD R8, Z3
-	MOVL         $0x10101010, R8
-	VPBROADCASTD R8, Z4
-	MOVL         $0xbc000000, R8
-	VPBROADCASTD R8, Z17
+	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z2, 256(R9)
+	VMOVUPS      Z2, 320(R9)
+	VMOVUPS      Z2, 384(R9)
+	VMOVUPS      Z2, 448(R9)
+	VMOVUPS      Z2, 512(R9)
+	VMOVUPS      Z2, 576(R9)
+	VMOVUPS      Z2, 640(R9)
+	VMOVUPS      Z2, 704(R9)
+	MOVL         $0x0f0f0f0f, R10
+	VPBROADCASTD R10, Z3
+	MOVL         $0x10101010, R10
+	VPBROADCASTD R10, Z4
+	MOVL         $0xbc000000, R10
+	VPBROADCASTD R10, Z17
 
 loop1:
-	VPXORD         Z5, Z5, Z5
-	VPXORD         Z6, Z6, Z6
-	VPXORD         Z7, Z7, Z7
-	VPXORD         Z8, Z8, Z8
-	VPXORD         Z9, Z9, Z9
-	VPXORD         Z10, Z10, Z10
-	VPXORD         Z11, Z11, Z11
-	VPXORD         Z12, Z12, Z12
-	VPXORD         Z13, Z13, Z13
-	VPXORD         Z14, Z14, Z14
-	VPXORD         Z15, Z15, Z15
-	VPXORD         Z16, Z16, Z16
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	CMPW   (SI), $+0
+	JNE    large2
+
+back2:
 	VPANDD         (AX), Z3, Z0
-	VPANDD         (AX)(BX*1), Z3, Z1
+	VPANDD         (AX)(DI*1), Z3, Z1
 	VPSLLW         $0x04, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x04, 256(AX)(BX*1), Z2
+	VPSLLW         $0x04, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   (CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10451,14 +12735,14 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z10
 	VPDPBUSD       Z2, Z1, Z16
 	VPANDD         64(AX), Z3, Z0
-	VPANDD         64(AX)(BX*1), Z3, Z1
+	VPANDD         64(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x03, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x03, 256(AX)(BX*1), Z2
+	VPSLLW         $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   24(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10478,13 +12762,13 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z10
 	VPDPBUSD       Z2, Z1, Z16
 	VPANDD         128(AX), Z3, Z0
-	VPANDD         128(AX)(BX*1), Z3, Z1
+	VPANDD         128(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x02, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x02, 256(AX)(BX*1), Z2
+	VPSLLW         $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   48(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10504,14 +12788,14 @@ loop1:
 	VPDPBUSD       Z2, Z0, Z10
 	VPDPBUSD       Z2, Z1, Z16
 	VPANDD         192(AX), Z3, Z0
-	VPANDD         192(AX)(BX*1), Z3, Z1
+	VPANDD         192(AX)(DI*1), Z3, Z1
 	VPSLLW         $0x01, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSLLW         $0x01, 256(AX)(BX*1), Z2
+	VPSLLW         $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   72(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10532,14 +12816,14 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z16
 	VPSRLW         $0x04, (AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, (AX)(BX*1), Z1
+	VPSRLW         $0x04, (AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VMOVDQU32      256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VMOVDQU32      256(AX)(BX*1), Z2
+	VMOVDQU32      256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   96(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10560,15 +12844,15 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z16
 	VPSRLW         $0x04, 64(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 64(AX)(BX*1), Z1
+	VPSRLW         $0x04, 64(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x01, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x01, 256(AX)(BX*1), Z2
+	VPSRLW         $0x01, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   120(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10589,14 +12873,14 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z16
 	VPSRLW         $0x04, 128(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 128(AX)(BX*1), Z1
+	VPSRLW         $0x04, 128(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x02, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x02, 256(AX)(BX*1), Z2
+	VPSRLW         $0x02, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	ADDQ           $0x00000040, SI
+	PREFETCHT1     (R8)
+	ADDQ           $0x00000040, R8
 	VPBROADCASTD   144(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10617,15 +12901,15 @@ loop1:
 	VPDPBUSD       Z2, Z1, Z16
 	VPSRLW         $0x04, 192(AX), Z0
 	VPANDD         Z3, Z0, Z0
-	VPSRLW         $0x04, 192(AX)(BX*1), Z1
+	VPSRLW         $0x04, 192(AX)(DI*1), Z1
 	VPANDD         Z3, Z1, Z1
 	VPSRLW         $0x03, 256(AX), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z0
-	VPSRLW         $0x03, 256(AX)(BX*1), Z2
+	VPSRLW         $0x03, 256(AX)(DI*1), Z2
 	VPTERNLOGD     $0xf8, Z4, Z2, Z1
-	PREFETCHT1     (SI)
-	PREFETCHT1     64(SI)
-	ADDQ           $0x00000080, SI
+	PREFETCHT1     (R8)
+	PREFETCHT1     64(R8)
+	ADDQ           $0x00000080, R8
 	VPBROADCASTD   168(CX), Z2
 	VPDPBUSD       Z2, Z0, Z5
 	VPDPBUSD       Z2, Z1, Z11
@@ -10652,108 +12936,110 @@ loop1:
 	VCVTDQ2PS.BCST 192(CX), Z2
 	VFMADD231PS    Z2, Z1, Z5
 	VBROADCASTSS   216(CX), Z2
-	VFMADD213PS    (DI), Z2, Z5
-	VMOVUPS        Z5, (DI)
+	VFMADD213PS    (R9), Z2, Z5
+	VMOVUPS        Z5, (R9)
 	VCVTDQ2PS      Z6, Z6
 	VMULPS         Z0, Z6, Z6
 	VCVTDQ2PS.BCST 196(CX), Z2
 	VFMADD231PS    Z2, Z1, Z6
 	VBROADCASTSS   220(CX), Z2
-	VFMADD213PS    64(DI), Z2, Z6
-	VMOVUPS        Z6, 64(DI)
+	VFMADD213PS    64(R9), Z2, Z6
+	VMOVUPS        Z6, 64(R9)
 	VCVTDQ2PS      Z7, Z7
 	VMULPS         Z0, Z7, Z7
 	VCVTDQ2PS.BCST 200(CX), Z2
 	VFMADD231PS    Z2, Z1, Z7
 	VBROADCASTSS   224(CX), Z2
-	VFMADD213PS    128(DI), Z2, Z7
-	VMOVUPS        Z7, 128(DI)
+	VFMADD213PS    128(R9), Z2, Z7
+	VMOVUPS        Z7, 128(R9)
 	VCVTDQ2PS      Z8, Z8
 	VMULPS         Z0, Z8, Z8
 	VCVTDQ2PS.BCST 204(CX), Z2
 	VFMADD231PS    Z2, Z1, Z8
 	VBROADCASTSS   228(CX), Z2
-	VFMADD213PS    192(DI), Z2, Z8
-	VMOVUPS        Z8, 192(DI)
+	VFMADD213PS    192(R9), Z2, Z8
+	VMOVUPS        Z8, 192(R9)
 	VCVTDQ2PS      Z9, Z9
 	VMULPS         Z0, Z9, Z9
 	VCVTDQ2PS.BCST 208(CX), Z2
 	VFMADD231PS    Z2, Z1, Z9
 	VBROADCASTSS   232(CX), Z2
-	VFMADD213PS    256(DI), Z2, Z9
-	VMOVUPS        Z9, 256(DI)
+	VFMADD213PS    256(R9), Z2, Z9
+	VMOVUPS        Z9, 256(R9)
 	VCVTDQ2PS      Z10, Z10
 	VMULPS         Z0, Z10, Z10
 	VCVTDQ2PS.BCST 212(CX), Z2
 	VFMADD231PS    Z2, Z1, Z10
 	VBROADCASTSS   236(CX), Z2
-	VFMADD213PS    320(DI), Z2, Z10
-	VMOVUPS        Z10, 320(DI)
-	VCVTPH2PS      320(AX)(BX*1), Z0
-	VCVTPH2PS      352(AX)(BX*1), Z1
+	VFMADD213PS    320(R9), Z2, Z10
+	VMOVUPS        Z10, 320(R9)
+	VCVTPH2PS      320(AX)(DI*1), Z0
+	VCVTPH2PS      352(AX)(DI*1), Z1
 	VMULPS         Z17, Z1, Z1
 	VCVTDQ2PS      Z11, Z11
 	VMULPS         Z0, Z11, Z11
 	VCVTDQ2PS.BCST 192(CX), Z2
 	VFMADD231PS    Z2, Z1, Z11
 	VBROADCASTSS   216(CX), Z2
-	VFMADD213PS    384(DI), Z2, Z11
-	VMOVUPS        Z11, 384(DI)
+	VFMADD213PS    384(R9), Z2, Z11
+	VMOVUPS        Z11, 384(R9)
 	VCVTDQ2PS      Z12, Z12
 	VMULPS         Z0, Z12, Z12
 	VCVTDQ2PS.BCST 196(CX), Z2
 	VFMADD231PS    Z2, Z1, Z12
 	VBROADCASTSS   220(CX), Z2
-	VFMADD213PS    448(DI), Z2, Z12
-	VMOVUPS        Z12, 448(DI)
+	VFMADD213PS    448(R9), Z2, Z12
+	VMOVUPS        Z12, 448(R9)
 	VCVTDQ2PS      Z13, Z13
 	VMULPS         Z0, Z13, Z13
 	VCVTDQ2PS.BCST 200(CX), Z2
 	VFMADD231PS    Z2, Z1, Z13
 	VBROADCASTSS   224(CX), Z2
-	VFMADD213PS    512(DI), Z2, Z13
-	VMOVUPS        Z13, 512(DI)
+	VFMADD213PS    512(R9), Z2, Z13
+	VMOVUPS        Z13, 512(R9)
 	VCVTDQ2PS      Z14, Z14
 	VMULPS         Z0, Z14, Z14
 	VCVTDQ2PS.BCST 204(CX), Z2
 	VFMADD231PS    Z2, Z1, Z14
 	VBROADCASTSS   228(CX), Z2
-	VFMADD213PS    576(DI), Z2, Z14
-	VMOVUPS        Z14, 576(DI)
+	VFMADD213PS    576(R9), Z2, Z14
+	VMOVUPS        Z14, 576(R9)
 	VCVTDQ2PS      Z15, Z15
 	VMULPS         Z0, Z15, Z15
 	VCVTDQ2PS.BCST 208(CX), Z2
 	VFMADD231PS    Z2, Z1, Z15
 	VBROADCASTSS   232(CX), Z2
-	VFMADD213PS    640(DI), Z2, Z15
-	VMOVUPS        Z15, 640(DI)
+	VFMADD213PS    640(R9), Z2, Z15
+	VMOVUPS        Z15, 640(R9)
 	VCVTDQ2PS      Z16, Z16
 	VMULPS         Z0, Z16, Z16
 	VCVTDQ2PS.BCST 212(CX), Z2
 	VFMADD231PS    Z2, Z1, Z16
 	VBROADCASTSS   236(CX), Z2
-	VFMADD213PS    704(DI), Z2, Z16
-	VMOVUPS        Z16, 704(DI)
+	VFMADD213PS    704(R9), Z2, Z16
+	VMOVUPS        Z16, 704(R9)
 	ADDQ           $0x00000180, AX
 	ADDQ           $0x000000f0, CX
+	ADDQ           $0x00000180, BX
+	ADDQ           $0x00000002, SI
 	DECQ           DX
 	JNZ            loop1
 	MOVQ           dst+0(FP), AX
 	MOVQ           stride+8(FP), CX
-	MOVQ           bias+40(FP), DX
-	MOVQ           add+48(FP), BX
-	VMOVUPS        (DI), Z5
-	VMOVUPS        64(DI), Z6
-	VMOVUPS        128(DI), Z7
-	VMOVUPS        192(DI), Z8
-	VMOVUPS        256(DI), Z9
-	VMOVUPS        320(DI), Z10
-	VMOVUPS        384(DI), Z11
-	VMOVUPS        448(DI), Z12
-	VMOVUPS        512(DI), Z13
-	VMOVUPS        576(DI), Z14
-	VMOVUPS        640(DI), Z15
-	VMOVUPS        704(DI), Z16
+	MOVQ           bias+56(FP), DX
+	MOVQ           add+64(FP), BX
+	VMOVUPS        (R9), Z5
+	VMOVUPS        64(R9), Z6
+	VMOVUPS        128(R9), Z7
+	VMOVUPS        192(R9), Z8
+	VMOVUPS        256(R9), Z9
+	VMOVUPS        320(R9), Z10
+	VMOVUPS        384(R9), Z11
+	VMOVUPS        448(R9), Z12
+	VMOVUPS        512(R9), Z13
+	VMOVUPS        576(R9), Z14
+	VMOVUPS        640(R9), Z15
+	VMOVUPS        704(R9), Z16
 	TESTQ          DX, DX
 	JZ             unbiased
 	VADDPS         (DX), Z5, Z5
@@ -10814,19 +13100,80 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx1AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	MOVL         R11, R12
+	ANDL         $0x0000000f, R12
+	VMOVD        R12, X2
+	VMOVDQU32    256(AX), Z18
+	VPSRLW       X2, Z18, Z18
+	VPANDD.BCST  words01<>+0(SB), Z18, Z18
+	VPSLLW       $0x04, Z18, Z18
+	VPORD        Z18, Z0, Z0
+	VMOVDQU32    256(AX)(DI*1), Z18
+	VPSRLW       X2, Z18, Z18
+	VPANDD.BCST  words01<>+0(SB), Z18, Z18
+	VPSLLW       $0x04, Z18, Z18
+	VPORD        Z18, Z1, Z1
+	IMUL3Q       $0x00000018, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 20(R11), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx1AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z2
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z3
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z3
 
 loop1:
-	VPBROADCASTD     32(CX), Z4
+	VPBROADCASTD 32(CX), Z4
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
 	PREFETCHT0       4896(AX)
@@ -10865,12 +13212,14 @@ loop1:
 	VFMADD231PS.BCST 36(CX), Z4, Z1
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000028, CX
+	ADDQ             $0x00000040, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -10888,21 +13237,51 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx2AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X5
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X5, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z2, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000004, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z4
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx2AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z4
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z4
 
 loop1:
-	VPBROADCASTD     64(CX), Z5
-	VPBROADCASTD     68(CX), Z6
+	VPBROADCASTD 64(CX), Z5
+	VPBROADCASTD 68(CX), Z6
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
 	PREFETCHT0       4896(AX)
@@ -10952,12 +13331,14 @@ loop1:
 	VFMADD231PS.BCST 76(CX), Z6, Z2
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000050, CX
+	ADDQ             $0x00000080, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -10980,23 +13361,54 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx3AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X7
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X7, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z3, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000008, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z5
+	VPDPWSSD.BCST 4(R8), Z0, Z6
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx3AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z4
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z5
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z5
 
 loop1:
-	VPBROADCASTD     96(CX), Z6
-	VPBROADCASTD     100(CX), Z7
-	VPBROADCASTD     104(CX), Z8
+	VPBROADCASTD 96(CX), Z6
+	VPBROADCASTD 100(CX), Z7
+	VPBROADCASTD 104(CX), Z8
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
 	PREFETCHT0       4896(AX)
@@ -11057,12 +13469,14 @@ loop1:
 	VFMADD231PS.BCST 116(CX), Z8, Z3
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000078, CX
+	ADDQ             $0x000000c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -11090,25 +13504,57 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx4AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X9
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X9, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z4, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000000c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z6
+	VPDPWSSD.BCST 4(R8), Z0, Z7
+	VPDPWSSD.BCST 8(R8), Z0, Z8
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx4AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z5
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z6
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z6
 
 loop1:
-	VPBROADCASTD     128(CX), Z7
-	VPBROADCASTD     132(CX), Z8
-	VPBROADCASTD     136(CX), Z9
-	VPBROADCASTD     140(CX), Z10
+	VPBROADCASTD 128(CX), Z7
+	VPBROADCASTD 132(CX), Z8
+	VPBROADCASTD 136(CX), Z9
+	VPBROADCASTD 140(CX), Z10
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
 	PREFETCHT0       4896(AX)
@@ -11180,12 +13626,14 @@ loop1:
 	VFMADD231PS.BCST 156(CX), Z10, Z4
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x000000a0, CX
+	ADDQ             $0x00000100, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -11218,27 +13666,60 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx5AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X11
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X11, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z5, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000010, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z7
+	VPDPWSSD.BCST 4(R8), Z0, Z8
+	VPDPWSSD.BCST 8(R8), Z0, Z9
+	VPDPWSSD.BCST 12(R8), Z0, Z10
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx5AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
 	VPXORD          Z5, Z5, Z5
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z6
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z7
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z7
 
 loop1:
-	VPBROADCASTD     160(CX), Z8
-	VPBROADCASTD     164(CX), Z9
-	VPBROADCASTD     168(CX), Z10
-	VPBROADCASTD     172(CX), Z11
-	VPBROADCASTD     176(CX), Z12
+	VPBROADCASTD 160(CX), Z8
+	VPBROADCASTD 164(CX), Z9
+	VPBROADCASTD 168(CX), Z10
+	VPBROADCASTD 172(CX), Z11
+	VPBROADCASTD 176(CX), Z12
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
 	PREFETCHT0       4896(AX)
@@ -11321,12 +13802,14 @@ loop1:
 	VFMADD231PS.BCST 196(CX), Z12, Z5
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x000000c8, CX
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -11364,12 +13847,42 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx6AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X13
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X13, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z6, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000014, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z8
+	VPDPWSSD.BCST 4(R8), Z0, Z9
+	VPDPWSSD.BCST 8(R8), Z0, Z10
+	VPDPWSSD.BCST 12(R8), Z0, Z11
+	VPDPWSSD.BCST 16(R8), Z0, Z12
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx6AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -11377,16 +13890,20 @@ TEXT ·productIQ4NLx6AVX512(SB), $0-56
 	VPXORD          Z5, Z5, Z5
 	VPXORD          Z6, Z6, Z6
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z7
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z8
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z8
 
 loop1:
-	VPBROADCASTD     192(CX), Z9
-	VPBROADCASTD     196(CX), Z10
-	VPBROADCASTD     200(CX), Z11
-	VPBROADCASTD     204(CX), Z12
-	VPBROADCASTD     208(CX), Z13
-	VPBROADCASTD     212(CX), Z14
+	VPBROADCASTD 192(CX), Z9
+	VPBROADCASTD 196(CX), Z10
+	VPBROADCASTD 200(CX), Z11
+	VPBROADCASTD 204(CX), Z12
+	VPBROADCASTD 208(CX), Z13
+	VPBROADCASTD 212(CX), Z14
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
 	PREFETCHT0       4896(AX)
@@ -11480,12 +13997,14 @@ loop1:
 	VFMADD231PS.BCST 236(CX), Z14, Z6
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x000000f0, CX
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -11528,12 +14047,43 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx7AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X15
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X15, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z7, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000018, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z9
+	VPDPWSSD.BCST 4(R8), Z0, Z10
+	VPDPWSSD.BCST 8(R8), Z0, Z11
+	VPDPWSSD.BCST 12(R8), Z0, Z12
+	VPDPWSSD.BCST 16(R8), Z0, Z13
+	VPDPWSSD.BCST 20(R8), Z0, Z14
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx7AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -11542,17 +14092,21 @@ TEXT ·productIQ4NLx7AVX512(SB), $0-56
 	VPXORD          Z6, Z6, Z6
 	VPXORD          Z7, Z7, Z7
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z8
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z9
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z9
 
 loop1:
-	VPBROADCASTD     224(CX), Z10
-	VPBROADCASTD     228(CX), Z11
-	VPBROADCASTD     232(CX), Z12
-	VPBROADCASTD     236(CX), Z13
-	VPBROADCASTD     240(CX), Z14
-	VPBROADCASTD     244(CX), Z15
-	VPBROADCASTD     248(CX), Z16
+	VPBROADCASTD 224(CX), Z10
+	VPBROADCASTD 228(CX), Z11
+	VPBROADCASTD 232(CX), Z12
+	VPBROADCASTD 236(CX), Z13
+	VPBROADCASTD 240(CX), Z14
+	VPBROADCASTD 244(CX), Z15
+	VPBROADCASTD 248(CX), Z16
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
 	PREFETCHT0       4896(AX)
@@ -11657,12 +14211,14 @@ loop1:
 	VFMADD231PS.BCST 276(CX), Z16, Z7
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000118, CX
+	ADDQ             $0x000001c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -11710,12 +14266,44 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx8AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X17
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X17, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z8, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000001c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z10
+	VPDPWSSD.BCST 4(R8), Z0, Z11
+	VPDPWSSD.BCST 8(R8), Z0, Z12
+	VPDPWSSD.BCST 12(R8), Z0, Z13
+	VPDPWSSD.BCST 16(R8), Z0, Z14
+	VPDPWSSD.BCST 20(R8), Z0, Z15
+	VPDPWSSD.BCST 24(R8), Z0, Z16
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx8AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -11725,18 +14313,22 @@ TEXT ·productIQ4NLx8AVX512(SB), $0-56
 	VPXORD          Z7, Z7, Z7
 	VPXORD          Z8, Z8, Z8
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z9
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z10
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z10
 
 loop1:
-	VPBROADCASTD     256(CX), Z11
-	VPBROADCASTD     260(CX), Z12
-	VPBROADCASTD     264(CX), Z13
-	VPBROADCASTD     268(CX), Z14
-	VPBROADCASTD     272(CX), Z15
-	VPBROADCASTD     276(CX), Z16
-	VPBROADCASTD     280(CX), Z17
-	VPBROADCASTD     284(CX), Z18
+	VPBROADCASTD 256(CX), Z11
+	VPBROADCASTD 260(CX), Z12
+	VPBROADCASTD 264(CX), Z13
+	VPBROADCASTD 268(CX), Z14
+	VPBROADCASTD 272(CX), Z15
+	VPBROADCASTD 276(CX), Z16
+	VPBROADCASTD 280(CX), Z17
+	VPBROADCASTD 284(CX), Z18
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD           (AX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
 	PREFETCHT0       4896(AX)
@@ -11852,12 +14444,14 @@ loop1:
 	VFMADD231PS.BCST 316(CX), Z18, Z8
 	ADDQ             $0x00000120, AX
 	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000200, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -11910,28 +14504,61 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx4PairAVX512(SB), $576-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X19
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X19, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z9, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000020, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z11
+	VPDPWSSD.BCST 4(R8), Z0, Z12
+	VPDPWSSD.BCST 8(R8), Z0, Z13
+	VPDPWSSD.BCST 12(R8), Z0, Z14
+	VPDPWSSD.BCST 16(R8), Z0, Z15
+	VPDPWSSD.BCST 20(R8), Z0, Z16
+	VPDPWSSD.BCST 24(R8), Z0, Z17
+	VPDPWSSD.BCST 28(R8), Z0, Z18
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productIQ4NLx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx4PairAVX512(SB), $576-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	IMUL3Q          $0x00000120, DX, BX
-	LEAQ            (AX)(BX*2), SI
-	LEAQ            63(SP), DI
-	ANDQ            $-64, DI
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
+	IMUL3Q          $0x00000120, DX, DI
+	LEAQ            (AX)(DI*2), R8
+	LEAQ            63(SP), R9
+	ANDQ            $-64, R9
 	VPXORD          Z2, Z2, Z2
-	VMOVUPS         Z2, (DI)
-	VMOVUPS         Z2, 64(DI)
-	VMOVUPS         Z2, 128(DI)
-	VMOVUPS         Z2, 192(DI)
-	VMOVUPS         Z2, 256(DI)
-	VMOVUPS         Z2, 320(DI)
-	VMOVUPS         Z2, 384(DI)
-	VMOVUPS         Z2, 448(DI)
+	VMOVUPS         Z2, (R9)
+	VMOVUPS         Z2, 64(R9)
+	VMOVUPS         Z2, 128(R9)
+	VMOVUPS         Z2, 192(R9)
+	VMOVUPS         Z2, 256(R9)
+	VMOVUPS         Z2, 320(R9)
+	VMOVUPS         Z2, 384(R9)
+	VMOVUPS         Z2, 448(R9)
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, R8
-	VPBROADCASTD    R8, Z4
+	MOVL            $0x0f0f0f0f, R10
+	VPBROADCASTD    R10, Z4
 
 loop1:
 	VPBROADCASTD 128(CX), Z5
@@ -11942,12 +14569,16 @@ loop1:
 	VMOVDQA64    Z7, Z11
 	VPBROADCASTD 140(CX), Z8
 	VMOVDQA64    Z8, Z12
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD       (AX), Z4, Z0
-	VPANDD       (AX)(BX*1), Z4, Z1
+	VPANDD       (AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -11961,11 +14592,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       64(AX), Z4, Z0
-	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPANDD       64(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 16(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -11979,11 +14610,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       128(AX), Z4, Z0
-	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPANDD       128(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 32(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -11997,11 +14628,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z8
 	VPDPBUSD     Z2, Z1, Z12
 	VPANDD       192(AX), Z4, Z0
-	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPANDD       192(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -12016,12 +14647,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 64(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -12036,12 +14667,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -12056,12 +14687,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -12076,13 +14707,13 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z12
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 112(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z9
@@ -12099,60 +14730,62 @@ loop1:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  (DI), Z2, Z5
-	VMOVUPS      Z5, (DI)
+	VFMADD213PS  (R9), Z2, Z5
+	VMOVUPS      Z5, (R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z6
-	VMOVUPS      Z6, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z6
+	VMOVUPS      Z6, 64(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z7
-	VMOVUPS      Z7, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z7
+	VMOVUPS      Z7, 128(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z8
-	VMOVUPS      Z8, 192(DI)
-	VCVTPH2PS    256(AX)(BX*1), Z0
+	VFMADD213PS  192(R9), Z2, Z8
+	VMOVUPS      Z8, 192(R9)
+	VCVTPH2PS    256(AX)(DI*1), Z0
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z9
-	VMOVUPS      Z9, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z9
+	VMOVUPS      Z9, 256(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z10
-	VMOVUPS      Z10, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z10
+	VMOVUPS      Z10, 320(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z11
-	VMOVUPS      Z11, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z11
+	VMOVUPS      Z11, 384(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z12
-	VMOVUPS      Z12, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z12
+	VMOVUPS      Z12, 448(R9)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z5
-	VMOVUPS      64(DI), Z6
-	VMOVUPS      128(DI), Z7
-	VMOVUPS      192(DI), Z8
-	VMOVUPS      256(DI), Z9
-	VMOVUPS      320(DI), Z10
-	VMOVUPS      384(DI), Z11
-	VMOVUPS      448(DI), Z12
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      256(R9), Z9
+	VMOVUPS      320(R9), Z10
+	VMOVUPS      384(R9), Z11
+	VMOVUPS      448(R9), Z12
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -12197,30 +14830,72 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx5PairAVX512(SB), $704-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VPSHUFB      Z0, Z3, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	VPSHUFB      Z1, Z3, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000010, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z9
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productIQ4NLx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx5PairAVX512(SB), $704-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	IMUL3Q          $0x00000120, DX, BX
-	LEAQ            (AX)(BX*2), SI
-	LEAQ            63(SP), DI
-	ANDQ            $-64, DI
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
+	IMUL3Q          $0x00000120, DX, DI
+	LEAQ            (AX)(DI*2), R8
+	LEAQ            63(SP), R9
+	ANDQ            $-64, R9
 	VPXORD          Z2, Z2, Z2
-	VMOVUPS         Z2, (DI)
-	VMOVUPS         Z2, 64(DI)
-	VMOVUPS         Z2, 128(DI)
-	VMOVUPS         Z2, 192(DI)
-	VMOVUPS         Z2, 256(DI)
-	VMOVUPS         Z2, 320(DI)
-	VMOVUPS         Z2, 384(DI)
-	VMOVUPS         Z2, 448(DI)
-	VMOVUPS         Z2, 512(DI)
-	VMOVUPS         Z2, 576(DI)
+	VMOVUPS         Z2, (R9)
+	VMOVUPS         Z2, 64(R9)
+	VMOVUPS         Z2, 128(R9)
+	VMOVUPS         Z2, 192(R9)
+	VMOVUPS         Z2, 256(R9)
+	VMOVUPS         Z2, 320(R9)
+	VMOVUPS         Z2, 384(R9)
+	VMOVUPS         Z2, 448(R9)
+	VMOVUPS         Z2, 512(R9)
+	VMOVUPS         Z2, 576(R9)
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, R8
-	VPBROADCASTD    R8, Z4
+	MOVL            $0x0f0f0f0f, R10
+	VPBROADCASTD    R10, Z4
 
 loop1:
 	VPBROADCASTD 160(CX), Z5
@@ -12233,12 +14908,16 @@ loop1:
 	VMOVDQA64    Z8, Z13
 	VPBROADCASTD 176(CX), Z9
 	VMOVDQA64    Z9, Z14
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD       (AX), Z4, Z0
-	VPANDD       (AX)(BX*1), Z4, Z1
+	VPANDD       (AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12255,11 +14934,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       64(AX), Z4, Z0
-	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPANDD       64(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 20(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12276,11 +14955,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       128(AX), Z4, Z0
-	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPANDD       128(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 40(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12297,11 +14976,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z9
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       192(AX), Z4, Z0
-	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPANDD       192(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 60(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12319,12 +14998,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12342,12 +15021,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 100(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12365,12 +15044,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12388,13 +15067,13 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 140(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z10
@@ -12414,72 +15093,74 @@ loop1:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  (DI), Z2, Z5
-	VMOVUPS      Z5, (DI)
+	VFMADD213PS  (R9), Z2, Z5
+	VMOVUPS      Z5, (R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z6
-	VMOVUPS      Z6, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z6
+	VMOVUPS      Z6, 64(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z7
-	VMOVUPS      Z7, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z7
+	VMOVUPS      Z7, 128(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z8
-	VMOVUPS      Z8, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z8
+	VMOVUPS      Z8, 192(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z9
-	VMOVUPS      Z9, 256(DI)
-	VCVTPH2PS    256(AX)(BX*1), Z0
+	VFMADD213PS  256(R9), Z2, Z9
+	VMOVUPS      Z9, 256(R9)
+	VCVTPH2PS    256(AX)(DI*1), Z0
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z10
-	VMOVUPS      Z10, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z10
+	VMOVUPS      Z10, 320(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z11
-	VMOVUPS      Z11, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z11
+	VMOVUPS      Z11, 384(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z12
-	VMOVUPS      Z12, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z12
+	VMOVUPS      Z12, 448(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z13
-	VMOVUPS      Z13, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z13
+	VMOVUPS      Z13, 512(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z14
-	VMOVUPS      Z14, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z14
+	VMOVUPS      Z14, 576(R9)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000c8, CX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z5
-	VMOVUPS      64(DI), Z6
-	VMOVUPS      128(DI), Z7
-	VMOVUPS      192(DI), Z8
-	VMOVUPS      256(DI), Z9
-	VMOVUPS      320(DI), Z10
-	VMOVUPS      384(DI), Z11
-	VMOVUPS      448(DI), Z12
-	VMOVUPS      512(DI), Z13
-	VMOVUPS      576(DI), Z14
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      256(R9), Z9
+	VMOVUPS      320(R9), Z10
+	VMOVUPS      384(R9), Z11
+	VMOVUPS      448(R9), Z12
+	VMOVUPS      512(R9), Z13
+	VMOVUPS      576(R9), Z14
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -12532,32 +15213,77 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productIQ4NLx6PairAVX512(SB), $832-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VPSHUFB      Z0, Z3, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	VPSHUFB      Z1, Z3, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000014, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z10
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productIQ4NLx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productIQ4NLx6PairAVX512(SB), $832-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	IMUL3Q          $0x00000120, DX, BX
-	LEAQ            (AX)(BX*2), SI
-	LEAQ            63(SP), DI
-	ANDQ            $-64, DI
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
+	IMUL3Q          $0x00000120, DX, DI
+	LEAQ            (AX)(DI*2), R8
+	LEAQ            63(SP), R9
+	ANDQ            $-64, R9
 	VPXORD          Z2, Z2, Z2
-	VMOVUPS         Z2, (DI)
-	VMOVUPS         Z2, 64(DI)
-	VMOVUPS         Z2, 128(DI)
-	VMOVUPS         Z2, 192(DI)
-	VMOVUPS         Z2, 256(DI)
-	VMOVUPS         Z2, 320(DI)
-	VMOVUPS         Z2, 384(DI)
-	VMOVUPS         Z2, 448(DI)
-	VMOVUPS         Z2, 512(DI)
-	VMOVUPS         Z2, 576(DI)
-	VMOVUPS         Z2, 640(DI)
-	VMOVUPS         Z2, 704(DI)
+	VMOVUPS         Z2, (R9)
+	VMOVUPS         Z2, 64(R9)
+	VMOVUPS         Z2, 128(R9)
+	VMOVUPS         Z2, 192(R9)
+	VMOVUPS         Z2, 256(R9)
+	VMOVUPS         Z2, 320(R9)
+	VMOVUPS         Z2, 384(R9)
+	VMOVUPS         Z2, 448(R9)
+	VMOVUPS         Z2, 512(R9)
+	VMOVUPS         Z2, 576(R9)
+	VMOVUPS         Z2, 640(R9)
+	VMOVUPS         Z2, 704(R9)
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, R8
-	VPBROADCASTD    R8, Z4
+	MOVL            $0x0f0f0f0f, R10
+	VPBROADCASTD    R10, Z4
 
 loop1:
 	VPBROADCASTD 192(CX), Z5
@@ -12572,12 +15298,16 @@ loop1:
 	VMOVDQA64    Z9, Z15
 	VPBROADCASTD 212(CX), Z10
 	VMOVDQA64    Z10, Z16
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPANDD       (AX), Z4, Z0
-	VPANDD       (AX)(BX*1), Z4, Z1
+	VPANDD       (AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12597,11 +15327,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       64(AX), Z4, Z0
-	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPANDD       64(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 24(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12621,11 +15351,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       128(AX), Z4, Z0
-	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPANDD       128(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12645,11 +15375,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       192(AX), Z4, Z0
-	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPANDD       192(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 72(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12670,12 +15400,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12696,12 +15426,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12722,12 +15452,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 144(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12748,13 +15478,13 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 168(CX), Z2
 	VPDPBUSD     Z2, Z0, Z5
 	VPDPBUSD     Z2, Z1, Z11
@@ -12777,84 +15507,86 @@ loop1:
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z0, Z5, Z5
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  (DI), Z2, Z5
-	VMOVUPS      Z5, (DI)
+	VFMADD213PS  (R9), Z2, Z5
+	VMOVUPS      Z5, (R9)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z0, Z6, Z6
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z6
-	VMOVUPS      Z6, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z6
+	VMOVUPS      Z6, 64(R9)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z7
-	VMOVUPS      Z7, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z7
+	VMOVUPS      Z7, 128(R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z8
-	VMOVUPS      Z8, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z8
+	VMOVUPS      Z8, 192(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z9
-	VMOVUPS      Z9, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z9
+	VMOVUPS      Z9, 256(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z10
-	VMOVUPS      Z10, 320(DI)
-	VCVTPH2PS    256(AX)(BX*1), Z0
+	VFMADD213PS  320(R9), Z2, Z10
+	VMOVUPS      Z10, 320(R9)
+	VCVTPH2PS    256(AX)(DI*1), Z0
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z11
-	VMOVUPS      Z11, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z11
+	VMOVUPS      Z11, 384(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z12
-	VMOVUPS      Z12, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z12
+	VMOVUPS      Z12, 448(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z13
-	VMOVUPS      Z13, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z13
+	VMOVUPS      Z13, 512(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z14
-	VMOVUPS      Z14, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z14
+	VMOVUPS      Z14, 576(R9)
 	VCVTDQ2PS    Z15, Z15
 	VMULPS       Z0, Z15, Z15
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  640(DI), Z2, Z15
-	VMOVUPS      Z15, 640(DI)
+	VFMADD213PS  640(R9), Z2, Z15
+	VMOVUPS      Z15, 640(R9)
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z0, Z16, Z16
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  704(DI), Z2, Z16
-	VMOVUPS      Z16, 704(DI)
+	VFMADD213PS  704(R9), Z2, Z16
+	VMOVUPS      Z16, 704(R9)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000f0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z5
-	VMOVUPS      64(DI), Z6
-	VMOVUPS      128(DI), Z7
-	VMOVUPS      192(DI), Z8
-	VMOVUPS      256(DI), Z9
-	VMOVUPS      320(DI), Z10
-	VMOVUPS      384(DI), Z11
-	VMOVUPS      448(DI), Z12
-	VMOVUPS      512(DI), Z13
-	VMOVUPS      576(DI), Z14
-	VMOVUPS      640(DI), Z15
-	VMOVUPS      704(DI), Z16
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      256(R9), Z9
+	VMOVUPS      320(R9), Z10
+	VMOVUPS      384(R9), Z11
+	VMOVUPS      448(R9), Z12
+	VMOVUPS      512(R9), Z13
+	VMOVUPS      576(R9), Z14
+	VMOVUPS      640(R9), Z15
+	VMOVUPS      704(R9), Z16
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -12915,23 +15647,75 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x1AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VPSHUFB      Z0, Z3, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	VPSHUFB      Z1, Z3, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000018, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z5
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z6
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 20(R11), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productMXFP4x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x1AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VBROADCASTI32X4 e2m1<>+0(SB), Z2
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z3
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z4
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z5
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z3
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z4
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z5
 
 loop1:
-	VPSRAD.BCST      $0x03, 32(CX), Z6
+	VPSRAD.BCST $0x03, 32(CX), Z6
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
 	PREFETCHT0       4896(AX)
@@ -12976,12 +15760,14 @@ loop1:
 	VFMADD231PS.BCST 36(CX), Z6, Z1
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x00000028, CX
+	ADDQ             $0x00000040, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -12999,25 +15785,55 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x2AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X7
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X7, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z2, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000004, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z6
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x2AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VBROADCASTI32X4 e2m1<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z4
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z5
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z6
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z4
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z5
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z6
 
 loop1:
-	VPSRAD.BCST      $0x03, 64(CX), Z7
-	VPSRAD.BCST      $0x03, 68(CX), Z8
+	VPSRAD.BCST $0x03, 64(CX), Z7
+	VPSRAD.BCST $0x03, 68(CX), Z8
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
 	PREFETCHT0       4896(AX)
@@ -13073,12 +15889,14 @@ loop1:
 	VFMADD231PS.BCST 76(CX), Z8, Z2
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x00000050, CX
+	ADDQ             $0x00000080, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -13101,27 +15919,58 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x3AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X9
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X9, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z3, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000008, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z7
+	VPDPWSSD.BCST 4(R8), Z0, Z8
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x3AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VBROADCASTI32X4 e2m1<>+0(SB), Z4
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z5
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z6
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z7
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z5
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z6
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z7
 
 loop1:
-	VPSRAD.BCST      $0x03, 96(CX), Z8
-	VPSRAD.BCST      $0x03, 100(CX), Z9
-	VPSRAD.BCST      $0x03, 104(CX), Z10
+	VPSRAD.BCST $0x03, 96(CX), Z8
+	VPSRAD.BCST $0x03, 100(CX), Z9
+	VPSRAD.BCST $0x03, 104(CX), Z10
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
 	PREFETCHT0       4896(AX)
@@ -13188,12 +16037,14 @@ loop1:
 	VFMADD231PS.BCST 116(CX), Z10, Z3
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x00000078, CX
+	ADDQ             $0x000000c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -13221,29 +16072,61 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x4AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X11
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X11, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z4, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000000c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z8
+	VPDPWSSD.BCST 4(R8), Z0, Z9
+	VPDPWSSD.BCST 8(R8), Z0, Z10
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x4AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
 	VBROADCASTI32X4 e2m1<>+0(SB), Z5
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z6
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z7
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z8
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z6
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z7
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z8
 
 loop1:
-	VPSRAD.BCST      $0x03, 128(CX), Z9
-	VPSRAD.BCST      $0x03, 132(CX), Z10
-	VPSRAD.BCST      $0x03, 136(CX), Z11
-	VPSRAD.BCST      $0x03, 140(CX), Z12
+	VPSRAD.BCST $0x03, 128(CX), Z9
+	VPSRAD.BCST $0x03, 132(CX), Z10
+	VPSRAD.BCST $0x03, 136(CX), Z11
+	VPSRAD.BCST $0x03, 140(CX), Z12
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
 	PREFETCHT0       4896(AX)
@@ -13321,12 +16204,14 @@ loop1:
 	VFMADD231PS.BCST 156(CX), Z12, Z4
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x000000a0, CX
+	ADDQ             $0x00000100, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -13359,31 +16244,64 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x5AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X13
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X13, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z5, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000010, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z9
+	VPDPWSSD.BCST 4(R8), Z0, Z10
+	VPDPWSSD.BCST 8(R8), Z0, Z11
+	VPDPWSSD.BCST 12(R8), Z0, Z12
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x5AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
 	VPXORD          Z5, Z5, Z5
 	VBROADCASTI32X4 e2m1<>+0(SB), Z6
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z7
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z8
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z9
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z7
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z8
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z9
 
 loop1:
-	VPSRAD.BCST      $0x03, 160(CX), Z10
-	VPSRAD.BCST      $0x03, 164(CX), Z11
-	VPSRAD.BCST      $0x03, 168(CX), Z12
-	VPSRAD.BCST      $0x03, 172(CX), Z13
-	VPSRAD.BCST      $0x03, 176(CX), Z14
+	VPSRAD.BCST $0x03, 160(CX), Z10
+	VPSRAD.BCST $0x03, 164(CX), Z11
+	VPSRAD.BCST $0x03, 168(CX), Z12
+	VPSRAD.BCST $0x03, 172(CX), Z13
+	VPSRAD.BCST $0x03, 176(CX), Z14
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
 	PREFETCHT0       4896(AX)
@@ -13472,12 +16390,14 @@ loop1:
 	VFMADD231PS.BCST 196(CX), Z14, Z5
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x000000c8, CX
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -13515,12 +16435,42 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x6AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X15
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X15, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z6, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000014, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z10
+	VPDPWSSD.BCST 4(R8), Z0, Z11
+	VPDPWSSD.BCST 8(R8), Z0, Z12
+	VPDPWSSD.BCST 12(R8), Z0, Z13
+	VPDPWSSD.BCST 16(R8), Z0, Z14
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x6AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13528,20 +16478,24 @@ TEXT ·productMXFP4x6AVX512(SB), $0-56
 	VPXORD          Z5, Z5, Z5
 	VPXORD          Z6, Z6, Z6
 	VBROADCASTI32X4 e2m1<>+0(SB), Z7
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z8
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z9
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z10
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z8
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z9
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z10
 
 loop1:
-	VPSRAD.BCST      $0x03, 192(CX), Z11
-	VPSRAD.BCST      $0x03, 196(CX), Z12
-	VPSRAD.BCST      $0x03, 200(CX), Z13
-	VPSRAD.BCST      $0x03, 204(CX), Z14
-	VPSRAD.BCST      $0x03, 208(CX), Z15
-	VPSRAD.BCST      $0x03, 212(CX), Z16
+	VPSRAD.BCST $0x03, 192(CX), Z11
+	VPSRAD.BCST $0x03, 196(CX), Z12
+	VPSRAD.BCST $0x03, 200(CX), Z13
+	VPSRAD.BCST $0x03, 204(CX), Z14
+	VPSRAD.BCST $0x03, 208(CX), Z15
+	VPSRAD.BCST $0x03, 212(CX), Z16
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
 	PREFETCHT0       4896(AX)
@@ -13641,12 +16595,14 @@ loop1:
 	VFMADD231PS.BCST 236(CX), Z16, Z6
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x000000f0, CX
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -13689,12 +16645,43 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x7AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X17
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X17, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z7, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000018, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z11
+	VPDPWSSD.BCST 4(R8), Z0, Z12
+	VPDPWSSD.BCST 8(R8), Z0, Z13
+	VPDPWSSD.BCST 12(R8), Z0, Z14
+	VPDPWSSD.BCST 16(R8), Z0, Z15
+	VPDPWSSD.BCST 20(R8), Z0, Z16
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x7AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13703,21 +16690,25 @@ TEXT ·productMXFP4x7AVX512(SB), $0-56
 	VPXORD          Z6, Z6, Z6
 	VPXORD          Z7, Z7, Z7
 	VBROADCASTI32X4 e2m1<>+0(SB), Z8
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z9
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z10
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z11
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z9
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z10
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z11
 
 loop1:
-	VPSRAD.BCST      $0x03, 224(CX), Z12
-	VPSRAD.BCST      $0x03, 228(CX), Z13
-	VPSRAD.BCST      $0x03, 232(CX), Z14
-	VPSRAD.BCST      $0x03, 236(CX), Z15
-	VPSRAD.BCST      $0x03, 240(CX), Z16
-	VPSRAD.BCST      $0x03, 244(CX), Z17
-	VPSRAD.BCST      $0x03, 248(CX), Z18
+	VPSRAD.BCST $0x03, 224(CX), Z12
+	VPSRAD.BCST $0x03, 228(CX), Z13
+	VPSRAD.BCST $0x03, 232(CX), Z14
+	VPSRAD.BCST $0x03, 236(CX), Z15
+	VPSRAD.BCST $0x03, 240(CX), Z16
+	VPSRAD.BCST $0x03, 244(CX), Z17
+	VPSRAD.BCST $0x03, 248(CX), Z18
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
 	PREFETCHT0       4896(AX)
@@ -13828,12 +16819,14 @@ loop1:
 	VFMADD231PS.BCST 276(CX), Z18, Z7
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x00000118, CX
+	ADDQ             $0x000001c0, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -13881,12 +16874,44 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x8AVX512(SB), $0-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X19
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X19, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z8, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x0000001c, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z12
+	VPDPWSSD.BCST 4(R8), Z0, Z13
+	VPDPWSSD.BCST 8(R8), Z0, Z14
+	VPDPWSSD.BCST 12(R8), Z0, Z15
+	VPDPWSSD.BCST 16(R8), Z0, Z16
+	VPDPWSSD.BCST 20(R8), Z0, Z17
+	VPDPWSSD.BCST 24(R8), Z0, Z18
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x8AVX512(SB), $0-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13896,22 +16921,26 @@ TEXT ·productMXFP4x8AVX512(SB), $0-56
 	VPXORD          Z7, Z7, Z7
 	VPXORD          Z8, Z8, Z8
 	VBROADCASTI32X4 e2m1<>+0(SB), Z9
-	MOVL            $0x0f0f0f0f, BX
-	VPBROADCASTD    BX, Z10
-	MOVL            $0x00800000, BX
-	VPBROADCASTD    BX, Z11
-	MOVL            $0x00200000, BX
-	VPBROADCASTD    BX, Z12
+	MOVL            $0x0f0f0f0f, DI
+	VPBROADCASTD    DI, Z10
+	MOVL            $0x00800000, DI
+	VPBROADCASTD    DI, Z11
+	MOVL            $0x00200000, DI
+	VPBROADCASTD    DI, Z12
 
 loop1:
-	VPSRAD.BCST      $0x03, 256(CX), Z13
-	VPSRAD.BCST      $0x03, 260(CX), Z14
-	VPSRAD.BCST      $0x03, 264(CX), Z15
-	VPSRAD.BCST      $0x03, 268(CX), Z16
-	VPSRAD.BCST      $0x03, 272(CX), Z17
-	VPSRAD.BCST      $0x03, 276(CX), Z18
-	VPSRAD.BCST      $0x03, 280(CX), Z19
-	VPSRAD.BCST      $0x03, 284(CX), Z20
+	VPSRAD.BCST $0x03, 256(CX), Z13
+	VPSRAD.BCST $0x03, 260(CX), Z14
+	VPSRAD.BCST $0x03, 264(CX), Z15
+	VPSRAD.BCST $0x03, 268(CX), Z16
+	VPSRAD.BCST $0x03, 272(CX), Z17
+	VPSRAD.BCST $0x03, 276(CX), Z18
+	VPSRAD.BCST $0x03, 280(CX), Z19
+	VPSRAD.BCST $0x03, 284(CX), Z20
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD           (AX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
 	PREFETCHT0       4896(AX)
@@ -14033,12 +17062,14 @@ loop1:
 	VFMADD231PS.BCST 316(CX), Z20, Z8
 	ADDQ             $0x00000110, AX
 	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000200, BX
+	ADDQ             $0x00000002, SI
 	DECQ             DX
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -14091,48 +17122,85 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x4PairAVX512(SB), $576-56
+large2:
+	MOVWLZX (SI), DI
+
+next2:
+	TZCNTL        DI, R8
+	MOVL          R8, R9
+	ANDL          $0x0000000c, R9
+	VMOVD         R9, X21
+	MOVL          R8, R9
+	ANDL          $0x00000003, R9
+	SHLL          $0x06, R9
+	ADDQ          AX, R9
+	VMOVDQU32     (R9), Z0
+	VPSRLW        X21, Z0, Z0
+	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
+	VPSHUFB       Z0, Z9, Z0
+	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
+	IMUL3Q        $0x00000020, R8, R8
+	ADDQ          BX, R8
+	VPDPWSSD.BCST (R8), Z0, Z13
+	VPDPWSSD.BCST 4(R8), Z0, Z14
+	VPDPWSSD.BCST 8(R8), Z0, Z15
+	VPDPWSSD.BCST 12(R8), Z0, Z16
+	VPDPWSSD.BCST 16(R8), Z0, Z17
+	VPDPWSSD.BCST 20(R8), Z0, Z18
+	VPDPWSSD.BCST 24(R8), Z0, Z19
+	VPDPWSSD.BCST 28(R8), Z0, Z20
+	BLSRL         DI, DI
+	JNZ           next2
+	JMP           back2
+
+// func productMXFP4x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x4PairAVX512(SB), $576-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	IMUL3Q          $0x00000110, DX, BX
-	LEAQ            (AX)(BX*2), SI
-	LEAQ            63(SP), DI
-	ANDQ            $-64, DI
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
+	IMUL3Q          $0x00000110, DX, DI
+	LEAQ            (AX)(DI*2), R8
+	LEAQ            63(SP), R9
+	ANDQ            $-64, R9
 	VPXORD          Z2, Z2, Z2
-	VMOVUPS         Z2, (DI)
-	VMOVUPS         Z2, 64(DI)
-	VMOVUPS         Z2, 128(DI)
-	VMOVUPS         Z2, 192(DI)
-	VMOVUPS         Z2, 256(DI)
-	VMOVUPS         Z2, 320(DI)
-	VMOVUPS         Z2, 384(DI)
-	VMOVUPS         Z2, 448(DI)
+	VMOVUPS         Z2, (R9)
+	VMOVUPS         Z2, 64(R9)
+	VMOVUPS         Z2, 128(R9)
+	VMOVUPS         Z2, 192(R9)
+	VMOVUPS         Z2, 256(R9)
+	VMOVUPS         Z2, 320(R9)
+	VMOVUPS         Z2, 384(R9)
+	VMOVUPS         Z2, 448(R9)
 	VBROADCASTI32X4 e2m1<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, R8
-	VPBROADCASTD    R8, Z4
-	MOVL            $0x00800000, R8
-	VPBROADCASTD    R8, Z5
-	MOVL            $0x00200000, R8
-	VPBROADCASTD    R8, Z6
+	MOVL            $0x0f0f0f0f, R10
+	VPBROADCASTD    R10, Z4
+	MOVL            $0x00800000, R10
+	VPBROADCASTD    R10, Z5
+	MOVL            $0x00200000, R10
+	VPBROADCASTD    R10, Z6
 
 loop1:
-	VPSRAD.BCST  $0x03, 128(CX), Z7
-	VMOVDQA64    Z7, Z11
-	VPSRAD.BCST  $0x03, 132(CX), Z8
-	VMOVDQA64    Z8, Z12
-	VPSRAD.BCST  $0x03, 136(CX), Z9
-	VMOVDQA64    Z9, Z13
-	VPSRAD.BCST  $0x03, 140(CX), Z10
-	VMOVDQA64    Z10, Z14
+	VPSRAD.BCST $0x03, 128(CX), Z7
+	VMOVDQA64   Z7, Z11
+	VPSRAD.BCST $0x03, 132(CX), Z8
+	VMOVDQA64   Z8, Z12
+	VPSRAD.BCST $0x03, 136(CX), Z9
+	VMOVDQA64   Z9, Z13
+	VPSRAD.BCST $0x03, 140(CX), Z10
+	VMOVDQA64   Z10, Z14
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z4, Z0
-	VPANDD       (AX)(BX*1), Z4, Z1
+	VPANDD       (AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14146,11 +17214,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       64(AX), Z4, Z0
-	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPANDD       64(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 16(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14164,11 +17232,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       128(AX), Z4, Z0
-	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPANDD       128(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 32(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14182,11 +17250,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z10
 	VPDPBUSD     Z2, Z1, Z14
 	VPANDD       192(AX), Z4, Z0
-	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPANDD       192(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14201,12 +17269,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 64(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14221,12 +17289,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14241,12 +17309,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14261,13 +17329,13 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z14
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 112(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z11
@@ -14289,24 +17357,24 @@ loop1:
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  (DI), Z2, Z7
-	VMOVUPS      Z7, (DI)
+	VFMADD213PS  (R9), Z2, Z7
+	VMOVUPS      Z7, (R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z8
-	VMOVUPS      Z8, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z8
+	VMOVUPS      Z8, 64(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z9
-	VMOVUPS      Z9, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z9
+	VMOVUPS      Z9, 128(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z10
-	VMOVUPS      Z10, 192(DI)
-	VPMOVZXBD    256(AX)(BX*1), Z1
+	VFMADD213PS  192(R9), Z2, Z10
+	VMOVUPS      Z10, 192(R9)
+	VPMOVZXBD    256(AX)(DI*1), Z1
 	VPSLLD       $0x17, Z1, Z0
 	VPSUBD       Z5, Z0, Z0
 	VPSLLD       $0x15, Z1, Z1
@@ -14315,39 +17383,41 @@ loop1:
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 144(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z11
-	VMOVUPS      Z11, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z11
+	VMOVUPS      Z11, 256(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 148(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z12
-	VMOVUPS      Z12, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z12
+	VMOVUPS      Z12, 320(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 152(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z13
-	VMOVUPS      Z13, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z13
+	VMOVUPS      Z13, 384(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 156(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z14
-	VMOVUPS      Z14, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z14
+	VMOVUPS      Z14, 448(R9)
 	ADDQ         $0x00000110, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z7
-	VMOVUPS      64(DI), Z8
-	VMOVUPS      128(DI), Z9
-	VMOVUPS      192(DI), Z10
-	VMOVUPS      256(DI), Z11
-	VMOVUPS      320(DI), Z12
-	VMOVUPS      384(DI), Z13
-	VMOVUPS      448(DI), Z14
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      256(R9), Z11
+	VMOVUPS      320(R9), Z12
+	VMOVUPS      384(R9), Z13
+	VMOVUPS      448(R9), Z14
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z7, Z7
@@ -14392,52 +17462,98 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x5PairAVX512(SB), $704-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VPSHUFB      Z0, Z3, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	VPSHUFB      Z1, Z3, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000010, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z11
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z14
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productMXFP4x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x5PairAVX512(SB), $704-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	IMUL3Q          $0x00000110, DX, BX
-	LEAQ            (AX)(BX*2), SI
-	LEAQ            63(SP), DI
-	ANDQ            $-64, DI
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
+	IMUL3Q          $0x00000110, DX, DI
+	LEAQ            (AX)(DI*2), R8
+	LEAQ            63(SP), R9
+	ANDQ            $-64, R9
 	VPXORD          Z2, Z2, Z2
-	VMOVUPS         Z2, (DI)
-	VMOVUPS         Z2, 64(DI)
-	VMOVUPS         Z2, 128(DI)
-	VMOVUPS         Z2, 192(DI)
-	VMOVUPS         Z2, 256(DI)
-	VMOVUPS         Z2, 320(DI)
-	VMOVUPS         Z2, 384(DI)
-	VMOVUPS         Z2, 448(DI)
-	VMOVUPS         Z2, 512(DI)
-	VMOVUPS         Z2, 576(DI)
+	VMOVUPS         Z2, (R9)
+	VMOVUPS         Z2, 64(R9)
+	VMOVUPS         Z2, 128(R9)
+	VMOVUPS         Z2, 192(R9)
+	VMOVUPS         Z2, 256(R9)
+	VMOVUPS         Z2, 320(R9)
+	VMOVUPS         Z2, 384(R9)
+	VMOVUPS         Z2, 448(R9)
+	VMOVUPS         Z2, 512(R9)
+	VMOVUPS         Z2, 576(R9)
 	VBROADCASTI32X4 e2m1<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, R8
-	VPBROADCASTD    R8, Z4
-	MOVL            $0x00800000, R8
-	VPBROADCASTD    R8, Z5
-	MOVL            $0x00200000, R8
-	VPBROADCASTD    R8, Z6
+	MOVL            $0x0f0f0f0f, R10
+	VPBROADCASTD    R10, Z4
+	MOVL            $0x00800000, R10
+	VPBROADCASTD    R10, Z5
+	MOVL            $0x00200000, R10
+	VPBROADCASTD    R10, Z6
 
 loop1:
-	VPSRAD.BCST  $0x03, 160(CX), Z7
-	VMOVDQA64    Z7, Z12
-	VPSRAD.BCST  $0x03, 164(CX), Z8
-	VMOVDQA64    Z8, Z13
-	VPSRAD.BCST  $0x03, 168(CX), Z9
-	VMOVDQA64    Z9, Z14
-	VPSRAD.BCST  $0x03, 172(CX), Z10
-	VMOVDQA64    Z10, Z15
-	VPSRAD.BCST  $0x03, 176(CX), Z11
-	VMOVDQA64    Z11, Z16
+	VPSRAD.BCST $0x03, 160(CX), Z7
+	VMOVDQA64   Z7, Z12
+	VPSRAD.BCST $0x03, 164(CX), Z8
+	VMOVDQA64   Z8, Z13
+	VPSRAD.BCST $0x03, 168(CX), Z9
+	VMOVDQA64   Z9, Z14
+	VPSRAD.BCST $0x03, 172(CX), Z10
+	VMOVDQA64   Z10, Z15
+	VPSRAD.BCST $0x03, 176(CX), Z11
+	VMOVDQA64   Z11, Z16
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z4, Z0
-	VPANDD       (AX)(BX*1), Z4, Z1
+	VPANDD       (AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14454,11 +17570,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z11
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       64(AX), Z4, Z0
-	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPANDD       64(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 20(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14475,11 +17591,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z11
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       128(AX), Z4, Z0
-	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPANDD       128(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 40(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14496,11 +17612,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z11
 	VPDPBUSD     Z2, Z1, Z16
 	VPANDD       192(AX), Z4, Z0
-	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPANDD       192(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 60(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14518,12 +17634,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 80(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14541,12 +17657,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 100(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14564,12 +17680,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14587,13 +17703,13 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z16
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 140(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z12
@@ -14618,29 +17734,29 @@ loop1:
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  (DI), Z2, Z7
-	VMOVUPS      Z7, (DI)
+	VFMADD213PS  (R9), Z2, Z7
+	VMOVUPS      Z7, (R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z8
-	VMOVUPS      Z8, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z8
+	VMOVUPS      Z8, 64(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z9
-	VMOVUPS      Z9, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z9
+	VMOVUPS      Z9, 128(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z10
-	VMOVUPS      Z10, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z10
+	VMOVUPS      Z10, 192(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z11
-	VMOVUPS      Z11, 256(DI)
-	VPMOVZXBD    256(AX)(BX*1), Z1
+	VFMADD213PS  256(R9), Z2, Z11
+	VMOVUPS      Z11, 256(R9)
+	VPMOVZXBD    256(AX)(DI*1), Z1
 	VPSLLD       $0x17, Z1, Z0
 	VPSUBD       Z5, Z0, Z0
 	VPSLLD       $0x15, Z1, Z1
@@ -14649,46 +17765,48 @@ loop1:
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 180(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z12
-	VMOVUPS      Z12, 320(DI)
+	VFMADD213PS  320(R9), Z2, Z12
+	VMOVUPS      Z12, 320(R9)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 184(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z13
-	VMOVUPS      Z13, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z13
+	VMOVUPS      Z13, 384(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 188(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z14
-	VMOVUPS      Z14, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z14
+	VMOVUPS      Z14, 448(R9)
 	VCVTDQ2PS    Z15, Z15
 	VMULPS       Z0, Z15, Z15
 	VBROADCASTSS 192(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z15
-	VMOVUPS      Z15, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z15
+	VMOVUPS      Z15, 512(R9)
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z0, Z16, Z16
 	VBROADCASTSS 196(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z16
-	VMOVUPS      Z16, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z16
+	VMOVUPS      Z16, 576(R9)
 	ADDQ         $0x00000110, AX
 	ADDQ         $0x000000c8, CX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z7
-	VMOVUPS      64(DI), Z8
-	VMOVUPS      128(DI), Z9
-	VMOVUPS      192(DI), Z10
-	VMOVUPS      256(DI), Z11
-	VMOVUPS      320(DI), Z12
-	VMOVUPS      384(DI), Z13
-	VMOVUPS      448(DI), Z14
-	VMOVUPS      512(DI), Z15
-	VMOVUPS      576(DI), Z16
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      256(R9), Z11
+	VMOVUPS      320(R9), Z12
+	VMOVUPS      384(R9), Z13
+	VMOVUPS      448(R9), Z14
+	VMOVUPS      512(R9), Z15
+	VMOVUPS      576(R9), Z16
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z7, Z7
@@ -14741,56 +17859,105 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·productMXFP4x6PairAVX512(SB), $832-56
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VPSHUFB      Z0, Z3, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	VPSHUFB      Z1, Z3, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000014, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z12
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z11
+	VPDPWSSD     Z2, Z1, Z16
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2
+
+// func productMXFP4x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·productMXFP4x6PairAVX512(SB), $832-72
 	MOVQ            tile+16(FP), AX
 	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+32(FP), DX
-	IMUL3Q          $0x00000110, DX, BX
-	LEAQ            (AX)(BX*2), SI
-	LEAQ            63(SP), DI
-	ANDQ            $-64, DI
+	MOVQ            blocks+48(FP), DX
+	MOVQ            large+32(FP), BX
+	MOVQ            masks+40(FP), SI
+	IMUL3Q          $0x00000110, DX, DI
+	LEAQ            (AX)(DI*2), R8
+	LEAQ            63(SP), R9
+	ANDQ            $-64, R9
 	VPXORD          Z2, Z2, Z2
-	VMOVUPS         Z2, (DI)
-	VMOVUPS         Z2, 64(DI)
-	VMOVUPS         Z2, 128(DI)
-	VMOVUPS         Z2, 192(DI)
-	VMOVUPS         Z2, 256(DI)
-	VMOVUPS         Z2, 320(DI)
-	VMOVUPS         Z2, 384(DI)
-	VMOVUPS         Z2, 448(DI)
-	VMOVUPS         Z2, 512(DI)
-	VMOVUPS         Z2, 576(DI)
-	VMOVUPS         Z2, 640(DI)
-	VMOVUPS         Z2, 704(DI)
+	VMOVUPS         Z2, (R9)
+	VMOVUPS         Z2, 64(R9)
+	VMOVUPS         Z2, 128(R9)
+	VMOVUPS         Z2, 192(R9)
+	VMOVUPS         Z2, 256(R9)
+	VMOVUPS         Z2, 320(R9)
+	VMOVUPS         Z2, 384(R9)
+	VMOVUPS         Z2, 448(R9)
+	VMOVUPS         Z2, 512(R9)
+	VMOVUPS         Z2, 576(R9)
+	VMOVUPS         Z2, 640(R9)
+	VMOVUPS         Z2, 704(R9)
 	VBROADCASTI32X4 e2m1<>+0(SB), Z3
-	MOVL            $0x0f0f0f0f, R8
-	VPBROADCASTD    R8, Z4
-	MOVL            $0x00800000, R8
-	VPBROADCASTD    R8, Z5
-	MOVL            $0x00200000, R8
-	VPBROADCASTD    R8, Z6
+	MOVL            $0x0f0f0f0f, R10
+	VPBROADCASTD    R10, Z4
+	MOVL            $0x00800000, R10
+	VPBROADCASTD    R10, Z5
+	MOVL            $0x00200000, R10
+	VPBROADCASTD    R10, Z6
 
 loop1:
-	VPSRAD.BCST  $0x03, 192(CX), Z7
-	VMOVDQA64    Z7, Z13
-	VPSRAD.BCST  $0x03, 196(CX), Z8
-	VMOVDQA64    Z8, Z14
-	VPSRAD.BCST  $0x03, 200(CX), Z9
-	VMOVDQA64    Z9, Z15
-	VPSRAD.BCST  $0x03, 204(CX), Z10
-	VMOVDQA64    Z10, Z16
-	VPSRAD.BCST  $0x03, 208(CX), Z11
-	VMOVDQA64    Z11, Z17
-	VPSRAD.BCST  $0x03, 212(CX), Z12
-	VMOVDQA64    Z12, Z18
+	VPSRAD.BCST $0x03, 192(CX), Z7
+	VMOVDQA64   Z7, Z13
+	VPSRAD.BCST $0x03, 196(CX), Z8
+	VMOVDQA64   Z8, Z14
+	VPSRAD.BCST $0x03, 200(CX), Z9
+	VMOVDQA64   Z9, Z15
+	VPSRAD.BCST $0x03, 204(CX), Z10
+	VMOVDQA64   Z10, Z16
+	VPSRAD.BCST $0x03, 208(CX), Z11
+	VMOVDQA64   Z11, Z17
+	VPSRAD.BCST $0x03, 212(CX), Z12
+	VMOVDQA64   Z12, Z18
+	CMPW        (SI), $+0
+	JNE         large2
+
+back2:
 	VPANDD       (AX), Z4, Z0
-	VPANDD       (AX)(BX*1), Z4, Z1
+	VPANDD       (AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD (CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14810,11 +17977,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z12
 	VPDPBUSD     Z2, Z1, Z18
 	VPANDD       64(AX), Z4, Z0
-	VPANDD       64(AX)(BX*1), Z4, Z1
+	VPANDD       64(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 24(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14834,11 +18001,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z12
 	VPDPBUSD     Z2, Z1, Z18
 	VPANDD       128(AX), Z4, Z0
-	VPANDD       128(AX)(BX*1), Z4, Z1
+	VPANDD       128(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 48(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14858,11 +18025,11 @@ loop1:
 	VPDPBUSD     Z2, Z0, Z12
 	VPDPBUSD     Z2, Z1, Z18
 	VPANDD       192(AX), Z4, Z0
-	VPANDD       192(AX)(BX*1), Z4, Z1
+	VPANDD       192(AX)(DI*1), Z4, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 72(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14883,12 +18050,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z18
 	VPSRLW       $0x04, (AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, (AX)(BX*1), Z1
+	VPSRLW       $0x04, (AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 96(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14909,12 +18076,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z18
 	VPSRLW       $0x04, 64(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 64(AX)(BX*1), Z1
+	VPSRLW       $0x04, 64(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 120(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14935,12 +18102,12 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z18
 	VPSRLW       $0x04, 128(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 128(AX)(BX*1), Z1
+	VPSRLW       $0x04, 128(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	ADDQ         $0x00000040, SI
+	PREFETCHT1   (R8)
+	ADDQ         $0x00000040, R8
 	VPBROADCASTD 144(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14961,13 +18128,13 @@ loop1:
 	VPDPBUSD     Z2, Z1, Z18
 	VPSRLW       $0x04, 192(AX), Z0
 	VPANDD       Z4, Z0, Z0
-	VPSRLW       $0x04, 192(AX)(BX*1), Z1
+	VPSRLW       $0x04, 192(AX)(DI*1), Z1
 	VPANDD       Z4, Z1, Z1
 	VPSHUFB      Z0, Z3, Z0
 	VPSHUFB      Z1, Z3, Z1
-	PREFETCHT1   (SI)
-	PREFETCHT1   64(SI)
-	ADDQ         $0x00000080, SI
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	ADDQ         $0x00000080, R8
 	VPBROADCASTD 168(CX), Z2
 	VPDPBUSD     Z2, Z0, Z7
 	VPDPBUSD     Z2, Z1, Z13
@@ -14995,34 +18162,34 @@ loop1:
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z0, Z7, Z7
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  (DI), Z2, Z7
-	VMOVUPS      Z7, (DI)
+	VFMADD213PS  (R9), Z2, Z7
+	VMOVUPS      Z7, (R9)
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z0, Z8, Z8
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  64(DI), Z2, Z8
-	VMOVUPS      Z8, 64(DI)
+	VFMADD213PS  64(R9), Z2, Z8
+	VMOVUPS      Z8, 64(R9)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z0, Z9, Z9
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  128(DI), Z2, Z9
-	VMOVUPS      Z9, 128(DI)
+	VFMADD213PS  128(R9), Z2, Z9
+	VMOVUPS      Z9, 128(R9)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z0, Z10, Z10
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  192(DI), Z2, Z10
-	VMOVUPS      Z10, 192(DI)
+	VFMADD213PS  192(R9), Z2, Z10
+	VMOVUPS      Z10, 192(R9)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z0, Z11, Z11
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  256(DI), Z2, Z11
-	VMOVUPS      Z11, 256(DI)
+	VFMADD213PS  256(R9), Z2, Z11
+	VMOVUPS      Z11, 256(R9)
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z0, Z12, Z12
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  320(DI), Z2, Z12
-	VMOVUPS      Z12, 320(DI)
-	VPMOVZXBD    256(AX)(BX*1), Z1
+	VFMADD213PS  320(R9), Z2, Z12
+	VMOVUPS      Z12, 320(R9)
+	VPMOVZXBD    256(AX)(DI*1), Z1
 	VPSLLD       $0x17, Z1, Z0
 	VPSUBD       Z5, Z0, Z0
 	VPSLLD       $0x15, Z1, Z1
@@ -15031,53 +18198,55 @@ loop1:
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z0, Z13, Z13
 	VBROADCASTSS 216(CX), Z2
-	VFMADD213PS  384(DI), Z2, Z13
-	VMOVUPS      Z13, 384(DI)
+	VFMADD213PS  384(R9), Z2, Z13
+	VMOVUPS      Z13, 384(R9)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z0, Z14, Z14
 	VBROADCASTSS 220(CX), Z2
-	VFMADD213PS  448(DI), Z2, Z14
-	VMOVUPS      Z14, 448(DI)
+	VFMADD213PS  448(R9), Z2, Z14
+	VMOVUPS      Z14, 448(R9)
 	VCVTDQ2PS    Z15, Z15
 	VMULPS       Z0, Z15, Z15
 	VBROADCASTSS 224(CX), Z2
-	VFMADD213PS  512(DI), Z2, Z15
-	VMOVUPS      Z15, 512(DI)
+	VFMADD213PS  512(R9), Z2, Z15
+	VMOVUPS      Z15, 512(R9)
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z0, Z16, Z16
 	VBROADCASTSS 228(CX), Z2
-	VFMADD213PS  576(DI), Z2, Z16
-	VMOVUPS      Z16, 576(DI)
+	VFMADD213PS  576(R9), Z2, Z16
+	VMOVUPS      Z16, 576(R9)
 	VCVTDQ2PS    Z17, Z17
 	VMULPS       Z0, Z17, Z17
 	VBROADCASTSS 232(CX), Z2
-	VFMADD213PS  640(DI), Z2, Z17
-	VMOVUPS      Z17, 640(DI)
+	VFMADD213PS  640(R9), Z2, Z17
+	VMOVUPS      Z17, 640(R9)
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z0, Z18, Z18
 	VBROADCASTSS 236(CX), Z2
-	VFMADD213PS  704(DI), Z2, Z18
-	VMOVUPS      Z18, 704(DI)
+	VFMADD213PS  704(R9), Z2, Z18
+	VMOVUPS      Z18, 704(R9)
 	ADDQ         $0x00000110, AX
 	ADDQ         $0x000000f0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
-	VMOVUPS      (DI), Z7
-	VMOVUPS      64(DI), Z8
-	VMOVUPS      128(DI), Z9
-	VMOVUPS      192(DI), Z10
-	VMOVUPS      256(DI), Z11
-	VMOVUPS      320(DI), Z12
-	VMOVUPS      384(DI), Z13
-	VMOVUPS      448(DI), Z14
-	VMOVUPS      512(DI), Z15
-	VMOVUPS      576(DI), Z16
-	VMOVUPS      640(DI), Z17
-	VMOVUPS      704(DI), Z18
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      256(R9), Z11
+	VMOVUPS      320(R9), Z12
+	VMOVUPS      384(R9), Z13
+	VMOVUPS      448(R9), Z14
+	VMOVUPS      512(R9), Z15
+	VMOVUPS      576(R9), Z16
+	VMOVUPS      640(R9), Z17
+	VMOVUPS      704(R9), Z18
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z7, Z7
@@ -15137,3 +18306,49 @@ plain:
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
+
+large2:
+	MOVWLZX (SI), R10
+
+next2:
+	TZCNTL       R10, R11
+	MOVL         R11, R12
+	ANDL         $0x0000000c, R12
+	VMOVD        R12, X2
+	MOVL         R11, R12
+	ANDL         $0x00000003, R12
+	SHLL         $0x06, R12
+	ADDQ         AX, R12
+	VMOVDQU32    (R12), Z0
+	VPSRLW       X2, Z0, Z0
+	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
+	VPSHUFB      Z0, Z3, Z0
+	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
+	VMOVDQU32    (R12)(DI*1), Z1
+	VPSRLW       X2, Z1, Z1
+	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
+	VPSHUFB      Z1, Z3, Z1
+	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
+	IMUL3Q       $0x00000018, R11, R11
+	ADDQ         BX, R11
+	VPBROADCASTD (R11), Z2
+	VPDPWSSD     Z2, Z0, Z7
+	VPDPWSSD     Z2, Z1, Z13
+	VPBROADCASTD 4(R11), Z2
+	VPDPWSSD     Z2, Z0, Z8
+	VPDPWSSD     Z2, Z1, Z14
+	VPBROADCASTD 8(R11), Z2
+	VPDPWSSD     Z2, Z0, Z9
+	VPDPWSSD     Z2, Z1, Z15
+	VPBROADCASTD 12(R11), Z2
+	VPDPWSSD     Z2, Z0, Z10
+	VPDPWSSD     Z2, Z1, Z16
+	VPBROADCASTD 16(R11), Z2
+	VPDPWSSD     Z2, Z0, Z11
+	VPDPWSSD     Z2, Z1, Z17
+	VPBROADCASTD 20(R11), Z2
+	VPDPWSSD     Z2, Z0, Z12
+	VPDPWSSD     Z2, Z1, Z18
+	BLSRL        R10, R10
+	JNZ          next2
+	JMP          back2

@@ -40,26 +40,122 @@ DATA e2m1<>+14(SB)/1, $0x08
 DATA e2m1<>+15(SB)/1, $0x04
 GLOBL e2m1<>(SB), RODATA|NOPTR, $16
 
-// func productQ80x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ80x1AVX2(SB), $96-56
+DATA words01<>+0(SB)/2, $0x0001
+DATA words01<>+2(SB)/2, $0x0001
+DATA words01<>+4(SB)/2, $0x0001
+DATA words01<>+6(SB)/2, $0x0001
+DATA words01<>+8(SB)/2, $0x0001
+DATA words01<>+10(SB)/2, $0x0001
+DATA words01<>+12(SB)/2, $0x0001
+DATA words01<>+14(SB)/2, $0x0001
+DATA words01<>+16(SB)/2, $0x0001
+DATA words01<>+18(SB)/2, $0x0001
+DATA words01<>+20(SB)/2, $0x0001
+DATA words01<>+22(SB)/2, $0x0001
+DATA words01<>+24(SB)/2, $0x0001
+DATA words01<>+26(SB)/2, $0x0001
+DATA words01<>+28(SB)/2, $0x0001
+DATA words01<>+30(SB)/2, $0x0001
+GLOBL words01<>(SB), RODATA|NOPTR, $32
+
+DATA words03<>+0(SB)/2, $0x0003
+DATA words03<>+2(SB)/2, $0x0003
+DATA words03<>+4(SB)/2, $0x0003
+DATA words03<>+6(SB)/2, $0x0003
+DATA words03<>+8(SB)/2, $0x0003
+DATA words03<>+10(SB)/2, $0x0003
+DATA words03<>+12(SB)/2, $0x0003
+DATA words03<>+14(SB)/2, $0x0003
+DATA words03<>+16(SB)/2, $0x0003
+DATA words03<>+18(SB)/2, $0x0003
+DATA words03<>+20(SB)/2, $0x0003
+DATA words03<>+22(SB)/2, $0x0003
+DATA words03<>+24(SB)/2, $0x0003
+DATA words03<>+26(SB)/2, $0x0003
+DATA words03<>+28(SB)/2, $0x0003
+DATA words03<>+30(SB)/2, $0x0003
+GLOBL words03<>(SB), RODATA|NOPTR, $32
+
+DATA words0f<>+0(SB)/2, $0x000f
+DATA words0f<>+2(SB)/2, $0x000f
+DATA words0f<>+4(SB)/2, $0x000f
+DATA words0f<>+6(SB)/2, $0x000f
+DATA words0f<>+8(SB)/2, $0x000f
+DATA words0f<>+10(SB)/2, $0x000f
+DATA words0f<>+12(SB)/2, $0x000f
+DATA words0f<>+14(SB)/2, $0x000f
+DATA words0f<>+16(SB)/2, $0x000f
+DATA words0f<>+18(SB)/2, $0x000f
+DATA words0f<>+20(SB)/2, $0x000f
+DATA words0f<>+22(SB)/2, $0x000f
+DATA words0f<>+24(SB)/2, $0x000f
+DATA words0f<>+26(SB)/2, $0x000f
+DATA words0f<>+28(SB)/2, $0x000f
+DATA words0f<>+30(SB)/2, $0x000f
+GLOBL words0f<>(SB), RODATA|NOPTR, $32
+
+DATA wordsf0<>+0(SB)/2, $0x00f0
+DATA wordsf0<>+2(SB)/2, $0x00f0
+DATA wordsf0<>+4(SB)/2, $0x00f0
+DATA wordsf0<>+6(SB)/2, $0x00f0
+DATA wordsf0<>+8(SB)/2, $0x00f0
+DATA wordsf0<>+10(SB)/2, $0x00f0
+DATA wordsf0<>+12(SB)/2, $0x00f0
+DATA wordsf0<>+14(SB)/2, $0x00f0
+DATA wordsf0<>+16(SB)/2, $0x00f0
+DATA wordsf0<>+18(SB)/2, $0x00f0
+DATA wordsf0<>+20(SB)/2, $0x00f0
+DATA wordsf0<>+22(SB)/2, $0x00f0
+DATA wordsf0<>+24(SB)/2, $0x00f0
+DATA wordsf0<>+26(SB)/2, $0x00f0
+DATA wordsf0<>+28(SB)/2, $0x00f0
+DATA wordsf0<>+30(SB)/2, $0x00f0
+GLOBL wordsf0<>(SB), RODATA|NOPTR, $32
+
+DATA wordsff<>+0(SB)/2, $0x00ff
+DATA wordsff<>+2(SB)/2, $0x00ff
+DATA wordsff<>+4(SB)/2, $0x00ff
+DATA wordsff<>+6(SB)/2, $0x00ff
+DATA wordsff<>+8(SB)/2, $0x00ff
+DATA wordsff<>+10(SB)/2, $0x00ff
+DATA wordsff<>+12(SB)/2, $0x00ff
+DATA wordsff<>+14(SB)/2, $0x00ff
+DATA wordsff<>+16(SB)/2, $0x00ff
+DATA wordsff<>+18(SB)/2, $0x00ff
+DATA wordsff<>+20(SB)/2, $0x00ff
+DATA wordsff<>+22(SB)/2, $0x00ff
+DATA wordsff<>+24(SB)/2, $0x00ff
+DATA wordsff<>+26(SB)/2, $0x00ff
+DATA wordsff<>+28(SB)/2, $0x00ff
+DATA wordsff<>+30(SB)/2, $0x00ff
+GLOBL wordsff<>(SB), RODATA|NOPTR, $32
+
+// func productQ80x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ80x1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	MOVL         $0x80808080, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x80808080, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
-	VPXOR        Y5, Y5, Y5
+	VPXOR Y5, Y5, Y5
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPXOR        (AX), Y3, Y0
 	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
@@ -128,9 +224,13 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VPXOR        Y5, Y5, Y5
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPXOR        32(AX), Y3, Y0
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
@@ -191,35 +291,37 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y5
-	VMOVUPS      Y5, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y5
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         $0x00000220, AX
 	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -229,29 +331,89 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productQ80x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ80x2AVX2(SB), $160-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ80x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ80x2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	MOVL         $0x80808080, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x80808080, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPXOR        (AX), Y3, Y0
 	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
@@ -360,15 +522,19 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPXOR        32(AX), Y3, Y0
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
@@ -469,65 +635,67 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y5
-	VMOVUPS      Y5, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y5
+	VMOVUPS      Y5, 64(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y6
-	VMOVUPS      Y6, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y6
+	VMOVUPS      Y6, 96(DI)
 	ADDQ         $0x00000220, AX
 	ADDQ         $0x00000050, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -537,32 +705,98 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productQ80x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ80x3AVX2(SB), $224-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ80x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ80x3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	MOVL         $0x80808080, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x80808080, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPXOR        (AX), Y3, Y0
 	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
@@ -711,21 +945,25 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y7
+	VMOVUPS      Y7, 64(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPXOR        32(AX), Y3, Y0
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
@@ -866,95 +1104,97 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y5
-	VMOVUPS      Y5, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y5
+	VMOVUPS      Y5, 96(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y6
-	VMOVUPS      Y6, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y6
+	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y7
-	VMOVUPS      Y7, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y7
+	VMOVUPS      Y7, 160(DI)
 	ADDQ         $0x00000220, AX
 	ADDQ         $0x00000078, CX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -964,35 +1204,107 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productQ80x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ80x4AVX2(SB), $288-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ80x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ80x4AVX2(SB), $288-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	VMOVUPS      Y2, 192(BX)
-	VMOVUPS      Y2, 224(BX)
-	MOVL         $0x80808080, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x80808080, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPXOR        (AX), Y3, Y0
 	PREFETCHT0   4896(AX)
 	VPABSB       Y0, Y2
@@ -1181,27 +1493,31 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y7
+	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y8
+	VMOVUPS      Y8, 96(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPXOR        32(AX), Y3, Y0
 	VPABSB       Y0, Y2
 	VPBROADCASTD (CX), Y1
@@ -1382,125 +1698,127 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y5
-	VMOVUPS      Y5, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y5
+	VMOVUPS      Y5, 128(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y6
-	VMOVUPS      Y6, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y6
+	VMOVUPS      Y6, 160(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y7
-	VMOVUPS      Y7, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y7
+	VMOVUPS      Y7, 192(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y8
-	VMOVUPS      Y8, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y8
+	VMOVUPS      Y8, 224(DI)
 	ADDQ         $0x00000220, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y2, Y2
 
 plain3_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -1510,27 +1828,105 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productQ40x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ40x1AVX2(SB), $96-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ40x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ40x1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y0, 32(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, 32(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X3
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
 loop1:
 	VPBROADCASTD 32(CX), Y5
 	VPSRAD       $0x04, Y5, Y5
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
@@ -1580,10 +1976,14 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VPBROADCASTD 32(CX), Y5
 	VPSRAD       $0x04, Y5, Y5
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
@@ -1629,35 +2029,37 @@ loop1:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y5
-	VMOVUPS      Y5, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y5
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y0
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y0, Y0
 
 plain0_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 32(BX), Y0
+	VMOVUPS 32(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y0, Y0
 
@@ -1667,24 +2069,74 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productQ40x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ40x2AVX2(SB), $160-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ40x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ40x2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y0, 32(BX)
-	VMOVUPS      Y0, 64(BX)
-	VMOVUPS      Y0, 96(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, 32(DI)
+	VMOVUPS      Y0, 64(DI)
+	VMOVUPS      Y0, 96(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X3
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
 loop1:
@@ -1692,6 +2144,10 @@ loop1:
 	VPSRAD       $0x04, Y6, Y6
 	VPBROADCASTD 68(CX), Y7
 	VPSRAD       $0x04, Y7, Y7
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
@@ -1766,17 +2222,21 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	VPBROADCASTD 64(CX), Y6
 	VPSRAD       $0x04, Y6, Y6
 	VPBROADCASTD 68(CX), Y7
 	VPSRAD       $0x04, Y7, Y7
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
@@ -1847,65 +2307,67 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y6
-	VMOVUPS      Y6, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y6
+	VMOVUPS      Y6, 64(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y7
-	VMOVUPS      Y7, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y7
+	VMOVUPS      Y7, 96(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000050, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y0
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y0, Y0
 
 plain0_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 64(BX), Y0
+	VMOVUPS 64(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y0, Y0
 
 plain0_1:
 	VMOVUPS Y0, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y0
+	VMOVUPS 32(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y0, Y0
 
 plain1_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 96(BX), Y0
+	VMOVUPS 96(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y0, Y0
 
@@ -1915,26 +2377,82 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productQ40x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ40x3AVX2(SB), $224-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ40x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ40x3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y0, 32(BX)
-	VMOVUPS      Y0, 64(BX)
-	VMOVUPS      Y0, 96(BX)
-	VMOVUPS      Y0, 128(BX)
-	VMOVUPS      Y0, 160(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, 32(DI)
+	VMOVUPS      Y0, 64(DI)
+	VMOVUPS      Y0, 96(DI)
+	VMOVUPS      Y0, 128(DI)
+	VMOVUPS      Y0, 160(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X3
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
 loop1:
@@ -1944,6 +2462,10 @@ loop1:
 	VPSRAD       $0x04, Y8, Y8
 	VPBROADCASTD 104(CX), Y9
 	VPSRAD       $0x04, Y9, Y9
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
@@ -2043,24 +2565,28 @@ loop1:
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  (BX), Y1, Y7
-	VMOVUPS      Y7, (BX)
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y8
-	VMOVUPS      Y8, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y8
+	VMOVUPS      Y8, 32(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y9
-	VMOVUPS      Y9, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y9
+	VMOVUPS      Y9, 64(DI)
 	VPBROADCASTD 96(CX), Y7
 	VPSRAD       $0x04, Y7, Y7
 	VPBROADCASTD 100(CX), Y8
 	VPSRAD       $0x04, Y8, Y8
 	VPBROADCASTD 104(CX), Y9
 	VPSRAD       $0x04, Y9, Y9
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
@@ -2156,95 +2682,97 @@ loop1:
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y7
-	VMOVUPS      Y7, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y7
+	VMOVUPS      Y7, 96(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y8
-	VMOVUPS      Y8, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y8
+	VMOVUPS      Y8, 128(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y9
-	VMOVUPS      Y9, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y9
+	VMOVUPS      Y9, 160(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000078, CX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y0
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y0, Y0
 
 plain0_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 96(BX), Y0
+	VMOVUPS 96(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y0, Y0
 
 plain0_1:
 	VMOVUPS Y0, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y0
+	VMOVUPS 32(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y0, Y0
 
 plain1_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 128(BX), Y0
+	VMOVUPS 128(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y0, Y0
 
 plain1_1:
 	VMOVUPS Y0, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y0
+	VMOVUPS 64(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y0, Y0
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y0, Y0
 
 plain2_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 160(BX), Y0
+	VMOVUPS 160(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y0, Y0
 
@@ -2254,28 +2782,90 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productQ40x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ40x4AVX2(SB), $288-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ40x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ40x4AVX2(SB), $288-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y0, 32(BX)
-	VMOVUPS      Y0, 64(BX)
-	VMOVUPS      Y0, 96(BX)
-	VMOVUPS      Y0, 128(BX)
-	VMOVUPS      Y0, 160(BX)
-	VMOVUPS      Y0, 192(BX)
-	VMOVUPS      Y0, 224(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, 32(DI)
+	VMOVUPS      Y0, 64(DI)
+	VMOVUPS      Y0, 96(DI)
+	VMOVUPS      Y0, 128(DI)
+	VMOVUPS      Y0, 160(DI)
+	VMOVUPS      Y0, 192(DI)
+	VMOVUPS      Y0, 224(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X3
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
 loop1:
@@ -2287,6 +2877,10 @@ loop1:
 	VPSRAD       $0x04, Y10, Y10
 	VPBROADCASTD 140(CX), Y11
 	VPSRAD       $0x04, Y11, Y11
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	PREFETCHT0   4896(AX)
 	VPBROADCASTD (CX), Y1
@@ -2411,23 +3005,23 @@ loop1:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y10
-	VMOVUPS      Y10, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y10
+	VMOVUPS      Y10, 64(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y11
-	VMOVUPS      Y11, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y11
+	VMOVUPS      Y11, 96(DI)
 	VPBROADCASTD 128(CX), Y8
 	VPSRAD       $0x04, Y8, Y8
 	VPBROADCASTD 132(CX), Y9
@@ -2436,6 +3030,10 @@ loop1:
 	VPSRAD       $0x04, Y10, Y10
 	VPBROADCASTD 140(CX), Y11
 	VPSRAD       $0x04, Y11, Y11
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
@@ -2556,125 +3154,127 @@ loop1:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y8
-	VMOVUPS      Y8, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y8
+	VMOVUPS      Y8, 128(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y9
-	VMOVUPS      Y9, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y9
+	VMOVUPS      Y9, 160(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y10
-	VMOVUPS      Y10, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y10
+	VMOVUPS      Y10, 192(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y11
-	VMOVUPS      Y11, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y11
+	VMOVUPS      Y11, 224(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y0
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y0, Y0
 
 plain0_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 128(BX), Y0
+	VMOVUPS 128(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y0, Y0
 
 plain0_1:
 	VMOVUPS Y0, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y0
+	VMOVUPS 32(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y0, Y0
 
 plain1_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 160(BX), Y0
+	VMOVUPS 160(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y0, Y0
 
 plain1_1:
 	VMOVUPS Y0, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y0
+	VMOVUPS 64(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y0, Y0
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y0, Y0
 
 plain2_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 192(BX), Y0
+	VMOVUPS 192(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y0, Y0
 
 plain2_1:
 	VMOVUPS Y0, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y0
+	VMOVUPS 96(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y0, Y0
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y0, Y0
 
 plain3_0:
 	VMOVUPS Y0, (AX)
-	VMOVUPS 224(BX), Y0
+	VMOVUPS 224(DI), Y0
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y0, Y0
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y0, Y0
 
@@ -2684,29 +3284,101 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productQ41x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ41x1AVX2(SB), $96-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ41x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ41x1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X6
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X6
 	VPBROADCASTD X6, Y6
 
 loop1:
-	VPXOR        Y5, Y5, Y5
+	VPXOR Y5, Y5, Y5
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	PREFETCHT0   4800(AX)
 	VPBROADCASTD (CX), Y1
@@ -2762,9 +3434,13 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VPXOR        Y5, Y5, Y5
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
@@ -2815,35 +3491,37 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y5
-	VMOVUPS      Y5, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y5
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -2853,32 +3531,86 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productQ41x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ41x2AVX2(SB), $160-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ41x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ41x2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X7
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X7
 	VPBROADCASTD X7, Y7
 
 loop1:
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	PREFETCHT0   4800(AX)
 	VPBROADCASTD (CX), Y1
@@ -2959,18 +3691,22 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VPBROADCASTD 68(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
@@ -3046,68 +3782,70 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y5
-	VMOVUPS      Y5, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y5
+	VMOVUPS      Y5, 64(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VPBROADCASTD 68(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y6
-	VMOVUPS      Y6, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y6
+	VMOVUPS      Y6, 96(DI)
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000050, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -3117,35 +3855,95 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productQ41x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ41x3AVX2(SB), $224-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ41x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ41x3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X8
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X8
 	VPBROADCASTD X8, Y8
 
 loop1:
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	PREFETCHT0   4800(AX)
 	VPBROADCASTD (CX), Y1
@@ -3251,27 +4049,31 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VPBROADCASTD 100(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VPBROADCASTD 104(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y7
+	VMOVUPS      Y7, 64(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
@@ -3372,101 +4174,103 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y5
-	VMOVUPS      Y5, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y5
+	VMOVUPS      Y5, 96(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VPBROADCASTD 100(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y6
-	VMOVUPS      Y6, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y6
+	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VPBROADCASTD 104(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y7
-	VMOVUPS      Y7, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y7
+	VMOVUPS      Y7, 160(DI)
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000078, CX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -3476,38 +4280,104 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productQ41x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ41x4AVX2(SB), $288-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ41x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ41x4AVX2(SB), $288-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	VMOVUPS      Y2, 192(BX)
-	VMOVUPS      Y2, 224(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X9
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X9
 	VPBROADCASTD X9, Y9
 
 loop1:
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	PREFETCHT0   4800(AX)
 	VPBROADCASTD (CX), Y1
@@ -3638,36 +4508,40 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VPBROADCASTD 132(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VPBROADCASTD 136(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y7
+	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VPBROADCASTD 140(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y8
+	VMOVUPS      Y8, 96(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
@@ -3793,134 +4667,136 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y5
-	VMOVUPS      Y5, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y5
+	VMOVUPS      Y5, 128(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VPBROADCASTD 132(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y6
-	VMOVUPS      Y6, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y6
+	VMOVUPS      Y6, 160(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VPBROADCASTD 136(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y7
-	VMOVUPS      Y7, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y7
+	VMOVUPS      Y7, 192(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VPBROADCASTD 140(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y8
-	VMOVUPS      Y8, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y8
+	VMOVUPS      Y8, 224(DI)
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y2, Y2
 
 plain3_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -3930,30 +4806,102 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productQ50x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ50x1AVX2(SB), $96-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ50x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ50x1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y1, 32(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
 	VPBROADCASTD 32(CX), Y6
 	VPSRAD       $0x03, Y6, Y6
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	VMOVDQU      256(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -4036,10 +4984,14 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VPBROADCASTD 32(CX), Y6
 	VPSRAD       $0x03, Y6, Y6
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VMOVDQU      288(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -4117,35 +5069,37 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	ADDQ         $0x00000160, AX
 	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -4155,27 +5109,93 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productQ50x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ50x2AVX2(SB), $160-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      256(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ50x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ50x2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y1, 64(DI)
+	VMOVUPS      Y1, 96(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
@@ -4183,6 +5203,10 @@ loop1:
 	VPSRAD       $0x03, Y7, Y7
 	VPBROADCASTD 68(CX), Y8
 	VPSRAD       $0x03, Y8, Y8
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	VMOVDQU      256(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -4291,17 +5315,21 @@ loop1:
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  (BX), Y1, Y7
-	VMOVUPS      Y7, (BX)
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y8
-	VMOVUPS      Y8, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y8
+	VMOVUPS      Y8, 32(DI)
 	VPBROADCASTD 64(CX), Y7
 	VPSRAD       $0x03, Y7, Y7
 	VPBROADCASTD 68(CX), Y8
 	VPSRAD       $0x03, Y8, Y8
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VMOVDQU      288(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -4405,65 +5433,67 @@ loop1:
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y7
+	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y8
+	VMOVUPS      Y8, 96(DI)
 	ADDQ         $0x00000160, AX
 	ADDQ         $0x00000050, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 64(BX), Y1
+	VMOVUPS 64(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
 plain0_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y1, Y1
 
 plain1_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
+	VMOVUPS 96(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -4473,29 +5503,101 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productQ50x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ50x3AVX2(SB), $224-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      256(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ50x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ50x3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	VMOVUPS      Y1, 128(BX)
-	VMOVUPS      Y1, 160(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y1, 64(DI)
+	VMOVUPS      Y1, 96(DI)
+	VMOVUPS      Y1, 128(DI)
+	VMOVUPS      Y1, 160(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
@@ -4505,6 +5607,10 @@ loop1:
 	VPSRAD       $0x03, Y9, Y9
 	VPBROADCASTD 104(CX), Y10
 	VPSRAD       $0x03, Y10, Y10
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	VMOVDQU      256(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -4639,24 +5745,28 @@ loop1:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y10
-	VMOVUPS      Y10, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y10
+	VMOVUPS      Y10, 64(DI)
 	VPBROADCASTD 96(CX), Y8
 	VPSRAD       $0x03, Y8, Y8
 	VPBROADCASTD 100(CX), Y9
 	VPSRAD       $0x03, Y9, Y9
 	VPBROADCASTD 104(CX), Y10
 	VPSRAD       $0x03, Y10, Y10
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VMOVDQU      288(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -4786,95 +5896,97 @@ loop1:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y8
+	VMOVUPS      Y8, 96(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y9
+	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y10
+	VMOVUPS      Y10, 160(DI)
 	ADDQ         $0x00000160, AX
 	ADDQ         $0x00000078, CX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
+	VMOVUPS 96(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
 plain0_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y1, Y1
 
 plain1_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
+	VMOVUPS 128(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y1, Y1
 
 plain1_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
+	VMOVUPS 64(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y1, Y1
 
 plain2_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
+	VMOVUPS 160(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -4884,31 +5996,109 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productQ50x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ50x4AVX2(SB), $288-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      256(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ50x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ50x4AVX2(SB), $288-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	VMOVUPS      Y1, 128(BX)
-	VMOVUPS      Y1, 160(BX)
-	VMOVUPS      Y1, 192(BX)
-	VMOVUPS      Y1, 224(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
+	VMOVUPS      Y1, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y1, 64(DI)
+	VMOVUPS      Y1, 96(DI)
+	VMOVUPS      Y1, 128(DI)
+	VMOVUPS      Y1, 160(DI)
+	VMOVUPS      Y1, 192(DI)
+	VMOVUPS      Y1, 224(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X4
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
@@ -4920,6 +6110,10 @@ loop1:
 	VPSRAD       $0x03, Y11, Y11
 	VPBROADCASTD 140(CX), Y12
 	VPSRAD       $0x03, Y12, Y12
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y2, Y0
 	VMOVDQU      256(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -5080,23 +6274,23 @@ loop1:
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  (BX), Y1, Y9
-	VMOVUPS      Y9, (BX)
+	VFMADD213PS  (DI), Y1, Y9
+	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y10
-	VMOVUPS      Y10, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y10
+	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y11
-	VMOVUPS      Y11, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y11
+	VMOVUPS      Y11, 64(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y12
-	VMOVUPS      Y12, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y12
+	VMOVUPS      Y12, 96(DI)
 	VPBROADCASTD 128(CX), Y9
 	VPSRAD       $0x03, Y9, Y9
 	VPBROADCASTD 132(CX), Y10
@@ -5105,6 +6299,10 @@ loop1:
 	VPSRAD       $0x03, Y11, Y11
 	VPBROADCASTD 140(CX), Y12
 	VPSRAD       $0x03, Y12, Y12
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y2, Y0
 	VMOVDQU      288(AX), Y1
 	VPSLLW       $0x04, Y1, Y1
@@ -5260,125 +6458,127 @@ loop1:
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y9
+	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y10
+	VMOVUPS      Y10, 160(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y11
-	VMOVUPS      Y11, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y11
+	VMOVUPS      Y11, 192(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y12
-	VMOVUPS      Y12, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y12
+	VMOVUPS      Y12, 224(DI)
 	ADDQ         $0x00000160, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
+	VMOVUPS 128(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
 plain0_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y1, Y1
 
 plain1_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
+	VMOVUPS 160(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y1, Y1
 
 plain1_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
+	VMOVUPS 64(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y1, Y1
 
 plain2_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 192(BX), Y1
+	VMOVUPS 192(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y1, Y1
 
 plain2_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y1
+	VMOVUPS 96(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y1, Y1
 
 plain3_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 224(BX), Y1
+	VMOVUPS 224(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -5388,32 +6588,120 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productQ51x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ51x1AVX2(SB), $96-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      256(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(AX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ51x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ51x1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X4
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X5
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X5
 	VPBROADCASTD X5, Y5
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X8
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X8
 	VPBROADCASTD X8, Y8
 
 loop1:
-	VPXOR        Y7, Y7, Y7
+	VPXOR Y7, Y7, Y7
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VMOVDQU      256(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -5502,9 +6790,13 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (BX), Y1, Y7
-	VMOVUPS      Y7, (BX)
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
 	VPXOR        Y7, Y7, Y7
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VMOVDQU      288(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -5587,35 +6879,37 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -5625,35 +6919,105 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productQ51x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ51x2AVX2(SB), $160-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      256(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ51x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ51x2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X4
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X5
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X5
 	VPBROADCASTD X5, Y5
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X10
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X10
 	VPBROADCASTD X10, Y10
 
 loop1:
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VMOVDQU      256(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -5768,18 +7132,22 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VPBROADCASTD 68(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VMOVDQU      288(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -5888,68 +7256,70 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y8
-	VMOVUPS      Y8, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VPBROADCASTD 68(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y9
-	VMOVUPS      Y9, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000050, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -5959,38 +7329,114 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productQ51x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ51x3AVX2(SB), $224-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      256(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ51x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ51x3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X4
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X5
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X5
 	VPBROADCASTD X5, Y5
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X12
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X12
 	VPBROADCASTD X12, Y12
 
 loop1:
-	VPXOR        Y9, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPXOR        Y11, Y11, Y11
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VMOVDQU      256(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -6131,27 +7577,31 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  (BX), Y1, Y9
-	VMOVUPS      Y9, (BX)
+	VFMADD213PS  (DI), Y1, Y9
+	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VPBROADCASTD 100(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y10
-	VMOVUPS      Y10, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y10
+	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VPBROADCASTD 104(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y11
-	VMOVUPS      Y11, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y11
+	VMOVUPS      Y11, 64(DI)
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VMOVDQU      288(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -6286,101 +7736,103 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y9
-	VMOVUPS      Y9, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VPBROADCASTD 100(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y10
-	VMOVUPS      Y10, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VPBROADCASTD 104(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y11
-	VMOVUPS      Y11, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000078, CX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -6390,41 +7842,123 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productQ51x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ51x4AVX2(SB), $288-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      256(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productQ51x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ51x4AVX2(SB), $288-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	VMOVUPS      Y2, 192(BX)
-	VMOVUPS      Y2, 224(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X4
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0x00010001, SI
-	VMOVD        SI, X5
+	MOVL         $0x00010001, R8
+	VMOVD        R8, X5
 	VPBROADCASTD X5, Y5
-	MOVL         $0xbc000000, SI
-	VMOVD        SI, X14
+	MOVL         $0xbc000000, R8
+	VMOVD        R8, X14
 	VPBROADCASTD X14, Y14
 
 loop1:
-	VPXOR        Y10, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	VPXOR        Y13, Y13, Y13
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	VPXOR Y12, Y12, Y12
+	VPXOR Y13, Y13, Y13
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VMOVDQU      256(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -6591,36 +8125,40 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  (BX), Y1, Y10
-	VMOVUPS      Y10, (BX)
+	VFMADD213PS  (DI), Y1, Y10
+	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VPBROADCASTD 132(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y11
-	VMOVUPS      Y11, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y11
+	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VPBROADCASTD 136(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y12
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y12
-	VMOVUPS      Y12, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y12
+	VMOVUPS      Y12, 64(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
 	VPBROADCASTD 140(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y13
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y13
-	VMOVUPS      Y13, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y13
+	VMOVUPS      Y13, 96(DI)
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
 	VPXOR        Y13, Y13, Y13
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VMOVDQU      288(AX), Y2
 	VPSLLW       $0x04, Y2, Y2
@@ -6781,134 +8319,136 @@ loop1:
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y10
-	VMOVUPS      Y10, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VPBROADCASTD 132(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y11
-	VMOVUPS      Y11, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VPBROADCASTD 136(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y12
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y12
-	VMOVUPS      Y12, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y12
+	VMOVUPS      Y12, 192(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
 	VPBROADCASTD 140(CX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y13
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y13
-	VMOVUPS      Y13, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y13
+	VMOVUPS      Y13, 224(DI)
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y2, Y2
 
 plain3_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -6918,27 +8458,115 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx1AVX2(SB), $96-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      256(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(AX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productIQ4NLx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4NLx1AVX2(SB), $96-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X5
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
 loop1:
-	VPXOR        Y6, Y6, Y6
+	VPXOR Y6, Y6, Y6
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   4896(AX)
@@ -7019,9 +8647,13 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VPXOR        Y6, Y6, Y6
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
@@ -7098,35 +8730,37 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -7136,30 +8770,90 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx2AVX2(SB), $160-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productIQ4NLx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4NLx2AVX2(SB), $160-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
-	VMOVUPS        Y2, 64(BX)
-	VMOVUPS        Y2, 96(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
+	VMOVUPS        Y2, 64(DI)
+	VMOVUPS        Y2, 96(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X5
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
 loop1:
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   4896(AX)
@@ -7280,15 +8974,19 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
@@ -7405,65 +9103,67 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y6
-	VMOVUPS      Y6, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y6
+	VMOVUPS      Y6, 64(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y7
-	VMOVUPS      Y7, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y7
+	VMOVUPS      Y7, 96(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000050, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -7473,33 +9173,99 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx3AVX2(SB), $224-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productIQ4NLx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4NLx3AVX2(SB), $224-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
-	VMOVUPS        Y2, 64(BX)
-	VMOVUPS        Y2, 96(BX)
-	VMOVUPS        Y2, 128(BX)
-	VMOVUPS        Y2, 160(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
+	VMOVUPS        Y2, 64(DI)
+	VMOVUPS        Y2, 96(DI)
+	VMOVUPS        Y2, 128(DI)
+	VMOVUPS        Y2, 160(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X5
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
 loop1:
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   4896(AX)
@@ -7660,21 +9426,25 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y8
-	VMOVUPS      Y8, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
@@ -7831,95 +9601,97 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y6
-	VMOVUPS      Y6, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y6
+	VMOVUPS      Y6, 96(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y7
-	VMOVUPS      Y7, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y7
+	VMOVUPS      Y7, 128(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y8
-	VMOVUPS      Y8, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y8
+	VMOVUPS      Y8, 160(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000078, CX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -7929,36 +9701,108 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productIQ4NLx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx4AVX2(SB), $288-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productIQ4NLx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4NLx4AVX2(SB), $288-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
-	VMOVUPS        Y2, 64(BX)
-	VMOVUPS        Y2, 96(BX)
-	VMOVUPS        Y2, 128(BX)
-	VMOVUPS        Y2, 160(BX)
-	VMOVUPS        Y2, 192(BX)
-	VMOVUPS        Y2, 224(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
+	VMOVUPS        Y2, 64(DI)
+	VMOVUPS        Y2, 96(DI)
+	VMOVUPS        Y2, 128(DI)
+	VMOVUPS        Y2, 160(DI)
+	VMOVUPS        Y2, 192(DI)
+	VMOVUPS        Y2, 224(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X5
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
 loop1:
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	CMPW  (SI), $+0
+	JNE   large2
+
+back2:
 	VPAND        (AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   4896(AX)
@@ -8159,27 +10003,31 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y8
-	VMOVUPS      Y8, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y9
-	VMOVUPS      Y9, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
@@ -8376,125 +10224,127 @@ loop1:
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y6
-	VMOVUPS      Y6, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y6
+	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y7
-	VMOVUPS      Y7, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y7
+	VMOVUPS      Y7, 160(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y8
-	VMOVUPS      Y8, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y8
+	VMOVUPS      Y8, 192(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y9
-	VMOVUPS      Y9, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y9
+	VMOVUPS      Y9, 224(DI)
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y2, Y2
 
 plain3_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -8504,34 +10354,112 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productMXFP4x1AVX2(SB), $96-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productMXFP4x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, FMA3, MMX+
+TEXT ·productMXFP4x1AVX2(SB), $96-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
-	VMOVUPS        Y1, (BX)
-	VMOVUPS        Y1, 32(BX)
+	VMOVUPS        Y1, (DI)
+	VMOVUPS        Y1, 32(DI)
 	VBROADCASTI128 e2m1<>+0(SB), Y2
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X3
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X3
 	VPBROADCASTD   X3, Y3
-	MOVL           $0x00800000, SI
-	VMOVD          SI, X4
+	MOVL           $0x00800000, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00200000, SI
-	VMOVD          SI, X5
+	MOVL           $0x00200000, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X6
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
 loop1:
 	VPBROADCASTD 32(CX), Y8
 	VPSRAD       $0x03, Y8, Y8
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	PREFETCHT0   4896(AX)
@@ -8596,10 +10524,14 @@ loop1:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
 	VPBROADCASTD 32(CX), Y8
 	VPSRAD       $0x03, Y8, Y8
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPBROADCASTD (CX), Y1
@@ -8659,35 +10591,37 @@ loop1:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y8
-	VMOVUPS      Y8, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y8
+	VMOVUPS      Y8, 32(DI)
 	ADDQ         $0x00000110, AX
 	ADDQ         $0x00000028, CX
+	ADDQ         $0x00000040, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -8697,31 +10631,85 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productMXFP4x2AVX2(SB), $160-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productMXFP4x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, FMA3, MMX+
+TEXT ·productMXFP4x2AVX2(SB), $160-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
-	VMOVUPS        Y1, (BX)
-	VMOVUPS        Y1, 32(BX)
-	VMOVUPS        Y1, 64(BX)
-	VMOVUPS        Y1, 96(BX)
+	VMOVUPS        Y1, (DI)
+	VMOVUPS        Y1, 32(DI)
+	VMOVUPS        Y1, 64(DI)
+	VMOVUPS        Y1, 96(DI)
 	VBROADCASTI128 e2m1<>+0(SB), Y2
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X3
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X3
 	VPBROADCASTD   X3, Y3
-	MOVL           $0x00800000, SI
-	VMOVD          SI, X4
+	MOVL           $0x00800000, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00200000, SI
-	VMOVD          SI, X5
+	MOVL           $0x00200000, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X6
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
 loop1:
@@ -8729,6 +10717,10 @@ loop1:
 	VPSRAD       $0x03, Y9, Y9
 	VPBROADCASTD 68(CX), Y10
 	VPSRAD       $0x03, Y10, Y10
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	PREFETCHT0   4896(AX)
@@ -8819,17 +10811,21 @@ loop1:
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  (BX), Y1, Y9
-	VMOVUPS      Y9, (BX)
+	VFMADD213PS  (DI), Y1, Y9
+	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y10
-	VMOVUPS      Y10, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y10
+	VMOVUPS      Y10, 32(DI)
 	VPBROADCASTD 64(CX), Y9
 	VPSRAD       $0x03, Y9, Y9
 	VPBROADCASTD 68(CX), Y10
 	VPSRAD       $0x03, Y10, Y10
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPBROADCASTD (CX), Y1
@@ -8915,65 +10911,67 @@ loop1:
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 72(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y9
-	VMOVUPS      Y9, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y9
+	VMOVUPS      Y9, 64(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 76(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y10
-	VMOVUPS      Y10, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y10
+	VMOVUPS      Y10, 96(DI)
 	ADDQ         $0x00000110, AX
 	ADDQ         $0x00000050, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 64(BX), Y1
+	VMOVUPS 64(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
 plain0_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y1, Y1
 
 plain1_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
+	VMOVUPS 96(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -8983,33 +10981,93 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productMXFP4x3AVX2(SB), $224-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productMXFP4x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, FMA3, MMX+
+TEXT ·productMXFP4x3AVX2(SB), $224-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
-	VMOVUPS        Y1, (BX)
-	VMOVUPS        Y1, 32(BX)
-	VMOVUPS        Y1, 64(BX)
-	VMOVUPS        Y1, 96(BX)
-	VMOVUPS        Y1, 128(BX)
-	VMOVUPS        Y1, 160(BX)
+	VMOVUPS        Y1, (DI)
+	VMOVUPS        Y1, 32(DI)
+	VMOVUPS        Y1, 64(DI)
+	VMOVUPS        Y1, 96(DI)
+	VMOVUPS        Y1, 128(DI)
+	VMOVUPS        Y1, 160(DI)
 	VBROADCASTI128 e2m1<>+0(SB), Y2
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X3
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X3
 	VPBROADCASTD   X3, Y3
-	MOVL           $0x00800000, SI
-	VMOVD          SI, X4
+	MOVL           $0x00800000, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00200000, SI
-	VMOVD          SI, X5
+	MOVL           $0x00200000, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X6
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
 loop1:
@@ -9019,6 +11077,10 @@ loop1:
 	VPSRAD       $0x03, Y11, Y11
 	VPBROADCASTD 104(CX), Y12
 	VPSRAD       $0x03, Y12, Y12
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	PREFETCHT0   4896(AX)
@@ -9135,24 +11197,28 @@ loop1:
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  (BX), Y1, Y10
-	VMOVUPS      Y10, (BX)
+	VFMADD213PS  (DI), Y1, Y10
+	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y11
-	VMOVUPS      Y11, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y11
+	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y12
-	VMOVUPS      Y12, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y12
+	VMOVUPS      Y12, 64(DI)
 	VPBROADCASTD 96(CX), Y10
 	VPSRAD       $0x03, Y10, Y10
 	VPBROADCASTD 100(CX), Y11
 	VPSRAD       $0x03, Y11, Y11
 	VPBROADCASTD 104(CX), Y12
 	VPSRAD       $0x03, Y12, Y12
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPBROADCASTD (CX), Y1
@@ -9264,95 +11330,97 @@ loop1:
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
 	VBROADCASTSS 108(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y10
-	VMOVUPS      Y10, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y10
+	VMOVUPS      Y10, 96(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 112(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y11
-	VMOVUPS      Y11, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y11
+	VMOVUPS      Y11, 128(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VBROADCASTSS 116(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y12
-	VMOVUPS      Y12, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y12
+	VMOVUPS      Y12, 160(DI)
 	ADDQ         $0x00000110, AX
 	ADDQ         $0x00000078, CX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
+	VMOVUPS 96(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
 plain0_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y1, Y1
 
 plain1_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
+	VMOVUPS 128(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y1, Y1
 
 plain1_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
+	VMOVUPS 64(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y1, Y1
 
 plain2_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
+	VMOVUPS 160(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -9362,35 +11430,101 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productMXFP4x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productMXFP4x4AVX2(SB), $288-56
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3
+
+// func productMXFP4x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, FMA3, MMX+
+TEXT ·productMXFP4x4AVX2(SB), $288-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
-	VMOVUPS        Y1, (BX)
-	VMOVUPS        Y1, 32(BX)
-	VMOVUPS        Y1, 64(BX)
-	VMOVUPS        Y1, 96(BX)
-	VMOVUPS        Y1, 128(BX)
-	VMOVUPS        Y1, 160(BX)
-	VMOVUPS        Y1, 192(BX)
-	VMOVUPS        Y1, 224(BX)
+	VMOVUPS        Y1, (DI)
+	VMOVUPS        Y1, 32(DI)
+	VMOVUPS        Y1, 64(DI)
+	VMOVUPS        Y1, 96(DI)
+	VMOVUPS        Y1, 128(DI)
+	VMOVUPS        Y1, 160(DI)
+	VMOVUPS        Y1, 192(DI)
+	VMOVUPS        Y1, 224(DI)
 	VBROADCASTI128 e2m1<>+0(SB), Y2
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X3
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X3
 	VPBROADCASTD   X3, Y3
-	MOVL           $0x00800000, SI
-	VMOVD          SI, X4
+	MOVL           $0x00800000, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
-	MOVL           $0x00200000, SI
-	VMOVD          SI, X5
+	MOVL           $0x00200000, R8
+	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
-	MOVL           $0x00010001, SI
-	VMOVD          SI, X6
+	MOVL           $0x00010001, R8
+	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
 loop1:
@@ -9402,6 +11536,10 @@ loop1:
 	VPSRAD       $0x03, Y13, Y13
 	VPBROADCASTD 140(CX), Y14
 	VPSRAD       $0x03, Y14, Y14
+	CMPW         (SI), $+0
+	JNE          large2
+
+back2:
 	VPAND        (AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	PREFETCHT0   4896(AX)
@@ -9544,23 +11682,23 @@ loop1:
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  (BX), Y1, Y11
-	VMOVUPS      Y11, (BX)
+	VFMADD213PS  (DI), Y1, Y11
+	VMOVUPS      Y11, (DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y12
-	VMOVUPS      Y12, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y12
+	VMOVUPS      Y12, 32(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y13
-	VMOVUPS      Y13, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y13
+	VMOVUPS      Y13, 64(DI)
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y0, Y14, Y14
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y14
-	VMOVUPS      Y14, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y14
+	VMOVUPS      Y14, 96(DI)
 	VPBROADCASTD 128(CX), Y11
 	VPSRAD       $0x03, Y11, Y11
 	VPBROADCASTD 132(CX), Y12
@@ -9569,6 +11707,10 @@ loop1:
 	VPSRAD       $0x03, Y13, Y13
 	VPBROADCASTD 140(CX), Y14
 	VPSRAD       $0x03, Y14, Y14
+	CMPW         (SI), $+0
+	JNE          large3
+
+back3:
 	VPAND        32(AX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPBROADCASTD (CX), Y1
@@ -9706,125 +11848,127 @@ loop1:
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
 	VBROADCASTSS 144(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y11
-	VMOVUPS      Y11, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y11
+	VMOVUPS      Y11, 128(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
 	VBROADCASTSS 148(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y12
-	VMOVUPS      Y12, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y12
+	VMOVUPS      Y12, 160(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
 	VBROADCASTSS 152(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y13
-	VMOVUPS      Y13, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y13
+	VMOVUPS      Y13, 192(DI)
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y0, Y14, Y14
 	VBROADCASTSS 156(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y14
-	VMOVUPS      Y14, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y14
+	VMOVUPS      Y14, 224(DI)
 	ADDQ         $0x00000110, AX
 	ADDQ         $0x000000a0, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000002, SI
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y1
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y1, Y1
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y1, Y1
 
 plain0_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
+	VMOVUPS 128(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y1, Y1
 
 plain0_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y1, Y1
 
 plain1_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
+	VMOVUPS 160(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y1, Y1
 
 plain1_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
+	VMOVUPS 64(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y1, Y1
 
 plain2_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 192(BX), Y1
+	VMOVUPS 192(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y1, Y1
 
 plain2_1:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y1
+	VMOVUPS 96(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y1, Y1
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y1, Y1
 
 plain3_0:
 	VMOVUPS Y1, (AX)
-	VMOVUPS 224(BX), Y1
+	VMOVUPS 224(DI), Y1
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y1, Y1
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y1, Y1
 
@@ -9833,3 +11977,73 @@ plain3_1:
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
+
+large2:
+	MOVWLZX (SI), R8
+
+next2:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      (R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y13, Y13
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y14, Y14
+	BLSRL        R8, R8
+	JNZ          next2
+	JMP          back2
+
+large3:
+	MOVWLZX (SI), R8
+
+next3:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         AX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         BX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y13, Y13
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y14, Y14
+	BLSRL        R8, R8
+	JNZ          next3
+	JMP          back3

@@ -2,12 +2,12 @@
 
 //go:build !purego && !noasm
 
-// func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x1AVX512(SB), $0-56
+TEXT ·productF32x1AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 
 loop1:
@@ -20,8 +20,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -39,12 +39,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x2AVX512(SB), $0-56
+TEXT ·productF32x2AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
@@ -59,8 +59,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -83,12 +83,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x3AVX512(SB), $0-56
+TEXT ·productF32x3AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -105,8 +105,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -134,12 +134,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4AVX512(SB), $0-56
+TEXT ·productF32x4AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -158,8 +158,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -192,12 +192,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5AVX512(SB), $0-56
+TEXT ·productF32x5AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -218,8 +218,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -257,12 +257,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6AVX512(SB), $0-56
+TEXT ·productF32x6AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -285,8 +285,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -329,12 +329,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x7AVX512(SB), $0-56
+TEXT ·productF32x7AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -359,8 +359,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -408,12 +408,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x8AVX512(SB), $0-56
+TEXT ·productF32x8AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -440,8 +440,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -494,12 +494,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4PairAVX512(SB), $0-56
+TEXT ·productF32x4PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -536,8 +536,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -582,12 +582,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4QuadAVX512(SB), $0-56
+TEXT ·productF32x4QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -644,8 +644,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -714,12 +714,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5PairAVX512(SB), $0-56
+TEXT ·productF32x5PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -761,8 +761,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -815,12 +815,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5QuadAVX512(SB), $0-56
+TEXT ·productF32x5QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -886,8 +886,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -970,12 +970,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6PairAVX512(SB), $0-56
+TEXT ·productF32x6PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1022,8 +1022,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -1084,12 +1084,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6QuadAVX512(SB), $0-56
+TEXT ·productF32x6QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1164,8 +1164,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -1262,12 +1262,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x1AVX512(SB), $0-56
+TEXT ·productF16x1AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 
 loop1:
@@ -1280,8 +1280,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1299,12 +1299,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x2AVX512(SB), $0-56
+TEXT ·productF16x2AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
@@ -1319,8 +1319,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1343,12 +1343,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x3AVX512(SB), $0-56
+TEXT ·productF16x3AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1365,8 +1365,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1394,12 +1394,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x4AVX512(SB), $0-56
+TEXT ·productF16x4AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1418,8 +1418,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1452,12 +1452,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x5AVX512(SB), $0-56
+TEXT ·productF16x5AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1478,8 +1478,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1517,12 +1517,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x6AVX512(SB), $0-56
+TEXT ·productF16x6AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1545,8 +1545,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1589,12 +1589,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x7AVX512(SB), $0-56
+TEXT ·productF16x7AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1619,8 +1619,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1668,12 +1668,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x8AVX512(SB), $0-56
+TEXT ·productF16x8AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1700,8 +1700,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -1754,12 +1754,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x4PairAVX512(SB), $0-56
+TEXT ·productF16x4PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1795,8 +1795,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -1841,12 +1841,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x4QuadAVX512(SB), $0-56
+TEXT ·productF16x4QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1901,8 +1901,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -1971,12 +1971,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x5PairAVX512(SB), $0-56
+TEXT ·productF16x5PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -2017,8 +2017,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -2071,12 +2071,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x5QuadAVX512(SB), $0-56
+TEXT ·productF16x5QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -2140,8 +2140,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -2224,12 +2224,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x6PairAVX512(SB), $0-56
+TEXT ·productF16x6PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -2275,8 +2275,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -2337,12 +2337,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x6QuadAVX512(SB), $0-56
+TEXT ·productF16x6QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -2415,8 +2415,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -2513,12 +2513,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x1AVX512(SB), $0-56
+TEXT ·productBF16x1AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 
 loop1:
@@ -2532,8 +2532,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2551,12 +2551,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x2AVX512(SB), $0-56
+TEXT ·productBF16x2AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
@@ -2572,8 +2572,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2596,12 +2596,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x3AVX512(SB), $0-56
+TEXT ·productBF16x3AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2619,8 +2619,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2648,12 +2648,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x4AVX512(SB), $0-56
+TEXT ·productBF16x4AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2673,8 +2673,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2707,12 +2707,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x5AVX512(SB), $0-56
+TEXT ·productBF16x5AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2734,8 +2734,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2773,12 +2773,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x6AVX512(SB), $0-56
+TEXT ·productBF16x6AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2802,8 +2802,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2846,12 +2846,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x7AVX512(SB), $0-56
+TEXT ·productBF16x7AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2877,8 +2877,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -2926,12 +2926,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x8AVX512(SB), $0-56
+TEXT ·productBF16x8AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2959,8 +2959,8 @@ loop1:
 	JNZ              loop1
 	MOVQ             dst+0(FP), AX
 	MOVQ             stride+8(FP), CX
-	MOVQ             bias+40(FP), DX
-	MOVQ             add+48(FP), BX
+	MOVQ             bias+56(FP), DX
+	MOVQ             add+64(FP), BX
 	TESTQ            DX, DX
 	JZ               unbiased
 	VADDPS           (DX), Z1, Z1
@@ -3013,12 +3013,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x4PairAVX512(SB), $0-56
+TEXT ·productBF16x4PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -3056,8 +3056,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -3102,12 +3102,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x4QuadAVX512(SB), $0-56
+TEXT ·productBF16x4QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -3166,8 +3166,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -3236,12 +3236,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x5PairAVX512(SB), $0-56
+TEXT ·productBF16x5PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -3284,8 +3284,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -3338,12 +3338,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x5QuadAVX512(SB), $0-56
+TEXT ·productBF16x5QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -3411,8 +3411,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5
@@ -3495,12 +3495,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x6PairAVX512(SB), $0-56
+TEXT ·productBF16x6PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -3548,8 +3548,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z3, Z3
@@ -3610,12 +3610,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productBF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x6QuadAVX512(SB), $0-56
+TEXT ·productBF16x6QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000020, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -3692,8 +3692,8 @@ loop1:
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), BX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
 	TESTQ        DX, DX
 	JZ           unbiased
 	VADDPS       (DX), Z5, Z5

@@ -2,12 +2,12 @@
 
 //go:build !purego && !noasm
 
-// func productF32x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x1AVX2(SB), $96-56
+TEXT ·productF32x1AVX2(SB), $96-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -32,8 +32,8 @@ loop1:
 	VMOVUPS      Y3, 32(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -62,12 +62,12 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productF32x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x2AVX2(SB), $160-56
+TEXT ·productF32x2AVX2(SB), $160-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -102,8 +102,8 @@ loop1:
 	VMOVUPS      Y5, 96(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -157,12 +157,12 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productF32x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x3AVX2(SB), $224-56
+TEXT ·productF32x3AVX2(SB), $224-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -207,8 +207,8 @@ loop1:
 	VMOVUPS      Y7, 160(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -287,12 +287,12 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productF32x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF32x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x4AVX2(SB), $288-56
+TEXT ·productF32x4AVX2(SB), $288-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -347,8 +347,8 @@ loop1:
 	VMOVUPS      Y9, 224(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -452,12 +452,12 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x1AVX2(SB), $96-56
+TEXT ·productF16x1AVX2(SB), $96-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -482,8 +482,8 @@ loop1:
 	VMOVUPS      Y3, 32(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -512,12 +512,12 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x2AVX2(SB), $160-56
+TEXT ·productF16x2AVX2(SB), $160-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -552,8 +552,8 @@ loop1:
 	VMOVUPS      Y5, 96(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -607,12 +607,12 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x3AVX2(SB), $224-56
+TEXT ·productF16x3AVX2(SB), $224-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -657,8 +657,8 @@ loop1:
 	VMOVUPS      Y7, 160(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -737,12 +737,12 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x4AVX2(SB), $288-56
+TEXT ·productF16x4AVX2(SB), $288-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -797,8 +797,8 @@ loop1:
 	VMOVUPS      Y9, 224(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -902,12 +902,12 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productBF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x1AVX2(SB), $96-56
+TEXT ·productBF16x1AVX2(SB), $96-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -934,8 +934,8 @@ loop1:
 	VMOVUPS      Y3, 32(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -964,12 +964,12 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productBF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x2AVX2(SB), $160-56
+TEXT ·productBF16x2AVX2(SB), $160-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -1006,8 +1006,8 @@ loop1:
 	VMOVUPS      Y5, 96(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -1061,12 +1061,12 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productBF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x3AVX2(SB), $224-56
+TEXT ·productBF16x3AVX2(SB), $224-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -1113,8 +1113,8 @@ loop1:
 	VMOVUPS      Y7, 160(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0
@@ -1193,12 +1193,12 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productBF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productBF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x4AVX2(SB), $288-56
+TEXT ·productBF16x4AVX2(SB), $288-72
 	MOVQ    tile+16(FP), AX
 	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+32(FP), DX
+	MOVQ    blocks+48(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -1255,8 +1255,8 @@ loop1:
 	VMOVUPS      Y9, 224(BX)
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), SI
 	VMOVUPS      (BX), Y0
 	TESTQ        DX, DX
 	JZ           unbiased0_0

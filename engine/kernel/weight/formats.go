@@ -35,6 +35,15 @@ const (
 	blockPanelBytes = 40
 )
 
+// Dwords of what is noted of a row's block beside: a bit for each value that is large, and the inverse of the scale.
+const (
+	superMarks = 9
+	blockMarks = 2
+)
+
+// largestCode is what the sum of 32 codes may not exceed.
+const largestCode = 16300
+
 // Q2K: bytes of a row's block in the file and of a tile's block, where the
 // parts of the latter begin, and how far right panels' biases are moved.
 const (

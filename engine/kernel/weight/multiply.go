@@ -1,6 +1,8 @@
 package weight
 
 import (
+	"sync"
+
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
 	"weir/engine/kernel/vector"
@@ -25,12 +27,14 @@ func (n *Norm) Apply(level isa.Level, dst, x []float32) {
 // Product is one of several matrix products of the same activations:
 // Dst[i][o] = sum_c x[i][c]*W[o][c] + Bias[o], Dst being [rows][W.Rows]; Bias may
 // be nil. With Add the result is added to Dst. Act, which is Identity or GELU, is
-// applied to what is in Dst then.
+// applied to what is in Dst then. Fine products round activations to steps less than half as large, for a few times the
+// instructions: they are for few rows that wait for weights all the same. One that is makes all fine that are computed with it.
 type Product struct {
 	Dst  []float32
 	W    *Matrix
 	Bias []float32
 	Add  bool
+	Fine bool
 	Act  vector.Activation
 }
 
@@ -117,8 +121,12 @@ type input struct {
 	cols int
 	cut  cut
 	want [kinds]bool
+	fine bool
 
 	panels [kinds][]float32 // dwords of several types
+	large  [kinds][]uint32  // see panel.go
+	masks  [kinds][]uint16
+	locks  []sync.Mutex // of each panel's large and masks
 }
 
 // inputJob prepares one row.
@@ -139,24 +147,41 @@ func (j *inputJob) Do(worker, row int) {
 	for k := range kinds {
 		if j.want[k] {
 			place := panelPlace{panel: j.panels[k][first*k.words(j.cols):], rows: m, row: row - first}
-			place.fill(j.owner.level, k, x, scratch[j.cols:])
+			if k.rounds() {
+				place.large, place.masks, place.lock = j.largeOf(k, first), j.masksOf(k, p), &j.locks[p]
+			}
+			place.fill(j.owner.level, k, j.fine, x, scratch[j.cols:])
 		}
 	}
 }
 
-// panel returns the panel that begins with row first, in the layout that m needs.
-func (j *inputJob) panel(m *Matrix, first int) []byte {
+// panel returns panel p, which begins with row first, in the layout that m needs.
+func (j *inputJob) panel(m *Matrix, p, first int) panelView {
 	k := m.format.kind
-	return vector.Bytes(j.panels[k][first*k.words(m.Cols):])
+	v := panelView{codes: vector.Bytes(j.panels[k][first*k.words(m.Cols):])}
+	if k.rounds() {
+		v.large, v.masks = j.largeOf(k, first), j.masksOf(k, p)
+	}
+	return v
+}
+
+// largeOf are the pairs of large values of the panel that begins with row first.
+func (j *inputJob) largeOf(k kind, first int) []uint32 { return j.large[k][first*j.cols/2:] }
+
+// masksOf are the masks of panel p.
+func (j *inputJob) masksOf(k kind, p int) []uint16 {
+	n := j.cols / blockValues
+	return j.masks[k][p*n : (p+1)*n]
 }
 
 // prepare brings the rows of x into the layouts that the products need.
 func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	j, p := &u.input, &u.product
 	j.owner, j.x, j.norm, j.rows, j.cols, j.cut = u, x, norm, rows, p.products[0].W.Cols, cutRows(u.level, rows)
-	j.want = [kinds]bool{}
+	j.want, j.fine = [kinds]bool{}, false
 	for i := range p.products {
 		j.ask(p.products[i].W)
+		j.fine = j.fine || p.products[i].Fine
 	}
 	if p.up.W != nil {
 		j.ask(p.up.W)
@@ -171,6 +196,20 @@ func (j *inputJob) ask(m *Matrix) {
 	j.want[k] = true
 	if n := j.rows * k.words(j.cols); len(j.panels[k]) < n {
 		j.panels[k] = make([]float32, n+n/4)
+	}
+	if !k.rounds() {
+		return
+	}
+	if n := j.rows * j.cols / 2; len(j.large[k]) < n {
+		j.large[k] = make([]uint32, n+n/4)
+	}
+	n := j.cut.panels * j.cols / blockValues
+	if len(j.masks[k]) < n {
+		j.masks[k] = make([]uint16, n+n/4)
+	}
+	clear(j.masks[k][:n])
+	if len(j.locks) < j.cut.panels {
+		j.locks = make([]sync.Mutex, j.cut.panels+j.cut.panels/4)
 	}
 }
 
@@ -253,7 +292,7 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
 		s := span{
-			w: m, funcs: fast, lo: lo, hi: full, panel: in.panel(m, first), rows: rows, several: in.cut.panels > 1,
+			w: m, funcs: fast, lo: lo, hi: full, panel: in.panel(m, n, first), rows: rows, several: in.cut.panels > 1,
 			dst: p.Dst[first*m.Rows+lo*tileLanes:], stride: m.Rows, bias: p.Bias, add: p.Add,
 		}
 		s.multiply()
@@ -297,11 +336,11 @@ func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
 		s := span{
-			w: p.W, funcs: j.fast[0], lo: lo, hi: hi, panel: in.panel(p.W, first), rows: rows, several: in.cut.panels > 1,
+			w: p.W, funcs: j.fast[0], lo: lo, hi: hi, panel: in.panel(p.W, n, first), rows: rows, several: in.cut.panels > 1,
 			dst: p.Dst[first*p.W.Rows+lo*tileLanes:], stride: p.W.Rows, bias: p.Bias,
 		}
 		s.multiply()
-		s.w, s.funcs, s.panel = up.W, j.fastUp, in.panel(up.W, first)
+		s.w, s.funcs, s.panel = up.W, j.fastUp, in.panel(up.W, n, first)
 		s.dst, s.stride, s.bias = ups, width, up.Bias
 		s.multiply()
 		for r := range rows {

@@ -2,12 +2,12 @@
 
 //go:build !purego && !noasm
 
-// func productPairx1AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx1AVX512(SB), $0-56
+TEXT ·productPairx1AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 
 loop1:
@@ -24,8 +24,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -43,12 +43,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx2AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx2AVX512(SB), $0-56
+TEXT ·productPairx2AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
@@ -71,8 +71,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -95,12 +95,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx3AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx3AVX512(SB), $0-56
+TEXT ·productPairx3AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -129,8 +129,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -158,12 +158,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx4AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx4AVX512(SB), $0-56
+TEXT ·productPairx4AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -198,8 +198,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -232,12 +232,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx5AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx5AVX512(SB), $0-56
+TEXT ·productPairx5AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -278,8 +278,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -317,12 +317,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx6AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx6AVX512(SB), $0-56
+TEXT ·productPairx6AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -369,8 +369,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -413,12 +413,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx7AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx7AVX512(SB), $0-56
+TEXT ·productPairx7AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -471,8 +471,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -520,12 +520,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx8AVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx8AVX512(SB), $0-56
+TEXT ·productPairx8AVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -584,8 +584,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z1, Z1
@@ -638,12 +638,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx4PairAVX512(SB), $0-56
+TEXT ·productPairx4PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -704,8 +704,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z3, Z3
@@ -750,12 +750,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx4QuadAVX512(SB), $0-56
+TEXT ·productPairx4QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -860,8 +860,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z5, Z5
@@ -930,12 +930,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx5PairAVX512(SB), $0-56
+TEXT ·productPairx5PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1007,8 +1007,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z3, Z3
@@ -1061,12 +1061,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx5QuadAVX512(SB), $0-56
+TEXT ·productPairx5QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1192,8 +1192,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z5, Z5
@@ -1276,12 +1276,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx6PairAVX512(SB), $0-56
+TEXT ·productPairx6PairAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1364,8 +1364,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z3, Z3
@@ -1426,12 +1426,12 @@ plain:
 	VZEROUPPER
 	RET
 
-// func productPairx6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+// func productPairx6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx6QuadAVX512(SB), $0-56
+TEXT ·productPairx6QuadAVX512(SB), $0-72
 	MOVQ   tile+16(FP), AX
 	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+32(FP), DX
+	MOVQ   blocks+48(FP), DX
 	IMUL3Q $0x00000040, DX, BX
 	LEAQ   (AX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
@@ -1578,8 +1578,8 @@ loop1:
 	JNZ    loop1
 	MOVQ   dst+0(FP), AX
 	MOVQ   stride+8(FP), CX
-	MOVQ   bias+40(FP), DX
-	MOVQ   add+48(FP), BX
+	MOVQ   bias+56(FP), DX
+	MOVQ   add+64(FP), BX
 	TESTQ  DX, DX
 	JZ     unbiased
 	VADDPS (DX), Z5, Z5

@@ -126,7 +126,7 @@ func TestPairsRoundToTheNearest(t *testing.T) {
 	}
 	needPairs(t)
 	panel := make([]float32, len(x)/2)
-	quantizeRow(isa.AVX512, kindPair, panel, x)
+	quantizeRow(isa.AVX512, kindPair, 0, panel, x, nil)
 	if !slices.Equal(vector.Bytes(panel), AppendBF16(nil, x)) {
 		t.Error("the panel's values are rounded otherwise")
 	}

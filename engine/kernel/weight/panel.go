@@ -3,6 +3,8 @@ package weight
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
+	"sync"
 
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
@@ -22,6 +24,18 @@ import (
 // each 16 values) or -128 (kindBlock) times their sum, which takes the offset
 // off unsigned weights; the int16 are sums of each 32 values, for minima; and
 // the float32 are scales.
+//
+// A few values of a row are far larger than the rest, and would take from those that share their scale
+// most of their eight bits. Values beyond limit times the root mean square of their row are therefore no part of
+// what the scale fits; where they exceed 127 of its steps they are zeros among the int8 and lie as int16 beside them: in pairs of
+// the first and third or of the second and fourth value of a k-quad, as products of int16 take them. The sums have them all the same.
+// What a panel of m rows has beside is
+//
+//	uint32 [values/32][16][m]  the pairs; of 32 values, pair i begins with value i%8*4 + i/8
+//	uint16 [values/32]         whose bit i says whether any row has large values in pair i
+//
+// Pairs without a bit are not read and hold anything. Rows without large values in a pair have zeros there, so that a
+// row's products are the same integers whatever other rows have.
 //
 // Up to panelRows rows are one panel; more are cut into panels of 4 to pairRows,
 // which meet two tiles at a time. With AVX2, which has half the registers of
@@ -87,40 +101,161 @@ func (c cut) locate(r int) int {
 // index i*m+lane.
 func (k kind) words(cols int) int { return k.rowBytes(cols) / 4 }
 
+// Limits of what a row's scales fit, in terms of its root mean square. Values above cost a product of their own, for all
+// rows of a panel. Superblocks share a scale among eight times as many values.
+const (
+	superLimit = 8
+	blockLimit = 10
+	fineLimit  = 2.5 // see Product.Fine
+)
+
+// limit is the magnitude from which on values of x may be large.
+func (k kind) limit(level isa.Level, x []float32, fine bool) float32 {
+	times := float32(superLimit)
+	switch {
+	case fine:
+		times = fineLimit
+	case k == kindBlock:
+		times = blockLimit
+	}
+	return times * float32(math.Sqrt(float64(vector.SumSquares(level, x)/float32(len(x)))))
+}
+
+// blockSize is how many values of a row have a scale, and how many dwords are noted of them.
+func (k kind) blockSize() (values, marks int) {
+	if k == kindSuper {
+		return superBlockValues, superMarks
+	}
+	return blockValues, blockMarks
+}
+
+// rounds reports whether panels of this kind hold codes with scales.
+func (k kind) rounds() bool { return k == kindSuper || k == kindBlock }
+
 // panelPlace is the place of one row in a panel.
 type panelPlace struct {
 	panel []float32 // dwords of several types
 	rows  int       // of the panel
 	row   int
+
+	large []uint32 // the panel's pairs
+	masks []uint16
+	lock  *sync.Mutex // of large and masks
 }
 
-// fill writes x to its place. scratch holds at least words(len(x)) floats.
-func (p panelPlace) fill(level isa.Level, k kind, x, scratch []float32) {
+// fill writes x to its place. scratch holds at least two times len(x) floats.
+func (p panelPlace) fill(level isa.Level, k kind, fine bool, x, scratch []float32) {
 	row := x
 	if k != kindFloat {
 		if row = scratch[:k.words(len(x))]; p.rows == 1 {
 			row = p.panel[:len(row)]
 		}
-		quantizeRow(level, k, row, x)
+	}
+	switch k {
+	case kindSuper, kindBlock:
+		size, n := k.blockSize()
+		marks := scratch[len(x):][:len(x)/size*n]
+		quantizeRow(level, k, k.limit(level, x, fine), row, x, marks)
+		p.spread(k, row, x, marks)
+	case kindPair:
+		quantizeRowFast(level, k, 0, row, x, nil)
+	default:
 	}
 	if p.rows > 1 || k == kindFloat {
 		placeRow(level, p.panel[p.row:], p.rows, row)
 	}
 }
 
-// quantizeRow writes what a panel of this row alone holds. dst is memory for
-// dwords of several types, seen as floats.
-func quantizeRow(level isa.Level, k kind, dst, x []float32) {
-	if quantizeRowFast(level, k, dst, x) {
+// spread writes the large values of a row, which marks names, to the panel's pairs, and adds them to the row's sums.
+func (p panelPlace) spread(k kind, row, x, marks []float32) {
+	all := walkLarge(k, x, marks)
+	if !all.next() {
 		return
 	}
-	size, one := superBlockValues, quantizeSuper
+	p.lock.Lock()
+	for ok := true; ok; ok = all.next() {
+		p.put(all.index, all.steps)
+		k.addToSums(row, all.index, all.steps)
+	}
+	p.lock.Unlock()
+}
+
+// largeWalk goes along the values of a row that its marks name.
+type largeWalk struct {
+	index int
+	steps int32 // of the block's scale
+
+	x, marks []float32
+	words    int    // of a block's marks
+	at       int    // the next word of marks
+	bits     uint32 // that are left of the one before
+}
+
+func walkLarge(k kind, x, marks []float32) largeWalk {
+	_, n := k.blockSize()
+	return largeWalk{x: x, marks: marks, words: n}
+}
+
+func (l *largeWalk) next() bool {
+	for l.bits == 0 {
+		if l.at%l.words == l.words-1 {
+			l.at++
+		}
+		if l.at == len(l.marks) {
+			return false
+		}
+		l.bits = math.Float32bits(l.marks[l.at])
+		l.at++
+	}
+	word := l.at - 1
+	l.index = 32*(word-word/l.words) + bits.TrailingZeros32(l.bits)
+	l.steps = roundStep(l.x[l.index] * l.marks[word-word%l.words+l.words-1])
+	l.bits &= l.bits - 1
+	return true
+}
+
+// put adds a large value to the panel's pairs.
+func (p panelPlace) put(index int, steps int32) {
+	block, i := index/blockValues, index%blockValues
+	pair := i/4 + i%2*8
+	all := p.large[(16*block+pair)*p.rows:][:p.rows]
+	if p.masks[block]>>pair&1 == 0 {
+		p.masks[block] |= 1 << pair
+		clear(all)
+	}
+	all[p.row] |= uint32(uint16(steps)) << (i % 4 / 2 * 16)
+}
+
+// addToSums adds a large value to the sums of a row.
+func (k kind) addToSums(row []float32, index int, steps int32) {
 	if k == kindBlock {
-		size, one = blockValues, quantizeBlock
+		block := vector.Bytes(row[index/blockValues*k.words(blockValues):])
+		addQuad(block, blockBiases, -128*steps)
+		return
+	}
+	i := index % superBlockValues
+	block := vector.Bytes(row[index/superBlockValues*k.words(superBlockValues):])
+	addQuad(block, superBiases+i/16*4, -32*steps)
+	sum := block[superSums+i/32*2:]
+	binary.LittleEndian.PutUint16(sum, binary.LittleEndian.Uint16(sum)+uint16(steps))
+}
+
+func addQuad(b []byte, i int, v int32) { putQuad(b, i, quad(b, i)+uint32(v)) }
+
+// quantizeRow writes what a panel of this row alone holds but for the large values, which it notes in marks: of each
+// block a bit for each value and the inverse of the scale. dst and marks are memory for dwords of several types, seen as floats.
+func quantizeRow(level isa.Level, k kind, limit float32, dst, x, marks []float32) {
+	if quantizeRowFast(level, k, limit, dst, x, marks) {
+		return
+	}
+	size, n := k.blockSize()
+	one := quantizeSuper
+	if k == kindBlock {
+		one = quantizeBlock
 	}
 	for ; len(x) > 0; x = x[size:] {
-		one(vector.Bytes(dst[:k.words(size)]), x[:size])
-		dst = dst[k.words(size):]
+		one(vector.Bytes(dst[:k.words(size)]), x[:size], limit, vector.Bytes(marks[:n]))
+		dst, marks = dst[k.words(size):], marks[n:]
 	}
 }
 
@@ -134,12 +269,22 @@ func placeRow(level isa.Level, panel []float32, m int, row []float32) {
 	}
 }
 
-func quantizeSuper(dst []byte, x []float32) {
-	scale, inverse := int8Scale(x)
+func quantizeSuper(dst []byte, x []float32, limit float32, marks []byte) {
+	top := largest(x)
+	if top > limit {
+		top = max(largestUpTo(x, limit), sumBound(x)*largestShare)
+	}
+	scale, inverse := int8Scale(top)
+	clear(marks)
+	putQuad(marks, superBlockValues/8, math.Float32bits(inverse))
 	for i := range 16 {
 		sum := int32(0)
 		for j, v := range x[16*i : 16*i+16] {
-			q := roundInt8(v * inverse)
+			q := roundStep(v * inverse)
+			if q > 127 || q < -127 {
+				marks[2*i+j/8] |= 1 << (j % 8)
+				q = 0
+			}
 			dst[16*i+j] = byte(q)
 			sum += q
 		}
@@ -156,34 +301,74 @@ func quantizeSuper(dst []byte, x []float32) {
 
 // quantizeBlock takes as scale the one that fits the rounded values best, by
 // least squares: a block is short enough for that to matter.
-func quantizeBlock(dst []byte, x []float32) {
-	scale, inverse := int8Scale(x)
-	var sum, square int32
-	fit := float32(0)
+func quantizeBlock(dst []byte, x []float32, limit float32, marks []byte) {
+	top := largest(x)
+	if top > limit {
+		top = max(largestUpTo(x, limit), top*largestShare)
+	}
+	scale, inverse := int8Scale(top)
+	clear(marks)
+	putQuad(marks, blockValues/8, math.Float32bits(inverse))
+	sum, square, fit := int32(0), float32(0), float32(0)
 	for i, v := range x {
-		q := roundInt8(v * inverse)
+		q := roundStep(v * inverse)
+		square += float32(q) * float32(q)
+		fit += v * float32(q)
+		if q > 127 || q < -127 {
+			marks[i/8] |= 1 << (i % 8)
+			q = 0
+		}
 		dst[i] = byte(q)
 		sum += q
-		square += q * q
-		fit += v * float32(q)
 	}
 	putQuad(dst, blockBiases, uint32(-128*sum))
-	if square > 0 {
-		scale = fit / float32(square)
+	if square > 0 || math.IsNaN(float64(square)) {
+		scale = fit / square
 	}
 	putQuad(dst, blockScale, math.Float32bits(scale))
 }
 
-func roundInt8(v float32) int32 { return int32(math.RoundToEven(float64(v))) }
+func roundStep(v float32) int32 { return int32(math.RoundToEven(float64(v))) }
 
-// int8Scale is the scale that maps x to [-127,127], and its inverse; both are 0
-// where all values are. A value that is not finite makes a scale that is not:
-// it has to show in the result.
-func int8Scale(x []float32) (scale, inverse float32) {
+// largest is the largest magnitude in x, NaN if there is one.
+func largest(x []float32) float32 { return largestUpTo(x, float32(math.Inf(1))) }
+
+// largestUpTo is the largest magnitude in x of those up to limit.
+func largestUpTo(x []float32, limit float32) float32 {
 	top := float32(0)
 	for _, v := range x {
-		top = max(top, float32(math.Abs(float64(v))))
+		if a := float32(math.Abs(float64(v))); !(a > limit) {
+			top = max(top, a)
+		}
 	}
+	return top
+}
+
+// largestShare keeps the sum of 32 codes' magnitudes, and so each of them, below what pairs, sums of 32 values and the integer
+// totals of superblocks hold.
+const largestShare = float32(127.0 / largestCode)
+
+// sumBound is at least the sum of the magnitudes of any 32 values of a superblock. It is of the
+// largest in each of sixteen lanes, added up as vectors do.
+func sumBound(x []float32) float32 {
+	var lanes [16]float32
+	for ; len(x) > 0; x = x[32:] {
+		for i := range lanes {
+			lanes[i] = max(lanes[i], float32(math.Abs(float64(x[i])))+float32(math.Abs(float64(x[i+16]))))
+		}
+	}
+	for n := 8; n > 0; n /= 2 {
+		for i := range n {
+			lanes[i] += lanes[i+n]
+		}
+	}
+	return lanes[0]
+}
+
+// int8Scale is the scale that maps values up to top to [-127,127], and its inverse; both are 0
+// where top is. A top that is not finite makes a scale that is not:
+// it has to show in the result.
+func int8Scale(top float32) (scale, inverse float32) {
 	if top == 0 {
 		return 0, 0
 	}
@@ -193,19 +378,22 @@ func int8Scale(x []float32) (scale, inverse float32) {
 // rest writes to dst what the rounding of a row to int8 takes from it: x less the
 // values that a panel of kind k holds. scratch is as for fill.
 func rest(level isa.Level, k kind, dst, x, scratch []float32) {
-	row := scratch[:k.words(len(x))]
-	quantizeRow(level, k, row, x)
-	size, scaleAt := blockValues, blockScale
+	size, n := k.blockSize()
+	row, marks := scratch[:k.words(len(x))], scratch[len(x):][:len(x)/size*n]
+	quantizeRow(level, k, k.limit(level, x, false), row, x, marks)
+	scaleAt := blockScale
 	if k == kindSuper {
-		size, scaleAt = superBlockValues, superScale
+		scaleAt = superScale
 	}
-	for ; len(x) > 0; x, dst = x[size:], dst[size:] {
-		block := vector.Bytes(row[:k.words(size)])
-		scale := math.Float32frombits(binary.LittleEndian.Uint32(block[scaleAt:]))
-		codes, from, to := block[:size], x[:size], dst[:size]
+	scale := func(i int) float32 { return row[i/size*k.words(size)+scaleAt/4] }
+	for b := 0; b < len(x); b += size {
+		codes, from, to := vector.Bytes(row[b/size*k.words(size):])[:size], x[b:][:size], dst[b:][:size]
+		step := scale(b)
 		for i, c := range codes {
-			to[i] = from[i] - scale*float32(int8(c))
+			to[i] = from[i] - step*float32(int8(c))
 		}
-		row = row[k.words(size):]
+	}
+	for all := walkLarge(k, x, marks); all.next(); {
+		dst[all.index] = x[all.index] - scale(all.index)*float32(all.steps)
 	}
 }

@@ -14,16 +14,13 @@ func TestValuesThatAreNotFiniteShow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for _, level := range isa.Levels() {
 		for _, k := range []kind{kindSuper, kindBlock} {
-			size := superBlockValues
-			if k == kindBlock {
-				size = blockValues
-			}
-			words := make([]float32, k.words(size))
+			size, n := k.blockSize()
+			words, marks := make([]float32, k.words(size)), make([]float32, n)
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				for i := range size {
 					x := randomFloats(rng, size)
 					x[i] = float32(bad)
-					quantizeRow(level, k, words, x)
+					quantizeRow(level, k, k.limit(level, x, false), words, x, marks)
 					if scale := float64(words[len(words)-1]); !math.IsNaN(scale) && !math.IsInf(scale, 0) {
 						t.Fatalf("%v kind %d: %v at %d gives a scale of %v", level, k, bad, i, scale)
 					}

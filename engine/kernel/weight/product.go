@@ -9,7 +9,7 @@ import (
 )
 
 // productFunc is a generated product; see asm/product.go.
-type productFunc func(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
+type productFunc func(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
 
 // productFuncs are the products of one type and level by the panel's rows: of
 // one tile, and of two or four that are neighbours in memory, nil where there is none.
@@ -30,7 +30,7 @@ type span struct {
 	w       *Matrix
 	funcs   *productFuncs // of the matrix' type; nil at the portable level
 	lo, hi  int           // tiles lo to hi-1
-	panel   []byte
+	panel   panelView
 	rows    int       // of the panel
 	several bool      // the step has other panels, too
 	dst     []float32 // output o of tile t for row r is at r*stride + (t-lo)*tileLanes + o
@@ -85,7 +85,12 @@ func (s *span) assembly(t, n int, run productFunc) {
 	if s.add {
 		add = 1
 	}
-	run(&dst[0], 4*s.stride, &s.w.tile(t)[0], &s.panel[0], s.blocks(), b, add)
+	var large *uint32
+	var masks *uint16
+	if len(s.panel.masks) > 0 {
+		large, masks = &s.panel.large[0], &s.panel.masks[0]
+	}
+	run(&dst[0], 4*s.stride, &s.w.tile(t)[0], &s.panel.codes[0], large, masks, s.blocks(), b, add)
 }
 
 // portable multiplies tile t in plain Go.
@@ -95,14 +100,14 @@ func (s *span) portable(t int) {
 	switch f.kind {
 	case kindSuper:
 		for b := range s.blocks() {
-			superProduct(typ, f, &total, tile[b*f.tileBytes:], panel[b*m*superPanelBytes:], m)
+			superProduct(typ, f, &total, tile[b*f.tileBytes:], panel.block(f, b, m), m)
 		}
 	case kindBlock:
 		for b := range s.blocks() {
-			blockProduct(typ, f, &total, tile[b*f.tileBytes:], panel[b*m*blockPanelBytes:], m)
+			blockProduct(typ, f, &total, tile[b*f.tileBytes:], panel.block(f, b, m), m)
 		}
 	default:
-		floatProduct(typ, f, &total, tile, panel, m)
+		floatProduct(typ, f, &total, tile, panel.codes, m)
 	}
 	dst, bias := s.outputs(t)
 	for r := range m {
@@ -120,16 +125,50 @@ func (s *span) portable(t int) {
 	}
 }
 
+// panelView is a panel, or what follows a block of one.
+type panelView struct {
+	codes []byte
+	large []uint32
+	masks []uint16
+}
+
+// block is what begins with block b of a panel of m rows.
+func (p panelView) block(f *format, b, m int) panelView {
+	first := b * f.values / blockValues
+	return panelView{codes: p.codes[b*f.kind.rowBytes(f.values)*m:], large: p.large[16*first*m:], masks: p.masks[first:]}
+}
+
 // panelRow is row r of m of one block of a panel.
 type panelRow struct {
-	panel []byte
+	panel panelView
 	m, r  int
 }
 
 // dot adds the products of n k-quads of the row, from quad first on, with codes,
 // [n][lane][4] unsigned, to sum.
 func (p panelRow) dot(sum *[tileLanes]int32, codes []byte, first, n int) {
-	acts := p.panel[4*(first*p.m+p.r):]
+	p.dotCodes(sum, codes, first, n)
+	for q := first; q < first+n; q++ {
+		for odd := range 2 {
+			if p.panel.masks[q/8]>>(q%8+8*odd)&1 != 0 {
+				p.dotLarge(sum, codes[4*tileLanes*(q-first)+odd:], 16*(q/8)+q%8+8*odd)
+			}
+		}
+	}
+}
+
+// dotLarge adds the products of a pair of the row's large values with codes, the first of which is the first lane's.
+func (p panelRow) dotLarge(sum *[tileLanes]int32, codes []byte, pair int) {
+	both := p.panel.large[pair*p.m+p.r]
+	first, second := int32(int16(both)), int32(int16(both>>16))
+	for l := range sum {
+		sum[l] += int32(codes[4*l])*first + int32(codes[4*l+2])*second
+	}
+}
+
+// dotCodes does so of the int8.
+func (p panelRow) dotCodes(sum *[tileLanes]int32, codes []byte, first, n int) {
+	acts := p.panel.codes[4*(first*p.m+p.r):]
 	for q := range n {
 		a := acts[4*q*p.m:][:4]
 		a0, a1, a2, a3 := int32(int8(a[0])), int32(int8(a[1])), int32(int8(a[2])), int32(int8(a[3]))
@@ -142,7 +181,7 @@ func (p panelRow) dot(sum *[tileLanes]int32, codes []byte, first, n int) {
 
 // at is the dword of the row among the m dwords that begin at byte offset*m.
 func (p panelRow) at(offset int) uint32 {
-	return binary.LittleEndian.Uint32(p.panel[offset*p.m+4*p.r:])
+	return binary.LittleEndian.Uint32(p.panel.codes[offset*p.m+4*p.r:])
 }
 
 func (p panelRow) float(offset int) float32 { return math.Float32frombits(p.at(offset)) }
@@ -160,7 +199,7 @@ type totals struct {
 }
 
 // superProduct adds one superblock of the formats with two levels of scales.
-func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
+func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile []byte, panel panelView, m int) {
 	var codes [superBlockValues * tileLanes]byte
 	expandBlock(t, codes[:], tile)
 	for r := range m {
@@ -179,7 +218,7 @@ func superProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, 
 }
 
 // blockProduct adds one block of the formats with one scale for 32 values.
-func blockProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile, panel []byte, m int) {
+func blockProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, tile []byte, panel panelView, m int) {
 	var codes [blockValues * tileLanes]byte
 	expandBlock(t, codes[:], tile)
 	var scales [tileLanes]float32
@@ -224,7 +263,7 @@ func floatProduct(t gguf.Type, f *format, total *[panelRows][tileLanes]float32, 
 	for c := range len(tile) / f.tileBytes {
 		Decode(t, w[:], tile[c*f.tileBytes:][:f.tileBytes])
 		for r := range m {
-			x := panelRow{panel[c*m*floatPanelBytes:], m, r}.float(0)
+			x := panelRow{panelView{codes: panel[c*m*floatPanelBytes:]}, m, r}.float(0)
 			for l := range w {
 				total[r][l] += w[l] * x
 			}

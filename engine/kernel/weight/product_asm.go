@@ -3,6 +3,8 @@
 package weight
 
 import (
+	"unsafe"
+
 	"weir/engine/gguf"
 	"weir/engine/kernel/isa"
 )
@@ -20,14 +22,16 @@ func productsFor(level isa.Level, t gguf.Type) *productFuncs {
 	}
 }
 
-func quantizeRowFast(level isa.Level, k kind, dst, x []float32) bool {
+func quantizeRowFast(level isa.Level, k kind, limit float32, dst, x, marks []float32) bool {
 	if level == isa.Portable {
 		return false
 	}
+	if k == kindPair {
+		roundPairsAVX512(&dst[0], &x[0], len(x)/pairColumns)
+		return true
+	}
 	size, run := superBlockValues, quantizeSuperAVX512
 	switch {
-	case k == kindPair:
-		size, run = pairColumns, roundPairsAVX512
 	case k == kindSuper && level == isa.AVX2:
 		run = quantizeSuperAVX2
 	case k == kindBlock && level == isa.AVX2:
@@ -35,7 +39,7 @@ func quantizeRowFast(level isa.Level, k kind, dst, x []float32) bool {
 	case k == kindBlock:
 		size, run = blockValues, quantizeBlockAVX512
 	}
-	run(&dst[0], &x[0], len(x)/size)
+	run(&dst[0], &x[0], len(x)/size, limit, (*uint32)(unsafe.Pointer(&marks[0])))
 	return true
 }
 

@@ -14,480 +14,897 @@ DATA unpackedOrder<>+24(SB)/4, $0x00000003
 DATA unpackedOrder<>+28(SB)/4, $0x00000007
 GLOBL unpackedOrder<>(SB), RODATA|NOPTR, $32
 
-// func quantizeSuperAVX2(dst *float32, x *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·quantizeSuperAVX2(SB), $0-24
+// func quantizeSuperAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·quantizeSuperAVX2(SB), $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         blocks+16(FP), DX
-	MOVL         $0x7fffffff, BX
-	VMOVD        BX, X0
+	MOVQ         marks+32(FP), BX
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
-	MOVL         $0x42fe0000, BX
-	VMOVD        BX, X1
+	MOVL         $0x42fe0000, SI
+	VMOVD        SI, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x01010101, BX
-	VMOVD        BX, X2
+	MOVL         $0x0000007f, SI
+	VMOVD        SI, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00010001, BX
-	VMOVD        BX, X3
+	MOVL         $0x3bff4f18, SI
+	VMOVD        SI, X3
 	VPBROADCASTD X3, Y3
-	VMOVDQU      unpackedOrder<>+0(SB), Y4
+	MOVSS        limit+24(FP), X4
+	VBROADCASTSS X4, Y4
+	MOVL         $0x01010101, SI
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0x00010001, SI
+	VMOVD        SI, X6
+	VPBROADCASTD X6, Y6
+	VMOVDQU      unpackedOrder<>+0(SB), Y7
 
 loop:
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y7, Y7, Y7
-	VPAND        (CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMOVAPS      Y6, Y5
-	VPAND        32(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        64(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        96(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        128(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        160(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        192(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        224(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        256(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        288(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        320(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        352(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        384(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        416(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        448(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        480(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        512(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        544(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        576(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        608(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        640(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        672(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        704(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        736(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        768(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        800(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        832(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        864(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        896(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        928(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        960(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPAND        992(CX), Y0, Y6
-	VFMADD231PS  Y8, Y6, Y7
-	VMAXPS       Y6, Y5, Y5
-	VPERM2F128   $0x01, Y5, Y5, Y6
-	VMAXPS       Y6, Y5, Y5
-	VPSHUFD      $0x4e, Y5, Y6
-	VMAXPS       Y6, Y5, Y5
-	VPSHUFD      $0xb1, Y5, Y6
-	VMAXPS       Y6, Y5, Y5
-	VPERM2F128   $0x01, Y7, Y7, Y6
-	VADDPS       Y6, Y7, Y7
-	VPSHUFD      $0x4e, Y7, Y6
-	VADDPS       Y6, Y7, Y7
-	VPSHUFD      $0xb1, Y7, Y6
-	VADDPS       Y6, Y7, Y7
-	VPXOR        Y6, Y6, Y6
-	VCMPPS       $0x04, Y6, Y5, Y6
-	VDIVPS       Y5, Y1, Y8
-	VANDPS       Y6, Y8, Y8
-	VADDPS       Y7, Y5, Y5
-	VDIVPS       Y1, Y5, Y5
-	VMOVSS       X5, 336(AX)
-	VMULPS       (CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       32(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       64(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       96(CX), Y8, Y9
+	VPXOR       Y11, Y11, Y11
+	VPXOR       Y10, Y10, Y10
+	VPAND       (CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMOVAPS     Y9, Y8
+	VPAND       32(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       64(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       96(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       128(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       160(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       192(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       224(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       256(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       288(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       320(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       352(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       384(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       416(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       448(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       480(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       512(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       544(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       576(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       608(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       640(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       672(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       704(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       736(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       768(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       800(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       832(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       864(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       896(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       928(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       960(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPAND       992(CX), Y0, Y9
+	VFMADD231PS Y11, Y9, Y10
+	VMAXPS      Y9, Y8, Y8
+	VPERM2F128  $0x01, Y8, Y8, Y9
+	VMAXPS      Y9, Y8, Y8
+	VPSHUFD     $0x4e, Y8, Y9
+	VMAXPS      Y9, Y8, Y8
+	VPSHUFD     $0xb1, Y8, Y9
+	VMAXPS      Y9, Y8, Y8
+	VPERM2F128  $0x01, Y10, Y10, Y9
+	VADDPS      Y9, Y10, Y10
+	VPSHUFD     $0x4e, Y10, Y9
+	VADDPS      Y9, Y10, Y10
+	VPSHUFD     $0xb1, Y10, Y9
+	VADDPS      Y9, Y10, Y10
+	VUCOMISS    X4, X8
+	JHI         large
+
+scaled:
+	VPXOR        Y9, Y9, Y9
+	VCMPPS       $0x04, Y9, Y8, Y9
+	VDIVPS       Y8, Y1, Y11
+	VANDPS       Y9, Y11, Y11
+	VMOVSS       X11, 32(BX)
+	VADDPS       Y10, Y8, Y8
+	VDIVPS       Y1, Y8, Y8
+	VMOVSS       X8, 336(AX)
+	VMULPS       (CX), Y11, Y9
 	VCVTPS2DQ    Y9, Y9
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, (AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 320(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 256(AX)
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, (BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       32(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 1(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       64(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 2(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       96(CX), Y11, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPABSD       Y13, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 3(BX)
+	VPANDN       Y13, Y8, Y13
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y13, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, (AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 320(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 260(AX)
-	VMULPS       128(CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       160(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       192(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       224(CX), Y8, Y9
+	MOVL         SI, 256(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 260(AX)
+	VMULPS       128(CX), Y11, Y9
 	VCVTPS2DQ    Y9, Y9
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, 32(AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 322(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 264(AX)
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 4(BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       160(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 5(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       192(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 6(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       224(CX), Y11, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPABSD       Y13, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 7(BX)
+	VPANDN       Y13, Y8, Y13
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y13, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, 32(AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 322(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 268(AX)
-	VMULPS       256(CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       288(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       320(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       352(CX), Y8, Y9
+	MOVL         SI, 264(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 268(AX)
+	VMULPS       256(CX), Y11, Y9
 	VCVTPS2DQ    Y9, Y9
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, 64(AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 324(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 272(AX)
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 8(BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       288(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 9(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       320(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 10(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       352(CX), Y11, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPABSD       Y13, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 11(BX)
+	VPANDN       Y13, Y8, Y13
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y13, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, 64(AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 324(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 276(AX)
-	VMULPS       384(CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       416(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       448(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       480(CX), Y8, Y9
+	MOVL         SI, 272(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 276(AX)
+	VMULPS       384(CX), Y11, Y9
 	VCVTPS2DQ    Y9, Y9
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, 96(AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 326(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 280(AX)
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 12(BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       416(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 13(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       448(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 14(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       480(CX), Y11, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPABSD       Y13, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 15(BX)
+	VPANDN       Y13, Y8, Y13
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y13, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, 96(AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 326(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 284(AX)
-	VMULPS       512(CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       544(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       576(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       608(CX), Y8, Y9
+	MOVL         SI, 280(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 284(AX)
+	VMULPS       512(CX), Y11, Y9
 	VCVTPS2DQ    Y9, Y9
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, 128(AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 328(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 288(AX)
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 16(BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       544(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 17(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       576(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 18(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       608(CX), Y11, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPABSD       Y13, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 19(BX)
+	VPANDN       Y13, Y8, Y13
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y13, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, 128(AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 328(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 292(AX)
-	VMULPS       640(CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       672(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       704(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       736(CX), Y8, Y9
+	MOVL         SI, 288(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 292(AX)
+	VMULPS       640(CX), Y11, Y9
 	VCVTPS2DQ    Y9, Y9
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, 160(AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 330(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 296(AX)
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 20(BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       672(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 21(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       704(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 22(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       736(CX), Y11, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPABSD       Y13, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 23(BX)
+	VPANDN       Y13, Y8, Y13
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y13, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, 160(AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 330(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 300(AX)
-	VMULPS       768(CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       800(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       832(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       864(CX), Y8, Y9
+	MOVL         SI, 296(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 300(AX)
+	VMULPS       768(CX), Y11, Y9
 	VCVTPS2DQ    Y9, Y9
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y9, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, 192(AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 332(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 304(AX)
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 24(BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       800(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 25(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       832(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 26(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       864(CX), Y11, Y13
+	VCVTPS2DQ    Y13, Y13
+	VPABSD       Y13, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 27(BX)
+	VPANDN       Y13, Y8, Y13
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y13, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, 192(AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 332(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 308(AX)
-	VMULPS       896(CX), Y8, Y5
-	VCVTPS2DQ    Y5, Y5
-	VMULPS       928(CX), Y8, Y6
-	VCVTPS2DQ    Y6, Y6
-	VMULPS       960(CX), Y8, Y7
-	VCVTPS2DQ    Y7, Y7
-	VMULPS       992(CX), Y8, Y8
-	VCVTPS2DQ    Y8, Y8
-	VPACKSSDW    Y6, Y5, Y5
-	VPACKSSDW    Y8, Y7, Y6
-	VPACKSSWB    Y6, Y5, Y5
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, 224(AX)
-	VPMADDUBSW   Y5, Y2, Y5
-	VPMADDWD     Y3, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VPHADDD      Y5, Y5, Y5
-	VMOVD        X5, BX
-	VEXTRACTI128 $0x01, Y5, X6
-	VMOVD        X6, SI
-	MOVL         BX, DI
-	ADDL         SI, DI
-	MOVW         DI, 334(AX)
-	SHLL         $0x05, BX
-	NEGL         BX
-	MOVL         BX, 312(AX)
+	MOVL         SI, 304(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 308(AX)
+	VMULPS       896(CX), Y11, Y9
+	VCVTPS2DQ    Y9, Y9
+	VPABSD       Y9, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 28(BX)
+	VPANDN       Y9, Y8, Y9
+	VMULPS       928(CX), Y11, Y10
+	VCVTPS2DQ    Y10, Y10
+	VPABSD       Y10, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 29(BX)
+	VPANDN       Y10, Y8, Y10
+	VMULPS       960(CX), Y11, Y12
+	VCVTPS2DQ    Y12, Y12
+	VPABSD       Y12, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 30(BX)
+	VPANDN       Y12, Y8, Y12
+	VMULPS       992(CX), Y11, Y11
+	VCVTPS2DQ    Y11, Y11
+	VPABSD       Y11, Y8
+	VPCMPGTD     Y2, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, 31(BX)
+	VPANDN       Y11, Y8, Y11
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y11, Y12, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VPERMD       Y8, Y7, Y8
+	VMOVDQU      Y8, 224(AX)
+	VPMADDUBSW   Y8, Y5, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VPHADDD      Y8, Y8, Y8
+	VMOVD        X8, SI
+	VEXTRACTI128 $0x01, Y8, X9
+	VMOVD        X9, DI
+	MOVL         SI, R8
+	ADDL         DI, R8
+	MOVW         R8, 334(AX)
 	SHLL         $0x05, SI
 	NEGL         SI
-	MOVL         SI, 316(AX)
+	MOVL         SI, 312(AX)
+	SHLL         $0x05, DI
+	NEGL         DI
+	MOVL         DI, 316(AX)
 	ADDQ         $0x00000400, CX
 	ADDQ         $0x00000154, AX
+	ADDQ         $0x00000024, BX
 	DECQ         DX
 	JNZ          loop
 	VZEROUPPER
 	RET
 
-// func quantizeBlockAVX2(dst *float32, x *float32, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·quantizeBlockAVX2(SB), $0-24
+large:
+	VPXOR      Y8, Y8, Y8
+	VPXOR      Y11, Y11, Y11
+	VPAND      (CX), Y0, Y12
+	VPAND      64(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPAND      128(CX), Y0, Y12
+	VPAND      192(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPAND      256(CX), Y0, Y12
+	VPAND      320(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPAND      384(CX), Y0, Y12
+	VPAND      448(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPAND      512(CX), Y0, Y12
+	VPAND      576(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPAND      640(CX), Y0, Y12
+	VPAND      704(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPAND      768(CX), Y0, Y12
+	VPAND      832(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPAND      896(CX), Y0, Y12
+	VPAND      960(CX), Y0, Y13
+	VADDPS     Y12, Y13, Y9
+	VMAXPS     Y9, Y11, Y11
+	VCMPPS     $0x02, Y4, Y12, Y9
+	VANDPS     Y9, Y12, Y12
+	VMAXPS     Y12, Y8, Y8
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VPXOR      Y12, Y12, Y12
+	VPAND      32(CX), Y0, Y13
+	VPAND      96(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPAND      160(CX), Y0, Y13
+	VPAND      224(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPAND      288(CX), Y0, Y13
+	VPAND      352(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPAND      416(CX), Y0, Y13
+	VPAND      480(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPAND      544(CX), Y0, Y13
+	VPAND      608(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPAND      672(CX), Y0, Y13
+	VPAND      736(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPAND      800(CX), Y0, Y13
+	VPAND      864(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPAND      928(CX), Y0, Y13
+	VPAND      992(CX), Y0, Y14
+	VADDPS     Y13, Y14, Y9
+	VMAXPS     Y9, Y12, Y12
+	VCMPPS     $0x02, Y4, Y13, Y9
+	VANDPS     Y9, Y13, Y13
+	VMAXPS     Y13, Y8, Y8
+	VCMPPS     $0x02, Y4, Y14, Y9
+	VANDPS     Y9, Y14, Y14
+	VMAXPS     Y14, Y8, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPSHUFD    $0x4e, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPSHUFD    $0xb1, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VADDPS     Y12, Y11, Y11
+	VPERM2F128 $0x01, Y11, Y11, Y9
+	VADDPS     Y9, Y11, Y11
+	VPSHUFD    $0x4e, Y11, Y9
+	VADDPS     Y9, Y11, Y11
+	VPSHUFD    $0xb1, Y11, Y9
+	VADDPS     Y9, Y11, Y11
+	VMULPS     Y3, Y11, Y11
+	VMAXPS     Y11, Y8, Y8
+	JMP        scaled
+
+// func quantizeBlockAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·quantizeBlockAVX2(SB), $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         blocks+16(FP), DX
-	MOVL         $0x7fffffff, BX
-	VMOVD        BX, X0
+	MOVQ         marks+32(FP), BX
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
-	MOVL         $0x42fe0000, BX
-	VMOVD        BX, X1
+	MOVL         $0x42fe0000, SI
+	VMOVD        SI, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x01010101, BX
-	VMOVD        BX, X2
+	MOVL         $0x0000007f, SI
+	VMOVD        SI, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00010001, BX
-	VMOVD        BX, X3
+	MOVL         $0x3bff4f18, SI
+	VMOVD        SI, X3
 	VPBROADCASTD X3, Y3
-	VMOVDQU      unpackedOrder<>+0(SB), Y4
+	MOVSS        limit+24(FP), X4
+	VBROADCASTSS X4, Y4
+	MOVL         $0x01010101, SI
+	VMOVD        SI, X5
+	VPBROADCASTD X5, Y5
+	MOVL         $0x00010001, SI
+	VMOVD        SI, X6
+	VPBROADCASTD X6, Y6
+	VMOVDQU      unpackedOrder<>+0(SB), Y7
 
 loop:
-	VPAND       (CX), Y0, Y5
-	VPAND       32(CX), Y0, Y6
-	VMAXPS      Y6, Y5, Y5
-	VPAND       64(CX), Y0, Y6
-	VMAXPS      Y6, Y5, Y5
-	VPAND       96(CX), Y0, Y6
-	VMAXPS      Y6, Y5, Y5
-	VPERM2F128  $0x01, Y5, Y5, Y6
-	VMAXPS      Y6, Y5, Y5
-	VPSHUFD     $0x4e, Y5, Y6
-	VMAXPS      Y6, Y5, Y5
-	VPSHUFD     $0xb1, Y5, Y6
-	VMAXPS      Y6, Y5, Y5
-	VPXOR       Y6, Y6, Y6
-	VCMPPS      $0x04, Y6, Y5, Y6
-	VDIVPS      Y5, Y1, Y5
-	VANDPS      Y6, Y5, Y5
-	VMULPS      (CX), Y5, Y7
-	VCVTPS2DQ   Y7, Y7
-	VMULPS      32(CX), Y5, Y8
-	VCVTPS2DQ   Y8, Y8
-	VMULPS      64(CX), Y5, Y9
-	VCVTPS2DQ   Y9, Y9
-	VMULPS      96(CX), Y5, Y10
-	VCVTPS2DQ   Y10, Y10
-	VPACKSSDW   Y8, Y7, Y5
-	VPACKSSDW   Y10, Y9, Y6
-	VPACKSSWB   Y6, Y5, Y5
-	VPERMD      Y5, Y4, Y5
-	VMOVDQU     Y5, (AX)
-	VPMADDUBSW  Y5, Y2, Y5
-	VPMADDWD    Y3, Y5, Y5
-	VPERM2F128  $0x01, Y5, Y5, Y6
-	VPADDD      Y6, Y5, Y5
-	VPSHUFD     $0x4e, Y5, Y6
-	VPADDD      Y6, Y5, Y5
-	VPSHUFD     $0xb1, Y5, Y6
-	VPADDD      Y6, Y5, Y5
-	VMOVD       X5, BX
-	SHLL        $0x07, BX
-	NEGL        BX
-	MOVL        BX, 32(AX)
-	VPXOR       Y5, Y5, Y5
+	VPAND      (CX), Y0, Y8
+	VPAND      32(CX), Y0, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPAND      64(CX), Y0, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPAND      96(CX), Y0, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPSHUFD    $0x4e, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPSHUFD    $0xb1, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VUCOMISS   X4, X8
+	JHI        large
+
+scaled:
+	VPXOR       Y9, Y9, Y9
+	VCMPPS      $0x04, Y9, Y8, Y9
+	VDIVPS      Y8, Y1, Y8
+	VANDPS      Y9, Y8, Y8
+	VMOVSS      X8, 4(BX)
+	VPXOR       Y10, Y10, Y10
 	VPXOR       Y11, Y11, Y11
-	VCVTDQ2PS   Y7, Y7
-	VFMADD231PS (CX), Y7, Y5
-	VFMADD231PS Y7, Y7, Y11
-	VCVTDQ2PS   Y8, Y8
-	VFMADD231PS 32(CX), Y8, Y5
-	VFMADD231PS Y8, Y8, Y11
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 64(CX), Y9, Y5
+	VMULPS      (CX), Y8, Y13
+	VCVTPS2DQ   Y13, Y13
+	VPABSD      Y13, Y12
+	VPCMPGTD    Y2, Y12, Y12
+	VMOVMSKPS   Y12, SI
+	MOVB        SI, (BX)
+	VCVTDQ2PS   Y13, Y9
+	VFMADD231PS (CX), Y9, Y10
 	VFMADD231PS Y9, Y9, Y11
-	VCVTDQ2PS   Y10, Y10
-	VFMADD231PS 96(CX), Y10, Y5
-	VFMADD231PS Y10, Y10, Y11
-	VPERM2F128  $0x01, Y5, Y5, Y6
-	VADDPS      Y6, Y5, Y5
-	VPSHUFD     $0x4e, Y5, Y6
-	VADDPS      Y6, Y5, Y5
-	VPSHUFD     $0xb1, Y5, Y6
-	VADDPS      Y6, Y5, Y5
-	VPERM2F128  $0x01, Y11, Y11, Y6
-	VADDPS      Y6, Y11, Y11
-	VPSHUFD     $0x4e, Y11, Y6
-	VADDPS      Y6, Y11, Y11
-	VPSHUFD     $0xb1, Y11, Y6
-	VADDPS      Y6, Y11, Y11
-	VPXOR       Y6, Y6, Y6
-	VCMPPS      $0x04, Y6, Y11, Y6
-	VDIVPS      Y11, Y5, Y5
-	VANDPS      Y6, Y5, Y5
-	VMOVSS      X5, 36(AX)
+	VPANDN      Y13, Y12, Y13
+	VMULPS      32(CX), Y8, Y14
+	VCVTPS2DQ   Y14, Y14
+	VPABSD      Y14, Y12
+	VPCMPGTD    Y2, Y12, Y12
+	VMOVMSKPS   Y12, SI
+	MOVB        SI, 1(BX)
+	VCVTDQ2PS   Y14, Y9
+	VFMADD231PS 32(CX), Y9, Y10
+	VFMADD231PS Y9, Y9, Y11
+	VPANDN      Y14, Y12, Y14
+	VMULPS      64(CX), Y8, Y15
+	VCVTPS2DQ   Y15, Y15
+	VPABSD      Y15, Y12
+	VPCMPGTD    Y2, Y12, Y12
+	VMOVMSKPS   Y12, SI
+	MOVB        SI, 2(BX)
+	VCVTDQ2PS   Y15, Y9
+	VFMADD231PS 64(CX), Y9, Y10
+	VFMADD231PS Y9, Y9, Y11
+	VPANDN      Y15, Y12, Y15
+	VMULPS      96(CX), Y8, Y8
+	VCVTPS2DQ   Y8, Y8
+	VPABSD      Y8, Y12
+	VPCMPGTD    Y2, Y12, Y12
+	VMOVMSKPS   Y12, SI
+	MOVB        SI, 3(BX)
+	VCVTDQ2PS   Y8, Y9
+	VFMADD231PS 96(CX), Y9, Y10
+	VFMADD231PS Y9, Y9, Y11
+	VPANDN      Y8, Y12, Y8
+	VPACKSSDW   Y14, Y13, Y9
+	VPACKSSDW   Y8, Y15, Y8
+	VPACKSSWB   Y8, Y9, Y9
+	VPERMD      Y9, Y7, Y9
+	VMOVDQU     Y9, (AX)
+	VPMADDUBSW  Y9, Y5, Y8
+	VPMADDWD    Y6, Y8, Y8
+	VPERM2F128  $0x01, Y8, Y8, Y9
+	VPADDD      Y9, Y8, Y8
+	VPSHUFD     $0x4e, Y8, Y9
+	VPADDD      Y9, Y8, Y8
+	VPSHUFD     $0xb1, Y8, Y9
+	VPADDD      Y9, Y8, Y8
+	VMOVD       X8, SI
+	SHLL        $0x07, SI
+	NEGL        SI
+	MOVL        SI, 32(AX)
+	VPERM2F128  $0x01, Y10, Y10, Y9
+	VADDPS      Y9, Y10, Y10
+	VPSHUFD     $0x4e, Y10, Y9
+	VADDPS      Y9, Y10, Y10
+	VPSHUFD     $0xb1, Y10, Y9
+	VADDPS      Y9, Y10, Y10
+	VPERM2F128  $0x01, Y11, Y11, Y9
+	VADDPS      Y9, Y11, Y11
+	VPSHUFD     $0x4e, Y11, Y9
+	VADDPS      Y9, Y11, Y11
+	VPSHUFD     $0xb1, Y11, Y9
+	VADDPS      Y9, Y11, Y11
+	VPXOR       Y9, Y9, Y9
+	VCMPPS      $0x04, Y9, Y11, Y9
+	VDIVPS      Y11, Y10, Y10
+	VANDPS      Y9, Y10, Y10
+	VMOVSS      X10, 36(AX)
 	ADDQ        $0x00000080, CX
 	ADDQ        $0x00000028, AX
+	ADDQ        $0x00000008, BX
 	DECQ        DX
 	JNZ         loop
 	VZEROUPPER
 	RET
+
+large:
+	VMULPS     Y3, Y8, Y8
+	VPAND      (CX), Y0, Y9
+	VCMPPS     $0x02, Y4, Y9, Y10
+	VANDPS     Y10, Y9, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPAND      32(CX), Y0, Y9
+	VCMPPS     $0x02, Y4, Y9, Y10
+	VANDPS     Y10, Y9, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPAND      64(CX), Y0, Y9
+	VCMPPS     $0x02, Y4, Y9, Y10
+	VANDPS     Y10, Y9, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPAND      96(CX), Y0, Y9
+	VCMPPS     $0x02, Y4, Y9, Y10
+	VANDPS     Y10, Y9, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPSHUFD    $0x4e, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	VPSHUFD    $0xb1, Y8, Y9
+	VMAXPS     Y9, Y8, Y8
+	JMP        scaled

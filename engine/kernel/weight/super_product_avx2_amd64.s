@@ -22,578 +22,943 @@ DATA nonlinear4<>+14(SB)/1, $0x59
 DATA nonlinear4<>+15(SB)/1, $0x71
 GLOBL nonlinear4<>(SB), RODATA|NOPTR, $16
 
-// func productQ2Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ2Kx1AVX2(SB), $96-56
+DATA words01<>+0(SB)/2, $0x0001
+DATA words01<>+2(SB)/2, $0x0001
+DATA words01<>+4(SB)/2, $0x0001
+DATA words01<>+6(SB)/2, $0x0001
+DATA words01<>+8(SB)/2, $0x0001
+DATA words01<>+10(SB)/2, $0x0001
+DATA words01<>+12(SB)/2, $0x0001
+DATA words01<>+14(SB)/2, $0x0001
+DATA words01<>+16(SB)/2, $0x0001
+DATA words01<>+18(SB)/2, $0x0001
+DATA words01<>+20(SB)/2, $0x0001
+DATA words01<>+22(SB)/2, $0x0001
+DATA words01<>+24(SB)/2, $0x0001
+DATA words01<>+26(SB)/2, $0x0001
+DATA words01<>+28(SB)/2, $0x0001
+DATA words01<>+30(SB)/2, $0x0001
+GLOBL words01<>(SB), RODATA|NOPTR, $32
+
+DATA words03<>+0(SB)/2, $0x0003
+DATA words03<>+2(SB)/2, $0x0003
+DATA words03<>+4(SB)/2, $0x0003
+DATA words03<>+6(SB)/2, $0x0003
+DATA words03<>+8(SB)/2, $0x0003
+DATA words03<>+10(SB)/2, $0x0003
+DATA words03<>+12(SB)/2, $0x0003
+DATA words03<>+14(SB)/2, $0x0003
+DATA words03<>+16(SB)/2, $0x0003
+DATA words03<>+18(SB)/2, $0x0003
+DATA words03<>+20(SB)/2, $0x0003
+DATA words03<>+22(SB)/2, $0x0003
+DATA words03<>+24(SB)/2, $0x0003
+DATA words03<>+26(SB)/2, $0x0003
+DATA words03<>+28(SB)/2, $0x0003
+DATA words03<>+30(SB)/2, $0x0003
+GLOBL words03<>(SB), RODATA|NOPTR, $32
+
+DATA words0f<>+0(SB)/2, $0x000f
+DATA words0f<>+2(SB)/2, $0x000f
+DATA words0f<>+4(SB)/2, $0x000f
+DATA words0f<>+6(SB)/2, $0x000f
+DATA words0f<>+8(SB)/2, $0x000f
+DATA words0f<>+10(SB)/2, $0x000f
+DATA words0f<>+12(SB)/2, $0x000f
+DATA words0f<>+14(SB)/2, $0x000f
+DATA words0f<>+16(SB)/2, $0x000f
+DATA words0f<>+18(SB)/2, $0x000f
+DATA words0f<>+20(SB)/2, $0x000f
+DATA words0f<>+22(SB)/2, $0x000f
+DATA words0f<>+24(SB)/2, $0x000f
+DATA words0f<>+26(SB)/2, $0x000f
+DATA words0f<>+28(SB)/2, $0x000f
+DATA words0f<>+30(SB)/2, $0x000f
+GLOBL words0f<>(SB), RODATA|NOPTR, $32
+
+DATA wordsf0<>+0(SB)/2, $0x00f0
+DATA wordsf0<>+2(SB)/2, $0x00f0
+DATA wordsf0<>+4(SB)/2, $0x00f0
+DATA wordsf0<>+6(SB)/2, $0x00f0
+DATA wordsf0<>+8(SB)/2, $0x00f0
+DATA wordsf0<>+10(SB)/2, $0x00f0
+DATA wordsf0<>+12(SB)/2, $0x00f0
+DATA wordsf0<>+14(SB)/2, $0x00f0
+DATA wordsf0<>+16(SB)/2, $0x00f0
+DATA wordsf0<>+18(SB)/2, $0x00f0
+DATA wordsf0<>+20(SB)/2, $0x00f0
+DATA wordsf0<>+22(SB)/2, $0x00f0
+DATA wordsf0<>+24(SB)/2, $0x00f0
+DATA wordsf0<>+26(SB)/2, $0x00f0
+DATA wordsf0<>+28(SB)/2, $0x00f0
+DATA wordsf0<>+30(SB)/2, $0x00f0
+GLOBL wordsf0<>(SB), RODATA|NOPTR, $32
+
+DATA wordsff<>+0(SB)/2, $0x00ff
+DATA wordsff<>+2(SB)/2, $0x00ff
+DATA wordsff<>+4(SB)/2, $0x00ff
+DATA wordsff<>+6(SB)/2, $0x00ff
+DATA wordsff<>+8(SB)/2, $0x00ff
+DATA wordsff<>+10(SB)/2, $0x00ff
+DATA wordsff<>+12(SB)/2, $0x00ff
+DATA wordsff<>+14(SB)/2, $0x00ff
+DATA wordsff<>+16(SB)/2, $0x00ff
+DATA wordsff<>+18(SB)/2, $0x00ff
+DATA wordsff<>+20(SB)/2, $0x00ff
+DATA wordsff<>+22(SB)/2, $0x00ff
+DATA wordsff<>+24(SB)/2, $0x00ff
+DATA wordsff<>+26(SB)/2, $0x00ff
+DATA wordsff<>+28(SB)/2, $0x00ff
+DATA wordsff<>+30(SB)/2, $0x00ff
+GLOBL wordsff<>(SB), RODATA|NOPTR, $32
+
+// func productQ2Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ2Kx1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x0000000f, SI
-	VMOVD        SI, X3
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
+	MOVL         $0x0000000f, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 loop1:
-	VPXOR Y5, Y5, Y5
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  1024(AX), R8
-	MOVQ  CX, R9
+	VPXOR Y6, Y6, Y6
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  1024(AX), R10
 
 loop2:
-	VPAND        (DI), Y2, Y0
-	PREFETCHT0   5376(DI)
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPAND        64(DI), Y2, Y0
-	PREFETCHT0   5440(DI)
-	VPBROADCASTD 4(R9), Y1
+	TESTL $0x00000f0f, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   5376(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   5440(R9)
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPAND        128(DI), Y2, Y0
-	PREFETCHT0   5504(DI)
-	VPBROADCASTD 8(R9), Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   5504(R9)
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPAND        192(DI), Y2, Y0
-	PREFETCHT0   5568(DI)
-	VPBROADCASTD 12(R9), Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   5568(R9)
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    (R8), Y0
-	VPAND        Y3, Y0, Y0
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    (R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	VMOVDQU      (DI), Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	PREFETCHT0   5376(R8)
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    16(R8), Y0
 	VPAND        Y3, Y0, Y0
+	PREFETCHT0   5376(R10)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    16(R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	VMOVDQU      (DI), Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    32(R8), Y0
 	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    32(R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	VMOVDQU      (DI), Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    48(R8), Y0
 	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    48(R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x00000040, R9
-	DECQ         SI
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
-	VPXOR        Y4, Y4, Y4
+	SUBQ         $0x00000100, CX
+	VPXOR        Y5, Y5, Y5
 	VPMOVZXBD    1024(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 256(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1040(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 260(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1056(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 264(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1072(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 268(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1088(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 272(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1104(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 276(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1120(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 280(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1136(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 284(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1152(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 288(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1168(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 292(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1184(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 296(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1200(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 300(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1216(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 304(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1232(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 308(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1248(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 312(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1264(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 316(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VCVTPH2PS    1280(AX), Y0
-	VCVTPH2PS    1312(AX), Y1
+	VCVTPH2PS    1312(AX), Y2
+	VCVTDQ2PS    Y6, Y6
 	VCVTDQ2PS    Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y5, Y5
-	VFMADD231PS  Y4, Y1, Y5
+	VMULPS       Y0, Y6, Y6
+	VFMADD231PS  Y5, Y2, Y6
 	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  (BX), Y1, Y5
-	VMOVUPS      Y5, (BX)
-	VPXOR        Y5, Y5, Y5
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         1032(AX), R8
-	MOVQ         CX, R9
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
+	SUBQ         $0x00000200, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y6, Y6, Y6
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         1032(AX), R10
 
-loop3:
-	VPAND        (DI), Y2, Y0
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPAND        64(DI), Y2, Y0
-	VPBROADCASTD 4(R9), Y1
+loop7:
+	TESTL $0x00000f0f, (SI)
+	JNE   large8
+
+back8:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPAND        128(DI), Y2, Y0
-	VPBROADCASTD 8(R9), Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPAND        192(DI), Y2, Y0
-	VPBROADCASTD 12(R9), Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    (R8), Y0
-	VPAND        Y3, Y0, Y0
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    (R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	VMOVDQU      (DI), Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    16(R8), Y0
 	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    16(R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	VMOVDQU      (DI), Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    32(R8), Y0
 	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    32(R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	VMOVDQU      (DI), Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMOVZXBD    48(R8), Y0
 	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    48(R10), Y0
+	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x00000040, R9
-	DECQ         SI
-	JNZ          loop3
-	VPXOR        Y4, Y4, Y4
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop7
+	SUBQ         $0x00000100, CX
+	VPXOR        Y5, Y5, Y5
 	VPMOVZXBD    1032(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 256(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1048(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 260(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1064(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 264(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1080(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 268(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1096(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 272(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1112(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 276(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1128(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 280(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1144(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 284(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1160(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 288(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1176(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 292(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1192(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 296(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1208(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 300(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1224(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 304(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1240(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 308(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1256(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 312(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VPMOVZXBD    1272(AX), Y0
 	VPSRLD       $0x04, Y0, Y0
 	VPBROADCASTD 316(CX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
+	VPADDD       Y1, Y5, Y5
 	VCVTPH2PS    1296(AX), Y0
-	VCVTPH2PS    1328(AX), Y1
+	VCVTPH2PS    1328(AX), Y2
+	VCVTDQ2PS    Y6, Y6
 	VCVTDQ2PS    Y5, Y5
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y5, Y5
-	VFMADD231PS  Y4, Y1, Y5
+	VMULPS       Y0, Y6, Y6
+	VFMADD231PS  Y5, Y2, Y6
 	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y5
-	VMOVUPS      Y5, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	ADDQ         $0x00000540, AX
 	ADDQ         $0x00000154, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 32(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
 
-// func productQ2Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ2Kx2AVX2(SB), $160-56
+large3:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next9:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next11:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next11
+	JMP          back11
+
+// func productQ2Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ2Kx2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x0000000f, SI
-	VMOVD        SI, X4
+	MOVL         $0x0000000f, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  1024(AX), R8
-	MOVQ  CX, R9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  1024(AX), R10
 
 loop2:
-	VPAND        (DI), Y3, Y0
-	PREFETCHT0   5376(DI)
-	VPBROADCASTD (R9), Y1
+	TESTL $0x00000f0f, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   5376(R9)
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(DI), Y3, Y0
-	PREFETCHT0   5440(DI)
-	VPBROADCASTD 8(R9), Y1
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   5440(R9)
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        128(DI), Y3, Y0
-	PREFETCHT0   5504(DI)
-	VPBROADCASTD 16(R9), Y1
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   5504(R9)
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        192(DI), Y3, Y0
-	PREFETCHT0   5568(DI)
-	VPBROADCASTD 24(R9), Y1
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   5568(R9)
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    (R8), Y0
+	VPMOVZXBD    (R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -601,42 +966,46 @@ loop2:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5376(R8)
-	VPBROADCASTD 32(R9), Y1
+	PREFETCHT0   5376(R10)
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    16(R8), Y0
+	VPMOVZXBD    16(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -644,41 +1013,45 @@ loop2:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    32(R8), Y0
+	VPMOVZXBD    32(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -686,41 +1059,45 @@ loop2:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      (DI), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    48(R8), Y0
+	VPMOVZXBD    48(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -728,11 +1105,14 @@ loop2:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x00000080, R9
-	DECQ         SI
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000200, CX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPMOVZXBD    1024(AX), Y0
@@ -902,50 +1282,55 @@ loop2:
 	VMULPS       Y0, Y7, Y7
 	VFMADD231PS  Y5, Y2, Y7
 	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  (BX), Y1, Y7
-	VMOVUPS      Y7, (BX)
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y6, Y2, Y8
 	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y8
-	VMOVUPS      Y8, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y8
+	VMOVUPS      Y8, 32(DI)
+	SUBQ         $0x00000400, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         1032(AX), R8
-	MOVQ         CX, R9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         1032(AX), R10
 
-loop3:
-	VPAND        (DI), Y3, Y0
-	VPBROADCASTD (R9), Y1
+loop7:
+	TESTL $0x00000f0f, (SI)
+	JNE   large8
+
+back8:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(DI), Y3, Y0
-	VPBROADCASTD 8(R9), Y1
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        128(DI), Y3, Y0
-	VPBROADCASTD 16(R9), Y1
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        192(DI), Y3, Y0
-	VPBROADCASTD 24(R9), Y1
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    (R8), Y0
+	VPMOVZXBD    (R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -953,41 +1338,45 @@ loop3:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    16(R8), Y0
+	VPMOVZXBD    16(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -995,41 +1384,45 @@ loop3:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    32(R8), Y0
+	VPMOVZXBD    32(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1037,41 +1430,45 @@ loop3:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      (DI), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    48(R8), Y0
+	VPMOVZXBD    48(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1079,11 +1476,14 @@ loop3:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x00000080, R9
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop7
+	SUBQ         $0x00000200, CX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPMOVZXBD    1032(AX), Y0
@@ -1253,67 +1653,67 @@ loop3:
 	VMULPS       Y0, Y7, Y7
 	VFMADD231PS  Y5, Y2, Y7
 	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y7
+	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y6, Y2, Y8
 	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y8
+	VMOVUPS      Y8, 96(DI)
 	ADDQ         $0x00000540, AX
 	ADDQ         $0x000002a8, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -1323,80 +1723,347 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productQ2Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ2Kx3AVX2(SB), $224-56
+large3:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next9:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next11:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next11
+	JMP          back11
+
+// func productQ2Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ2Kx3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x0000000f, SI
-	VMOVD        SI, X4
+	MOVL         $0x0000000f, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  1024(AX), R8
-	MOVQ  CX, R9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  1024(AX), R10
 
 loop2:
-	VPAND        (DI), Y3, Y0
-	PREFETCHT0   5376(DI)
-	VPBROADCASTD (R9), Y1
+	TESTL $0x00000f0f, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   5376(R9)
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(DI), Y3, Y0
-	PREFETCHT0   5440(DI)
-	VPBROADCASTD 12(R9), Y1
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   5440(R9)
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        128(DI), Y3, Y0
-	PREFETCHT0   5504(DI)
-	VPBROADCASTD 24(R9), Y1
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   5504(R9)
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        192(DI), Y3, Y0
-	PREFETCHT0   5568(DI)
-	VPBROADCASTD 36(R9), Y1
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   5568(R9)
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    (R8), Y0
+	VPMOVZXBD    (R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1406,53 +2073,57 @@ loop2:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5376(R8)
-	VPBROADCASTD 48(R9), Y1
+	PREFETCHT0   5376(R10)
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    16(R8), Y0
+	VPMOVZXBD    16(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1462,52 +2133,56 @@ loop2:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    32(R8), Y0
+	VPMOVZXBD    32(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1517,52 +2192,56 @@ loop2:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      (DI), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    48(R8), Y0
+	VPMOVZXBD    48(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1572,11 +2251,14 @@ loop2:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x000000c0, R9
-	DECQ         SI
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000300, CX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
@@ -1811,69 +2493,74 @@ loop2:
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y5, Y2, Y8
 	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y6, Y2, Y9
 	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y7, Y2, Y10
 	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y10
-	VMOVUPS      Y10, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y10
+	VMOVUPS      Y10, 64(DI)
+	SUBQ         $0x00000600, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         1032(AX), R8
-	MOVQ         CX, R9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         1032(AX), R10
 
-loop3:
-	VPAND        (DI), Y3, Y0
-	VPBROADCASTD (R9), Y1
+loop7:
+	TESTL $0x00000f0f, (SI)
+	JNE   large8
+
+back8:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(DI), Y3, Y0
-	VPBROADCASTD 12(R9), Y1
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        128(DI), Y3, Y0
-	VPBROADCASTD 24(R9), Y1
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        192(DI), Y3, Y0
-	VPBROADCASTD 36(R9), Y1
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    (R8), Y0
+	VPMOVZXBD    (R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1883,52 +2570,56 @@ loop3:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    16(R8), Y0
+	VPMOVZXBD    16(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1938,52 +2629,56 @@ loop3:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    32(R8), Y0
+	VPMOVZXBD    32(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -1993,52 +2688,56 @@ loop3:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      (DI), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    48(R8), Y0
+	VPMOVZXBD    48(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -2048,11 +2747,14 @@ loop3:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x000000c0, R9
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop7
+	SUBQ         $0x00000300, CX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
@@ -2287,99 +2989,99 @@ loop3:
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y5, Y2, Y8
 	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y8
+	VMOVUPS      Y8, 96(DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y6, Y2, Y9
 	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y9
+	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y7, Y2, Y10
 	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y10
+	VMOVUPS      Y10, 160(DI)
 	ADDQ         $0x00000540, AX
 	ADDQ         $0x000003fc, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -2389,28 +3091,324 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productQ2Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ2Kx4AVX2(SB), $288-56
+large3:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next9:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next11:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next11
+	JMP          back11
+
+// func productQ2Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ2Kx4AVX2(SB), $288-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	VMOVUPS      Y2, 192(BX)
-	VMOVUPS      Y2, 224(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x0000000f, SI
-	VMOVD        SI, X4
+	MOVL         $0x0000000f, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
@@ -2418,65 +3416,68 @@ loop1:
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	VPXOR Y12, Y12, Y12
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  1024(AX), R8
-	MOVQ  CX, R9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  1024(AX), R10
 
 loop2:
-	VPAND        (DI), Y3, Y0
-	PREFETCHT0   5376(DI)
-	VPBROADCASTD (R9), Y1
+	TESTL $0x00000f0f, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   5376(R9)
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(DI), Y3, Y0
-	PREFETCHT0   5440(DI)
-	VPBROADCASTD 16(R9), Y1
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   5440(R9)
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        128(DI), Y3, Y0
-	PREFETCHT0   5504(DI)
-	VPBROADCASTD 32(R9), Y1
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   5504(R9)
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        192(DI), Y3, Y0
-	PREFETCHT0   5568(DI)
-	VPBROADCASTD 48(R9), Y1
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   5568(R9)
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    (R8), Y0
+	VPMOVZXBD    (R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -2488,64 +3489,68 @@ loop2:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5376(R8)
-	VPBROADCASTD 64(R9), Y1
+	PREFETCHT0   5376(R10)
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    16(R8), Y0
+	VPMOVZXBD    16(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -2557,63 +3562,67 @@ loop2:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    32(R8), Y0
+	VPMOVZXBD    32(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -2625,63 +3634,67 @@ loop2:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      (DI), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(R9), Y1
+	VPBROADCASTD 192(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(R9), Y1
+	VPBROADCASTD 196(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(R9), Y1
+	VPBROADCASTD 200(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(R9), Y1
+	VPBROADCASTD 204(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(R9), Y1
+	VPBROADCASTD 208(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(R9), Y1
+	VPBROADCASTD 212(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(R9), Y1
+	VPBROADCASTD 216(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(R9), Y1
+	VPBROADCASTD 220(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(R9), Y1
+	VPBROADCASTD 224(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 228(R9), Y1
+	VPBROADCASTD 228(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 232(R9), Y1
+	VPBROADCASTD 232(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 236(R9), Y1
+	VPBROADCASTD 236(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(R9), Y1
+	VPBROADCASTD 240(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(R9), Y1
+	VPBROADCASTD 244(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(R9), Y1
+	VPBROADCASTD 248(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(R9), Y1
+	VPBROADCASTD 252(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    48(R8), Y0
+	VPMOVZXBD    48(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -2693,11 +3706,14 @@ loop2:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000100, R9
-	DECQ         SI
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000400, CX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
@@ -2997,88 +4013,93 @@ loop2:
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y5, Y2, Y9
 	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  (BX), Y1, Y9
-	VMOVUPS      Y9, (BX)
+	VFMADD213PS  (DI), Y1, Y9
+	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y6, Y2, Y10
 	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y10
-	VMOVUPS      Y10, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y10
+	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFMADD231PS  Y7, Y2, Y11
 	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y11
-	VMOVUPS      Y11, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y11
+	VMOVUPS      Y11, 64(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFMADD231PS  Y8, Y2, Y12
 	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y12
-	VMOVUPS      Y12, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y12
+	VMOVUPS      Y12, 96(DI)
+	SUBQ         $0x00000800, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         1032(AX), R8
-	MOVQ         CX, R9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         1032(AX), R10
 
-loop3:
-	VPAND        (DI), Y3, Y0
-	VPBROADCASTD (R9), Y1
+loop7:
+	TESTL $0x00000f0f, (SI)
+	JNE   large8
+
+back8:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(DI), Y3, Y0
-	VPBROADCASTD 16(R9), Y1
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        128(DI), Y3, Y0
-	VPBROADCASTD 32(R9), Y1
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        192(DI), Y3, Y0
-	VPBROADCASTD 48(R9), Y1
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    (R8), Y0
+	VPMOVZXBD    (R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -3090,63 +4111,67 @@ loop3:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    16(R8), Y0
+	VPMOVZXBD    16(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -3158,63 +4183,67 @@ loop3:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      (DI), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    32(R8), Y0
+	VPMOVZXBD    32(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -3226,63 +4255,67 @@ loop3:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      (DI), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(R9), Y1
+	VPBROADCASTD 192(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(R9), Y1
+	VPBROADCASTD 196(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(R9), Y1
+	VPBROADCASTD 200(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(R9), Y1
+	VPBROADCASTD 204(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(R9), Y1
+	VPBROADCASTD 208(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(R9), Y1
+	VPBROADCASTD 212(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(R9), Y1
+	VPBROADCASTD 216(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(R9), Y1
+	VPBROADCASTD 220(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(R9), Y1
+	VPBROADCASTD 224(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 228(R9), Y1
+	VPBROADCASTD 228(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 232(R9), Y1
+	VPBROADCASTD 232(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 236(R9), Y1
+	VPBROADCASTD 236(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(R9), Y1
+	VPBROADCASTD 240(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(R9), Y1
+	VPBROADCASTD 244(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(R9), Y1
+	VPBROADCASTD 248(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(R9), Y1
+	VPBROADCASTD 252(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMOVZXBD    48(R8), Y0
+	VPMOVZXBD    48(R10), Y0
 	VPAND        Y4, Y0, Y0
 	VPSLLD       $0x10, Y0, Y1
 	VPBLENDW     $0xaa, Y1, Y0, Y0
@@ -3294,11 +4327,14 @@ loop3:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x00000040, R8
 	ADDQ         $0x00000100, R9
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop7
+	SUBQ         $0x00000400, CX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
@@ -3598,131 +4634,131 @@ loop3:
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y5, Y2, Y9
 	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y9
+	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y6, Y2, Y10
 	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y10
+	VMOVUPS      Y10, 160(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFMADD231PS  Y7, Y2, Y11
 	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y11
-	VMOVUPS      Y11, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y11
+	VMOVUPS      Y11, 192(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFMADD231PS  Y8, Y2, Y12
 	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y12
-	VMOVUPS      Y12, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y12
+	VMOVUPS      Y12, 224(DI)
 	ADDQ         $0x00000540, AX
 	ADDQ         $0x00000550, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y2, Y2
 
 plain3_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -3732,6270 +4768,1804 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productQ3Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ3Kx1AVX2(SB), $96-56
+large3:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R11
+	ANDL    $0x00000f0f, R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next9:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x00000f0f, R11
+
+next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R11
+	ANDL    $0x0000f0f0, R11
+
+next11:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next11
+	JMP          back11
+
+// func productQ3Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ3Kx1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x04040404, SI
-	VMOVD        SI, X3
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y6, Y6, Y6
-	LEAQ  256(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  1024(AX), R9
-	LEAQ  1536(AX), R10
-	MOVQ  CX, R11
-
-loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R8)
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5600(R8)
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5664(R8)
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R9)
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R9)
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R10)
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 8(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, R11
-	DECQ         DI
-	JNZ          loop2
-	VCVTPH2PS    1792(AX), Y0
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
-	VPXOR        Y6, Y6, Y6
-	LEAQ         256(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         1056(AX), R9
-	LEAQ         1544(AX), R10
-	MOVQ         CX, R11
-
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 8(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, R11
-	DECQ         DI
-	JNZ          loop3
-	VCVTPH2PS    1808(AX), Y0
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
-
-plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 32(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
-
-plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ3Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ3Kx2AVX2(SB), $160-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x04040404, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
+	MOVL         $0x04040404, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 loop1:
 	VPXOR Y7, Y7, Y7
-	VPXOR Y8, Y8, Y8
-	LEAQ  512(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  1024(AX), R9
-	LEAQ  1536(AX), R10
-	MOVQ  CX, R11
+	LEAQ  256(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  1024(AX), R11
+	LEAQ  1536(AX), R12
 
 loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R8)
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5600(R8)
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5664(R8)
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 8(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R9)
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R9)
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
+
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R10)
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R11), Y1
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5536(R10)
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(R8), Y0
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5600(R10)
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5664(R10)
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 4(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 16(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5472(R11)
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R11), Y1
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5536(R11)
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R11), Y1
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5472(R12)
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 24(SI), Y1
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 8(R8), Y1
 	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 28(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(R11), Y1
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R11), Y1
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R11), Y1
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	ADDQ         $0x00000020, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 12(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	ADDQ         $0x00000010, R8
+	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
-	DECQ         DI
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
 	JNZ          loop2
+	SUBQ         $0x00000100, CX
 	VCVTPH2PS    1792(AX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  (BX), Y1, Y7
-	VMOVUPS      Y7, (BX)
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y8
-	VMOVUPS      Y8, 32(BX)
+	VBROADCASTSS 336(CX), Y1
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
+	SUBQ         $0x00000200, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
-	LEAQ         512(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         1056(AX), R9
-	LEAQ         1544(AX), R10
-	MOVQ         CX, R11
+	LEAQ         256(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         1056(AX), R11
+	LEAQ         1544(AX), R12
 
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(R11), Y1
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R11), Y1
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R11), Y1
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 8(SI), Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 4(R8), Y1
 	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(R8), Y0
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(R8), Y0
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 16(SI), Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 8(R8), Y1
 	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(R8), Y0
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(R8), Y0
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 24(SI), Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 12(R8), Y1
 	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 28(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(R8), Y0
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(R8), Y0
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	ADDQ         $0x00000020, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	ADDQ         $0x00000010, R8
+	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
-	DECQ         DI
-	JNZ          loop3
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000100, CX
 	VCVTPH2PS    1808(AX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
-
-plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 64(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
-
-plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
-
-plain1_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
-
-plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ3Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ3Kx3AVX2(SB), $224-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	VMOVUPS      Y1, 128(BX)
-	VMOVUPS      Y1, 160(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x04040404, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y8, Y8, Y8
-	VPXOR Y9, Y9, Y9
-	VPXOR Y10, Y10, Y10
-	LEAQ  768(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  1024(AX), R9
-	LEAQ  1536(AX), R10
-	MOVQ  CX, R11
-
-loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R8)
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5600(R8)
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5664(R8)
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 16(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R9)
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R9)
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R10)
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 24(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 32(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 132(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 36(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 40(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 44(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 156(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 168(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 172(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 180(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	ADDQ         $0x00000030, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x000000c0, R11
-	DECQ         DI
-	JNZ          loop2
-	VCVTPH2PS    1792(AX), Y0
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y10
-	VMOVUPS      Y10, 64(BX)
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	LEAQ         768(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         1056(AX), R9
-	LEAQ         1544(AX), R10
-	MOVQ         CX, R11
-
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 16(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 24(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 32(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 132(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 36(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 40(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 44(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 156(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 168(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 172(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 180(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	ADDQ         $0x00000030, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x000000c0, R11
-	DECQ         DI
-	JNZ          loop3
-	VCVTPH2PS    1808(AX), Y0
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
-
-plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
-
-plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
-
-plain1_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
-
-plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased2_0:
-	TESTQ  SI, SI
-	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
-
-plain2_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased2_1:
-	TESTQ  SI, SI
-	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
-
-plain2_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ3Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ3Kx4AVX2(SB), $288-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	VMOVUPS      Y1, 128(BX)
-	VMOVUPS      Y1, 160(BX)
-	VMOVUPS      Y1, 192(BX)
-	VMOVUPS      Y1, 224(BX)
-	MOVL         $0x03030303, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x04040404, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y9, Y9, Y9
-	VPXOR Y10, Y10, Y10
-	VPXOR Y11, Y11, Y11
-	VPXOR Y12, Y12, Y12
-	LEAQ  1024(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  1024(AX), R9
-	LEAQ  1536(AX), R10
-	MOVQ  CX, R11
-
-loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R8)
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5600(R8)
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5664(R8)
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 16(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 24(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 28(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R9)
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5536(R9)
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5472(R10)
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 32(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 36(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 40(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 44(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 168(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 172(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 48(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 52(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 56(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 60(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 192(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 208(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 224(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 228(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 232(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 236(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 240(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	ADDQ         $0x00000040, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000100, R11
-	DECQ         DI
-	JNZ          loop2
-	VCVTPH2PS    1792(AX), Y0
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  (BX), Y1, Y9
-	VMOVUPS      Y9, (BX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y10
-	VMOVUPS      Y10, 32(BX)
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y11
-	VMOVUPS      Y11, 64(BX)
-	VCVTDQ2PS    Y12, Y12
-	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y12
-	VMOVUPS      Y12, 96(BX)
-	VPXOR        Y9, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	LEAQ         1024(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         1056(AX), R9
-	LEAQ         1544(AX), R10
-	MOVQ         CX, R11
-
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 12(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 16(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 24(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 28(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 32(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 36(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 40(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 44(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 168(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 172(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 48(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 52(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 56(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 60(SI), Y1
-	VPSRAD       $0x03, Y1, Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 192(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 208(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 224(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 228(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 232(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 236(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x05, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 240(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	ADDQ         $0x00000040, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000100, R11
-	DECQ         DI
-	JNZ          loop3
-	VCVTPH2PS    1808(AX), Y0
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y11
-	VMOVUPS      Y11, 192(BX)
-	VCVTDQ2PS    Y12, Y12
-	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y12
-	VMOVUPS      Y12, 224(BX)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
-
-plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
-
-plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
-
-plain1_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
-
-plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased2_0:
-	TESTQ  SI, SI
-	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
-
-plain2_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 192(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased2_1:
-	TESTQ  SI, SI
-	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
-
-plain2_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased3_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased3_0:
-	TESTQ  SI, SI
-	JZ     plain3_0
-	VADDPS (AX), Y1, Y1
-
-plain3_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 224(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased3_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased3_1:
-	TESTQ  SI, SI
-	JZ     plain3_1
-	VADDPS 32(AX), Y1, Y1
-
-plain3_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ4Kx1AVX2(SB), $96-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-
-loop1:
-	VPXOR Y4, Y4, Y4
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
-
-loop2:
-	VPAND        (DI), Y2, Y0
-	PREFETCHT0   4736(DI)
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y3
-	VPAND        64(DI), Y2, Y0
-	PREFETCHT0   4800(DI)
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        128(DI), Y2, Y0
-	PREFETCHT0   4864(DI)
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        192(DI), Y2, Y0
-	PREFETCHT0   4928(DI)
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        256(DI), Y2, Y0
-	PREFETCHT0   4992(DI)
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        320(DI), Y2, Y0
-	PREFETCHT0   5056(DI)
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        384(DI), Y2, Y0
-	PREFETCHT0   5120(DI)
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        448(DI), Y2, Y0
-	PREFETCHT0   5184(DI)
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y3, Y3
-	VPADDD       Y3, Y4, Y4
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	PREFETCHT0   4736(R8)
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y3
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y3, Y3
-	VPADDD       Y3, Y4, Y4
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000040, R9
-	DECQ         SI
-	JNZ          loop2
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 320(CX), Y1
-	VPMADDWD     Y1, Y0, Y3
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 324(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y3, Y3
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 328(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y3, Y3
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 332(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y3, Y3
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y1
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y0, Y4, Y4
-	VFNMADD231PS Y3, Y1, Y4
 	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  (BX), Y1, Y4
-	VMOVUPS      Y4, (BX)
-	VPXOR        Y4, Y4, Y4
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2056(AX), R8
-	MOVQ         CX, R9
-
-loop3:
-	VPAND        (DI), Y2, Y0
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y3
-	VPAND        64(DI), Y2, Y0
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        128(DI), Y2, Y0
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        192(DI), Y2, Y0
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        256(DI), Y2, Y0
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        320(DI), Y2, Y0
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        384(DI), Y2, Y0
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPAND        448(DI), Y2, Y0
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y3, Y3
-	VPADDD       Y3, Y4, Y4
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y3
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y3, Y3
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y3, Y3
-	VPADDD       Y3, Y4, Y4
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000040, R9
-	DECQ         SI
-	JNZ          loop3
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 320(CX), Y1
-	VPMADDWD     Y1, Y0, Y3
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 324(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y3, Y3
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 328(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y3, Y3
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 332(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y3, Y3
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y1
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y0, Y4, Y4
-	VFNMADD231PS Y3, Y1, Y4
-	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y4
-	VMOVUPS      Y4, 32(BX)
-	ADDQ         $0x00000940, AX
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         $0x00000720, AX
 	ADDQ         $0x00000154, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
-
-plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 32(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
-
-plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ4Kx2AVX2(SB), $160-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
-
-loop2:
-	VPAND        (DI), Y3, Y0
-	PREFETCHT0   4736(DI)
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(DI), Y3, Y0
-	PREFETCHT0   4800(DI)
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(DI), Y3, Y0
-	PREFETCHT0   4864(DI)
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(DI), Y3, Y0
-	PREFETCHT0   4928(DI)
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        256(DI), Y3, Y0
-	PREFETCHT0   4992(DI)
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        320(DI), Y3, Y0
-	PREFETCHT0   5056(DI)
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        384(DI), Y3, Y0
-	PREFETCHT0   5120(DI)
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        448(DI), Y3, Y0
-	PREFETCHT0   5184(DI)
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	PREFETCHT0   4736(R8)
-	VPBROADCASTD 64(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 68(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 92(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 108(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000080, R9
-	DECQ         SI
-	JNZ          loop2
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 640(CX), Y1
-	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 648(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 656(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 664(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 644(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 652(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 660(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 668(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y2
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y6, Y6
-	VFNMADD231PS Y4, Y2, Y6
-	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
-	VCVTDQ2PS    Y7, Y7
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y7, Y7
-	VFNMADD231PS Y5, Y2, Y7
-	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2056(AX), R8
-	MOVQ         CX, R9
-
-loop3:
-	VPAND        (DI), Y3, Y0
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(DI), Y3, Y0
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(DI), Y3, Y0
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(DI), Y3, Y0
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        256(DI), Y3, Y0
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        320(DI), Y3, Y0
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        384(DI), Y3, Y0
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        448(DI), Y3, Y0
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 68(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 92(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 108(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y6, Y6
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000080, R9
-	DECQ         SI
-	JNZ          loop3
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 640(CX), Y1
-	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 648(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 656(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 664(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 644(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 652(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 660(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 668(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y2
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y6, Y6
-	VFNMADD231PS Y4, Y2, Y6
-	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y6
-	VMOVUPS      Y6, 64(BX)
-	VCVTDQ2PS    Y7, Y7
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y7, Y7
-	VFNMADD231PS Y5, Y2, Y7
-	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y7
-	VMOVUPS      Y7, 96(BX)
-	ADDQ         $0x00000940, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
-
-plain1_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
-
-plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
 	VZEROUPPER
 	RET
 
-// func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ4Kx3AVX2(SB), $224-56
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productQ3Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ3Kx2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y7, Y7, Y7
-	VPXOR Y8, Y8, Y8
-	VPXOR Y9, Y9, Y9
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
-
-loop2:
-	VPAND        (DI), Y3, Y0
-	PREFETCHT0   4736(DI)
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(DI), Y3, Y0
-	PREFETCHT0   4800(DI)
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        128(DI), Y3, Y0
-	PREFETCHT0   4864(DI)
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        192(DI), Y3, Y0
-	PREFETCHT0   4928(DI)
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        256(DI), Y3, Y0
-	PREFETCHT0   4992(DI)
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        320(DI), Y3, Y0
-	PREFETCHT0   5056(DI)
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 64(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 68(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        384(DI), Y3, Y0
-	PREFETCHT0   5120(DI)
-	VPBROADCASTD 72(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 80(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        448(DI), Y3, Y0
-	PREFETCHT0   5184(DI)
-	VPBROADCASTD 84(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 88(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	PREFETCHT0   4736(R8)
-	VPBROADCASTD 96(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 100(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 104(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 112(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 128(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 136(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 140(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 160(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 172(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 176(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 184(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 188(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x000000c0, R9
-	DECQ         SI
-	JNZ          loop2
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 960(CX), Y1
-	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 972(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 984(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 996(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 964(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 976(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 988(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 968(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 980(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 992(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y2
-	VCVTDQ2PS    Y7, Y7
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y7, Y7
-	VFNMADD231PS Y4, Y2, Y7
-	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  (BX), Y1, Y7
-	VMOVUPS      Y7, (BX)
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y8, Y8
-	VFNMADD231PS Y5, Y2, Y8
-	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y8
-	VMOVUPS      Y8, 32(BX)
-	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y6, Y2, Y9
-	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y9
-	VMOVUPS      Y9, 64(BX)
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2056(AX), R8
-	MOVQ         CX, R9
-
-loop3:
-	VPAND        (DI), Y3, Y0
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(DI), Y3, Y0
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        128(DI), Y3, Y0
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        192(DI), Y3, Y0
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        256(DI), Y3, Y0
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        320(DI), Y3, Y0
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 64(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 68(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        384(DI), Y3, Y0
-	VPBROADCASTD 72(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 80(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPAND        448(DI), Y3, Y0
-	VPBROADCASTD 84(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 88(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 100(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 104(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 112(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 128(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 136(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 140(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 160(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 172(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 176(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 184(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 188(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y7, Y7
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x000000c0, R9
-	DECQ         SI
-	JNZ          loop3
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 960(CX), Y1
-	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 972(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 984(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 996(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 964(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 976(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 988(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 968(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 980(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 992(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y2
-	VCVTDQ2PS    Y7, Y7
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y7, Y7
-	VFNMADD231PS Y4, Y2, Y7
-	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y7
-	VMOVUPS      Y7, 96(BX)
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y8, Y8
-	VFNMADD231PS Y5, Y2, Y8
-	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y8
-	VMOVUPS      Y8, 128(BX)
-	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y6, Y2, Y9
-	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y9
-	VMOVUPS      Y9, 160(BX)
-	ADDQ         $0x00000940, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
-
-plain0_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
-
-plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
-
-plain1_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
-
-plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
-
-unbiased2_0:
-	TESTQ  SI, SI
-	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
-
-plain2_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased2_1:
-	TESTQ  SI, SI
-	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
-
-plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ4Kx4AVX2(SB), $288-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	VMOVUPS      Y2, 192(BX)
-	VMOVUPS      Y2, 224(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y8, Y8, Y8
-	VPXOR Y9, Y9, Y9
-	VPXOR Y10, Y10, Y10
-	VPXOR Y11, Y11, Y11
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
-
-loop2:
-	VPAND        (DI), Y3, Y0
-	PREFETCHT0   4736(DI)
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(DI), Y3, Y0
-	PREFETCHT0   4800(DI)
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        128(DI), Y3, Y0
-	PREFETCHT0   4864(DI)
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        192(DI), Y3, Y0
-	PREFETCHT0   4928(DI)
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        256(DI), Y3, Y0
-	PREFETCHT0   4992(DI)
-	VPBROADCASTD 64(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 68(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 72(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        320(DI), Y3, Y0
-	PREFETCHT0   5056(DI)
-	VPBROADCASTD 80(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        384(DI), Y3, Y0
-	PREFETCHT0   5120(DI)
-	VPBROADCASTD 96(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 104(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        448(DI), Y3, Y0
-	PREFETCHT0   5184(DI)
-	VPBROADCASTD 112(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 120(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y0, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	PREFETCHT0   4736(R8)
-	VPBROADCASTD 128(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 132(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 136(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 140(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 156(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 164(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 168(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 180(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 196(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 200(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 204(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 212(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 216(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 220(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 228(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 232(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 236(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 244(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 248(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 252(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y0, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000100, R9
-	DECQ         SI
-	JNZ          loop2
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1280(CX), Y1
-	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1296(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1312(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1328(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1284(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1300(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1316(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1332(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1288(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1304(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1320(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1336(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1292(CX), Y1
-	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1308(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1324(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1340(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y2
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y8, Y8
-	VFNMADD231PS Y4, Y2, Y8
-	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
-	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y5, Y2, Y9
-	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
-	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y10, Y10
-	VFNMADD231PS Y6, Y2, Y10
-	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y10
-	VMOVUPS      Y10, 64(BX)
-	VCVTDQ2PS    Y11, Y11
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y0, Y11, Y11
-	VFNMADD231PS Y7, Y2, Y11
-	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y11
-	VMOVUPS      Y11, 96(BX)
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPXOR        Y11, Y11, Y11
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2056(AX), R8
-	MOVQ         CX, R9
-
-loop3:
-	VPAND        (DI), Y3, Y0
-	VPBROADCASTD (R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 12(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(DI), Y3, Y0
-	VPBROADCASTD 16(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 24(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        128(DI), Y3, Y0
-	VPBROADCASTD 32(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        192(DI), Y3, Y0
-	VPBROADCASTD 48(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        256(DI), Y3, Y0
-	VPBROADCASTD 64(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 68(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 72(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        320(DI), Y3, Y0
-	VPBROADCASTD 80(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        384(DI), Y3, Y0
-	VPBROADCASTD 96(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 104(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        448(DI), Y3, Y0
-	VPBROADCASTD 112(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 120(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    (R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y0, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 128(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 132(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 136(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 140(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 156(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 164(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 168(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 180(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 196(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 200(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 204(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 212(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 216(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 220(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 228(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 232(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 236(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 244(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 248(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 252(R9), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMOVZXBD    16(R8), Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y4, Y4
-	VPADDD       Y4, Y8, Y8
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y0, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y0, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000100, R9
-	DECQ         SI
-	JNZ          loop3
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1280(CX), Y1
-	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1296(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1312(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1328(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1284(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1300(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1316(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1332(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1288(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1304(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1320(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1336(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1292(CX), Y1
-	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1308(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1324(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1340(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y2
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y8, Y8
-	VFNMADD231PS Y4, Y2, Y8
-	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y8
-	VMOVUPS      Y8, 128(BX)
-	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y5, Y2, Y9
-	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y9
-	VMOVUPS      Y9, 160(BX)
-	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y10, Y10
-	VFNMADD231PS Y6, Y2, Y10
-	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y10
-	VMOVUPS      Y10, 192(BX)
-	VCVTDQ2PS    Y11, Y11
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y0, Y11, Y11
-	VFNMADD231PS Y7, Y2, Y11
-	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y11
-	VMOVUPS      Y11, 224(BX)
-	ADDQ         $0x00000940, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
-
-plain0_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
-
-plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
-
-plain1_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
-
-plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
-
-unbiased2_0:
-	TESTQ  SI, SI
-	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
-
-plain2_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased2_1:
-	TESTQ  SI, SI
-	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
-
-plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
-
-unbiased3_0:
-	TESTQ  SI, SI
-	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
-
-plain3_0:
-	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
-	TESTQ   DX, DX
-	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
-
-unbiased3_1:
-	TESTQ  SI, SI
-	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
-
-plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ5Kx1AVX2(SB), $96-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y6, Y6, Y6
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	LEAQ  2560(AX), R9
-	MOVQ  CX, R10
-
-loop2:
-	VPMOVZXBD    (R9), Y4
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5760(DI)
-	VPBROADCASTD (R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5824(DI)
-	VPBROADCASTD 4(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5888(DI)
-	VPBROADCASTD 8(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5952(DI)
-	VPBROADCASTD 12(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPAND        256(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6016(DI)
-	VPBROADCASTD 16(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        320(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6080(DI)
-	VPBROADCASTD 20(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        384(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6144(DI)
-	VPBROADCASTD 24(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        448(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6208(DI)
-	VPBROADCASTD 28(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVZXBD    16(R9), Y4
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5760(R8)
-	VPBROADCASTD 32(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5824(R8)
-	VPBROADCASTD 36(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5760(R9)
-	VPBROADCASTD 40(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 44(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 52(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000040, R10
-	DECQ         SI
-	JNZ          loop2
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 320(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 324(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 328(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 332(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    2816(AX), Y0
-	VCVTPH2PS    2848(AX), Y1
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y6, Y6
-	VFNMADD231PS Y5, Y1, Y6
-	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
-	VPXOR        Y6, Y6, Y6
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2080(AX), R8
-	LEAQ         2568(AX), R9
-	MOVQ         CX, R10
-
-loop3:
-	VPMOVZXBD    (R9), Y4
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 4(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 8(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 12(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPAND        256(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        320(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 20(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        384(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        448(DI), Y2, Y0
-	VMOVDQU      (R8), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 28(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVZXBD    16(R9), Y4
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 36(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 44(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 52(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R8), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000040, R10
-	DECQ         SI
-	JNZ          loop3
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 320(CX), Y1
-	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 324(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 328(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 332(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    2832(AX), Y0
-	VCVTPH2PS    2864(AX), Y1
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y6, Y6
-	VFNMADD231PS Y5, Y1, Y6
-	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
-	ADDQ         $0x00000b40, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
-
-plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 32(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
-
-plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ5Kx2AVX2(SB), $160-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X4
+	MOVL         $0x04040404, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	LEAQ  2560(AX), R9
-	MOVQ  CX, R10
+	LEAQ  512(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  1024(AX), R11
+	LEAQ  1536(AX), R12
 
 loop2:
-	VPMOVZXBD    (R9), Y5
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
+
+back3:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(DI)
-	VPBROADCASTD (R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5824(DI)
-	VPBROADCASTD 8(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        128(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5888(DI)
-	VPBROADCASTD 16(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        192(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	PREFETCHT0   5472(R10)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5952(DI)
-	VPBROADCASTD 24(R10), Y1
+	PREFETCHT0   5536(R10)
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(R10), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y9, Y9
-	VPAND        256(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6016(DI)
-	VPBROADCASTD 32(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        320(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	PREFETCHT0   5600(R10)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6080(DI)
-	VPBROADCASTD 40(R10), Y1
+	PREFETCHT0   5664(R10)
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        384(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6144(DI)
-	VPBROADCASTD 48(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        448(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6208(DI)
-	VPBROADCASTD 56(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(R10), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVZXBD    16(R9), Y5
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 8(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x04, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(R8)
-	VPBROADCASTD 64(R10), Y1
+	PREFETCHT0   5472(R11)
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(R10), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x03, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5824(R8)
-	VPBROADCASTD 72(R10), Y1
+	PREFETCHT0   5536(R11)
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(R10), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5472(R12)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 20(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(R9)
-	VPBROADCASTD 80(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 88(R10), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R10), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y9, Y9
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      320(DI), Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(R10), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(R10), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000080, R10
-	DECQ         SI
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 28(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
 	JNZ          loop2
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 640(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 648(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 656(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 664(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 644(CX), Y1
-	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 652(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 660(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 668(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2816(AX), Y0
-	VCVTPH2PS    2848(AX), Y2
+	SUBQ         $0x00000200, CX
+	VCVTPH2PS    1792(AX), Y0
 	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
-	VFNMADD231PS Y6, Y2, Y8
 	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y7, Y2, Y9
 	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
+	SUBQ         $0x00000400, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2080(AX), R8
-	LEAQ         2568(AX), R9
-	MOVQ         CX, R10
+	LEAQ         512(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         1056(AX), R11
+	LEAQ         1544(AX), R12
 
-loop3:
-	VPMOVZXBD    (R9), Y5
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        128(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        192(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(R10), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(R10), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y9, Y9
-	VPAND        256(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        320(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(R10), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        384(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        448(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(R10), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VPMOVZXBD    16(R9), Y5
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 8(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x04, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(R10), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(R10), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x03, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(R10), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(R10), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 20(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 88(R10), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R10), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y9, Y9
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      320(DI), Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(R10), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(R10), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000080, R10
-	DECQ         SI
-	JNZ          loop3
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 640(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 648(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 656(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 664(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 644(CX), Y1
-	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 652(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 660(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 668(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2832(AX), Y0
-	VCVTPH2PS    2864(AX), Y2
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 28(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000200, CX
+	VCVTPH2PS    1808(AX), Y0
 	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
-	VFNMADD231PS Y6, Y2, Y8
 	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y8
-	VMOVUPS      Y8, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y7, Y2, Y9
 	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y9
-	VMOVUPS      Y9, 96(BX)
-	ADDQ         $0x00000b40, AX
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
+	ADDQ         $0x00000720, AX
 	ADDQ         $0x000002a8, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -10005,159 +6575,432 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ5Kx3AVX2(SB), $224-56
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productQ3Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ3Kx3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X4
+	MOVL         $0x04040404, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	LEAQ  2560(AX), R9
-	MOVQ  CX, R10
+	LEAQ  768(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  1024(AX), R11
+	LEAQ  1536(AX), R12
 
 loop2:
-	VPMOVZXBD    (R9), Y5
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
+
+back3:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(DI)
-	VPBROADCASTD (R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5824(DI)
-	VPBROADCASTD 12(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        128(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5888(DI)
-	VPBROADCASTD 24(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        192(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	PREFETCHT0   5472(R10)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5952(DI)
-	VPBROADCASTD 36(R10), Y1
+	PREFETCHT0   5536(R10)
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(R10), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(R10), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMADDWD     Y5, Y8, Y8
-	VPADDD       Y8, Y11, Y11
-	VPAND        256(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6016(DI)
-	VPBROADCASTD 48(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        320(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	PREFETCHT0   5600(R10)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6080(DI)
-	VPBROADCASTD 60(R10), Y1
+	PREFETCHT0   5664(R10)
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(R10), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        384(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6144(DI)
-	VPBROADCASTD 72(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        448(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6208(DI)
-	VPBROADCASTD 84(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R10), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -10166,137 +7009,172 @@ loop2:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVZXBD    16(R9), Y5
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 12(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 16(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 20(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x04, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(R8)
-	VPBROADCASTD 96(R10), Y1
+	PREFETCHT0   5472(R11)
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(R10), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(R10), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x03, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5824(R8)
-	VPBROADCASTD 108(R10), Y1
+	PREFETCHT0   5536(R11)
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(R10), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(R10), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5472(R12)
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 28(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 32(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(R9)
-	VPBROADCASTD 120(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 128(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 132(R10), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(R10), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(R10), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMADDWD     Y5, Y8, Y8
-	VPADDD       Y8, Y11, Y11
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      320(DI), Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(R10), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(R10), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 176(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R10), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -10305,202 +7183,199 @@ loop2:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x000000c0, R10
-	DECQ         SI
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 36(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 40(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 44(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	ADDQ         $0x00000030, R8
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
 	JNZ          loop2
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 960(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 972(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 984(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 996(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 964(CX), Y1
-	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 976(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 988(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 968(CX), Y1
-	VPMADDWD     Y1, Y0, Y8
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 980(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 992(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    2816(AX), Y0
-	VCVTPH2PS    2848(AX), Y2
+	SUBQ         $0x00000300, CX
+	VCVTPH2PS    1792(AX), Y0
 	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y6, Y2, Y9
 	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  (BX), Y1, Y9
-	VMOVUPS      Y9, (BX)
+	VFMADD213PS  (DI), Y1, Y9
+	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
-	VFNMADD231PS Y7, Y2, Y10
 	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y10
-	VMOVUPS      Y10, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y10
+	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
-	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y11, Y11
-	VFNMADD231PS Y8, Y2, Y11
 	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y11
-	VMOVUPS      Y11, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y11
+	VMOVUPS      Y11, 64(DI)
+	SUBQ         $0x00000600, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2080(AX), R8
-	LEAQ         2568(AX), R9
-	MOVQ         CX, R10
+	LEAQ         768(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         1056(AX), R11
+	LEAQ         1544(AX), R12
 
-loop3:
-	VPMOVZXBD    (R9), Y5
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        128(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        192(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(R10), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(R10), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(R10), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMADDWD     Y5, Y8, Y8
-	VPADDD       Y8, Y11, Y11
-	VPAND        256(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        320(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(R10), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(R10), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        384(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPAND        448(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 84(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R10), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -10509,134 +7384,169 @@ loop3:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VPMOVZXBD    16(R9), Y5
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 12(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 16(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 20(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x04, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(R10), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(R10), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(R10), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x03, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 108(R10), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(R10), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(R10), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 28(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 32(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 128(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 132(R10), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(R10), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(R10), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMADDWD     Y5, Y8, Y8
-	VPADDD       Y8, Y11, Y11
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      320(DI), Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(R10), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(R10), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 176(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R10), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -10645,157 +7555,195 @@ loop3:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x000000c0, R10
-	DECQ         SI
-	JNZ          loop3
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 960(CX), Y1
-	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 972(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 984(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 996(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 964(CX), Y1
-	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 976(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 988(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 968(CX), Y1
-	VPMADDWD     Y1, Y0, Y8
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 980(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 992(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    2832(AX), Y0
-	VCVTPH2PS    2864(AX), Y2
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 36(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 40(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 44(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	ADDQ         $0x00000030, R8
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000300, CX
+	VCVTPH2PS    1808(AX), Y0
 	VCVTDQ2PS    Y9, Y9
-	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
-	VFNMADD231PS Y6, Y2, Y9
 	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y9
-	VMOVUPS      Y9, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
 	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
-	VFNMADD231PS Y7, Y2, Y10
 	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y10
-	VMOVUPS      Y10, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
-	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y11, Y11
-	VFNMADD231PS Y8, Y2, Y11
 	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y11
-	VMOVUPS      Y11, 160(BX)
-	ADDQ         $0x00000b40, AX
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
+	ADDQ         $0x00000720, AX
 	ADDQ         $0x000003fc, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -10805,28 +7753,380 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ5Kx4AVX2(SB), $288-56
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productQ3Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ3Kx4AVX2(SB), $288-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y2, 32(BX)
-	VMOVUPS      Y2, 64(BX)
-	VMOVUPS      Y2, 96(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y2, 160(BX)
-	VMOVUPS      Y2, 192(BX)
-	VMOVUPS      Y2, 224(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X3
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x03030303, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0x10101010, SI
-	VMOVD        SI, X4
+	MOVL         $0x04040404, R8
+	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
 loop1:
@@ -10834,157 +8134,101 @@ loop1:
 	VPXOR Y11, Y11, Y11
 	VPXOR Y12, Y12, Y12
 	VPXOR Y13, Y13, Y13
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	LEAQ  2560(AX), R9
-	MOVQ  CX, R10
+	LEAQ  1024(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  1024(AX), R11
+	LEAQ  1536(AX), R12
 
 loop2:
-	VPMOVZXBD    (R9), Y5
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
+
+back3:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(DI)
-	VPBROADCASTD (R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        64(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSLLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5824(DI)
-	VPBROADCASTD 16(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
-	VPAND        128(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5888(DI)
-	VPBROADCASTD 32(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
-	VPAND        192(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	PREFETCHT0   5472(R10)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5952(DI)
-	VPBROADCASTD 48(R10), Y1
+	PREFETCHT0   5536(R10)
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(R10), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(R10), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(R10), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y5, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMADDWD     Y5, Y9, Y9
-	VPADDD       Y9, Y13, Y13
-	VPAND        256(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6016(DI)
-	VPBROADCASTD 64(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        320(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	PREFETCHT0   5600(R10)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6080(DI)
-	VPBROADCASTD 80(R10), Y1
+	PREFETCHT0   5664(R10)
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(R10), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(R10), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
-	VPAND        384(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x02, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6144(DI)
-	VPBROADCASTD 96(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
-	VPAND        448(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
-	VPSRLW       $0x03, Y2, Y2
-	VPAND        Y4, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	PREFETCHT0   6208(DI)
-	VPBROADCASTD 112(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(R10), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -10995,161 +8239,6690 @@ loop2:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVZXBD    16(R9), Y5
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 20(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 24(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 28(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x04, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5760(R8)
-	VPBROADCASTD 128(R10), Y1
+	PREFETCHT0   5472(R11)
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(R10), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(R10), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(R10), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      64(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
-	VPSLLW       $0x03, Y2, Y2
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5824(R8)
-	VPBROADCASTD 144(R10), Y1
+	PREFETCHT0   5536(R11)
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(R10), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(R10), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(R10), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5472(R12)
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 32(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 36(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 40(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 44(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 48(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 52(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 56(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 60(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 192(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 196(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 200(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 204(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 208(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 212(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 216(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 220(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 224(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 228(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 232(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 236(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 240(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 244(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 248(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 252(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop2
+	SUBQ         $0x00000400, CX
+	VCVTPH2PS    1792(AX), Y0
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VBROADCASTSS 1344(CX), Y1
+	VFMADD213PS  (DI), Y1, Y10
+	VMOVUPS      Y10, (DI)
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VBROADCASTSS 1348(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y11
+	VMOVUPS      Y11, 32(DI)
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VBROADCASTSS 1352(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y12
+	VMOVUPS      Y12, 64(DI)
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VBROADCASTSS 1356(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y13
+	VMOVUPS      Y13, 96(DI)
+	SUBQ         $0x00000800, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y10, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPXOR        Y13, Y13, Y13
+	LEAQ         1024(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         1056(AX), R11
+	LEAQ         1544(AX), R12
+
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 20(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 24(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 28(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 32(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 36(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 40(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 44(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 48(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 52(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 56(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 60(R8), Y1
+	VPSRAD       $0x03, Y1, Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 192(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 196(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 200(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 204(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 208(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 212(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 216(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 220(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 224(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 228(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 232(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 236(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x05, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 240(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 244(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 248(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 252(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000100, R10
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000400, CX
+	VCVTPH2PS    1808(AX), Y0
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VBROADCASTSS 1344(CX), Y1
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VBROADCASTSS 1348(CX), Y1
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VBROADCASTSS 1352(CX), Y1
+	VFMADD213PS  192(DI), Y1, Y12
+	VMOVUPS      Y12, 192(DI)
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VBROADCASTSS 1356(CX), Y1
+	VFMADD213PS  224(DI), Y1, Y13
+	VMOVUPS      Y13, 224(DI)
+	ADDQ         $0x00000720, AX
+	ADDQ         $0x00000550, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 128(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased1_0:
+	TESTQ  BX, BX
+	JZ     plain1_0
+	VADDPS (AX), Y2, Y2
+
+plain1_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 160(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased1_1:
+	TESTQ  BX, BX
+	JZ     plain1_1
+	VADDPS 32(AX), Y2, Y2
+
+plain1_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 64(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased2_0:
+	TESTQ  BX, BX
+	JZ     plain2_0
+	VADDPS (AX), Y2, Y2
+
+plain2_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 192(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased2_1:
+	TESTQ  BX, BX
+	JZ     plain2_1
+	VADDPS 32(AX), Y2, Y2
+
+plain2_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 96(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased3_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased3_0:
+	TESTQ  BX, BX
+	JZ     plain3_0
+	VADDPS (AX), Y2, Y2
+
+plain3_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 224(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased3_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased3_1:
+	TESTQ  BX, BX
+	JZ     plain3_1
+	VADDPS 32(AX), Y2, Y2
+
+plain3_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ4Kx1AVX2(SB), $96-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+
+loop1:
+	VPXOR Y5, Y5, Y5
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+
+loop2:
+	TESTL $0x0000ffff, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   4736(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   4800(R9)
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   4864(R9)
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   4928(R9)
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        256(R9), Y3, Y0
+	PREFETCHT0   4992(R9)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        320(R9), Y3, Y0
+	PREFETCHT0   5056(R9)
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        384(R9), Y3, Y0
+	PREFETCHT0   5120(R9)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        448(R9), Y3, Y0
+	PREFETCHT0   5184(R9)
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y5, Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	PREFETCHT0   4736(R10)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y5, Y5
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop2
+	SUBQ         $0x00000100, CX
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 320(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 324(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 328(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 332(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VCVTPH2PS    2304(AX), Y0
+	VCVTPH2PS    2336(AX), Y2
+	VCVTDQ2PS    Y5, Y5
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VFNMADD231PS Y4, Y2, Y5
+	VBROADCASTSS 336(CX), Y1
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
+	SUBQ         $0x00000200, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y5, Y5, Y5
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2056(AX), R10
+
+loop5:
+	TESTL $0x0000ffff, (SI)
+	JNE   large6
+
+back6:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        256(R9), Y3, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        320(R9), Y3, Y0
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        384(R9), Y3, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        448(R9), Y3, Y0
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y5, Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y5, Y5
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000100, CX
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 320(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 324(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 328(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 332(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VCVTPH2PS    2320(AX), Y0
+	VCVTPH2PS    2352(AX), Y2
+	VCVTDQ2PS    Y5, Y5
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VFNMADD231PS Y4, Y2, Y5
+	VBROADCASTSS 336(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y5
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         $0x00000940, AX
+	ADDQ         $0x00000154, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+// func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ4Kx2AVX2(SB), $160-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+
+loop1:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+
+loop2:
+	TESTL $0x0000ffff, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   4736(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   4800(R9)
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   4864(R9)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   4928(R9)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        256(R9), Y3, Y0
+	PREFETCHT0   4992(R9)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        320(R9), Y3, Y0
+	PREFETCHT0   5056(R9)
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        384(R9), Y3, Y0
+	PREFETCHT0   5120(R9)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        448(R9), Y3, Y0
+	PREFETCHT0   5184(R9)
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y7, Y7
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	PREFETCHT0   4736(R10)
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y7, Y7
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop2
+	SUBQ         $0x00000200, CX
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 640(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 648(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 656(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 664(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 644(CX), Y1
+	VPMADDWD     Y1, Y0, Y5
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 652(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 660(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 668(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VCVTPH2PS    2304(AX), Y0
+	VCVTPH2PS    2336(AX), Y2
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y6, Y6
+	VFNMADD231PS Y4, Y2, Y6
+	VBROADCASTSS 672(CX), Y1
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
+	VCVTDQ2PS    Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y7, Y7
+	VFNMADD231PS Y5, Y2, Y7
+	VBROADCASTSS 676(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
+	SUBQ         $0x00000400, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2056(AX), R10
+
+loop5:
+	TESTL $0x0000ffff, (SI)
+	JNE   large6
+
+back6:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        256(R9), Y3, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        320(R9), Y3, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        384(R9), Y3, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        448(R9), Y3, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y7, Y7
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y6, Y6
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y7, Y7
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000200, CX
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 640(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 648(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 656(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 664(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 644(CX), Y1
+	VPMADDWD     Y1, Y0, Y5
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 652(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 660(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 668(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VCVTPH2PS    2320(AX), Y0
+	VCVTPH2PS    2352(AX), Y2
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y6, Y6
+	VFNMADD231PS Y4, Y2, Y6
+	VBROADCASTSS 672(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y6
+	VMOVUPS      Y6, 64(DI)
+	VCVTDQ2PS    Y7, Y7
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y7, Y7
+	VFNMADD231PS Y5, Y2, Y7
+	VBROADCASTSS 676(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y7
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         $0x00000940, AX
+	ADDQ         $0x000002a8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 64(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased1_0:
+	TESTQ  BX, BX
+	JZ     plain1_0
+	VADDPS (AX), Y2, Y2
+
+plain1_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 96(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased1_1:
+	TESTQ  BX, BX
+	JZ     plain1_1
+	VADDPS 32(AX), Y2, Y2
+
+plain1_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+// func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ4Kx3AVX2(SB), $224-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+
+loop1:
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+
+loop2:
+	TESTL $0x0000ffff, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   4736(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   4800(R9)
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   4864(R9)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   4928(R9)
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        256(R9), Y3, Y0
+	PREFETCHT0   4992(R9)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        320(R9), Y3, Y0
+	PREFETCHT0   5056(R9)
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        384(R9), Y3, Y0
+	PREFETCHT0   5120(R9)
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        448(R9), Y3, Y0
+	PREFETCHT0   5184(R9)
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	PREFETCHT0   4736(R10)
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop2
+	SUBQ         $0x00000300, CX
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 960(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 972(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 984(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 996(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 964(CX), Y1
+	VPMADDWD     Y1, Y0, Y5
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 976(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 988(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 1000(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 968(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 980(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 992(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 1004(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VCVTPH2PS    2304(AX), Y0
+	VCVTPH2PS    2336(AX), Y2
+	VCVTDQ2PS    Y7, Y7
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y7, Y7
+	VFNMADD231PS Y4, Y2, Y7
+	VBROADCASTSS 1008(CX), Y1
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y8, Y8
+	VFNMADD231PS Y5, Y2, Y8
+	VBROADCASTSS 1012(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y8
+	VMOVUPS      Y8, 32(DI)
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y6, Y2, Y9
+	VBROADCASTSS 1016(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y9
+	VMOVUPS      Y9, 64(DI)
+	SUBQ         $0x00000600, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y7, Y7, Y7
+	VPXOR        Y8, Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2056(AX), R10
+
+loop5:
+	TESTL $0x0000ffff, (SI)
+	JNE   large6
+
+back6:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        256(R9), Y3, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        320(R9), Y3, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        384(R9), Y3, Y0
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        448(R9), Y3, Y0
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y7, Y7
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y8, Y8
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000300, CX
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 960(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 972(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 984(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 996(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 964(CX), Y1
+	VPMADDWD     Y1, Y0, Y5
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 976(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 988(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 1000(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 968(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 980(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 992(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 1004(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VCVTPH2PS    2320(AX), Y0
+	VCVTPH2PS    2352(AX), Y2
+	VCVTDQ2PS    Y7, Y7
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y7, Y7
+	VFNMADD231PS Y4, Y2, Y7
+	VBROADCASTSS 1008(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y7
+	VMOVUPS      Y7, 96(DI)
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y8, Y8
+	VFNMADD231PS Y5, Y2, Y8
+	VBROADCASTSS 1012(CX), Y1
+	VFMADD213PS  128(DI), Y1, Y8
+	VMOVUPS      Y8, 128(DI)
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y6, Y2, Y9
+	VBROADCASTSS 1016(CX), Y1
+	VFMADD213PS  160(DI), Y1, Y9
+	VMOVUPS      Y9, 160(DI)
+	ADDQ         $0x00000940, AX
+	ADDQ         $0x000003fc, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 96(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased1_0:
+	TESTQ  BX, BX
+	JZ     plain1_0
+	VADDPS (AX), Y2, Y2
+
+plain1_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 128(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased1_1:
+	TESTQ  BX, BX
+	JZ     plain1_1
+	VADDPS 32(AX), Y2, Y2
+
+plain1_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 64(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased2_0:
+	TESTQ  BX, BX
+	JZ     plain2_0
+	VADDPS (AX), Y2, Y2
+
+plain2_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 160(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased2_1:
+	TESTQ  BX, BX
+	JZ     plain2_1
+	VADDPS 32(AX), Y2, Y2
+
+plain2_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+// func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ4Kx4AVX2(SB), $288-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+
+loop1:
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+
+loop2:
+	TESTL $0x0000ffff, (SI)
+	JNE   large3
+
+back3:
+	VPAND        (R9), Y3, Y0
+	PREFETCHT0   4736(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R9), Y3, Y0
+	PREFETCHT0   4800(R9)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        128(R9), Y3, Y0
+	PREFETCHT0   4864(R9)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        192(R9), Y3, Y0
+	PREFETCHT0   4928(R9)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        256(R9), Y3, Y0
+	PREFETCHT0   4992(R9)
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        320(R9), Y3, Y0
+	PREFETCHT0   5056(R9)
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        384(R9), Y3, Y0
+	PREFETCHT0   5120(R9)
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        448(R9), Y3, Y0
+	PREFETCHT0   5184(R9)
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y0, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	PREFETCHT0   4736(R10)
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 192(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 196(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 200(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 204(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 208(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 212(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 216(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 220(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 224(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 228(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 232(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 236(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 240(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 244(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 248(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 252(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y0, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop2
+	SUBQ         $0x00000400, CX
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 1280(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 1296(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 1312(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 1328(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 1284(CX), Y1
+	VPMADDWD     Y1, Y0, Y5
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 1300(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 1316(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 1332(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 1288(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 1304(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 1320(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 1336(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2176(AX), Y0
+	VPBROADCASTD 1292(CX), Y1
+	VPMADDWD     Y1, Y0, Y7
+	VPMOVZXBW    2208(AX), Y0
+	VPBROADCASTD 1308(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2240(AX), Y0
+	VPBROADCASTD 1324(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2272(AX), Y0
+	VPBROADCASTD 1340(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VCVTPH2PS    2304(AX), Y0
+	VCVTPH2PS    2336(AX), Y2
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y8, Y8
+	VFNMADD231PS Y4, Y2, Y8
+	VBROADCASTSS 1344(CX), Y1
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y5, Y2, Y9
+	VBROADCASTSS 1348(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y10, Y10
+	VFNMADD231PS Y6, Y2, Y10
+	VBROADCASTSS 1352(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y10
+	VMOVUPS      Y10, 64(DI)
+	VCVTDQ2PS    Y11, Y11
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y11, Y11
+	VFNMADD231PS Y7, Y2, Y11
+	VBROADCASTSS 1356(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y11
+	VMOVUPS      Y11, 96(DI)
+	SUBQ         $0x00000800, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y8, Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2056(AX), R10
+
+loop5:
+	TESTL $0x0000ffff, (SI)
+	JNE   large6
+
+back6:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        256(R9), Y3, Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        320(R9), Y3, Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        384(R9), Y3, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        448(R9), Y3, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMOVZXBD    (R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y0, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 192(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 196(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 200(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 204(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 208(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 212(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 216(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 220(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 224(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 228(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 232(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 236(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 240(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPBROADCASTD 244(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPBROADCASTD 248(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 252(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMOVZXBD    16(R10), Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y4, Y4
+	VPADDD       Y4, Y8, Y8
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y9, Y9
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y0, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000400, CX
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 1280(CX), Y1
+	VPMADDWD     Y1, Y0, Y4
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 1296(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 1312(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 1328(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y4, Y4
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 1284(CX), Y1
+	VPMADDWD     Y1, Y0, Y5
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 1300(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 1316(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 1332(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 1288(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 1304(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 1320(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 1336(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2192(AX), Y0
+	VPBROADCASTD 1292(CX), Y1
+	VPMADDWD     Y1, Y0, Y7
+	VPMOVZXBW    2224(AX), Y0
+	VPBROADCASTD 1308(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2256(AX), Y0
+	VPBROADCASTD 1324(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2288(AX), Y0
+	VPBROADCASTD 1340(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VCVTPH2PS    2320(AX), Y0
+	VCVTPH2PS    2352(AX), Y2
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y8, Y8
+	VFNMADD231PS Y4, Y2, Y8
+	VBROADCASTSS 1344(CX), Y1
+	VFMADD213PS  128(DI), Y1, Y8
+	VMOVUPS      Y8, 128(DI)
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y5, Y2, Y9
+	VBROADCASTSS 1348(CX), Y1
+	VFMADD213PS  160(DI), Y1, Y9
+	VMOVUPS      Y9, 160(DI)
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y10, Y10
+	VFNMADD231PS Y6, Y2, Y10
+	VBROADCASTSS 1352(CX), Y1
+	VFMADD213PS  192(DI), Y1, Y10
+	VMOVUPS      Y10, 192(DI)
+	VCVTDQ2PS    Y11, Y11
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y11, Y11
+	VFNMADD231PS Y7, Y2, Y11
+	VBROADCASTSS 1356(CX), Y1
+	VFMADD213PS  224(DI), Y1, Y11
+	VMOVUPS      Y11, 224(DI)
+	ADDQ         $0x00000940, AX
+	ADDQ         $0x00000550, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 128(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased1_0:
+	TESTQ  BX, BX
+	JZ     plain1_0
+	VADDPS (AX), Y2, Y2
+
+plain1_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 160(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased1_1:
+	TESTQ  BX, BX
+	JZ     plain1_1
+	VADDPS 32(AX), Y2, Y2
+
+plain1_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 64(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased2_0:
+	TESTQ  BX, BX
+	JZ     plain2_0
+	VADDPS (AX), Y2, Y2
+
+plain2_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 192(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased2_1:
+	TESTQ  BX, BX
+	JZ     plain2_1
+	VADDPS 32(AX), Y2, Y2
+
+plain2_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 96(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased3_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased3_0:
+	TESTQ  BX, BX
+	JZ     plain3_0
+	VADDPS (AX), Y2, Y2
+
+plain3_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 224(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased3_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased3_1:
+	TESTQ  BX, BX
+	JZ     plain3_1
+	VADDPS 32(AX), Y2, Y2
+
+plain3_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+// func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ5Kx1AVX2(SB), $96-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+
+loop1:
+	VPXOR Y7, Y7, Y7
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+	LEAQ  2560(AX), R11
+
+loop2:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R9)
-	VPBROADCASTD 160(R10), Y1
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R9)
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R10), Y1
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5888(R9)
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 168(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 172(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
-	VMOVDQU      192(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VPADDW       Y1, Y6, Y6
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 176(R10), Y1
+	PREFETCHT0   5952(R9)
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y5, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y5, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMADDWD     Y5, Y9, Y9
-	VPADDD       Y9, Y13, Y13
-	VMOVDQU      256(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VPADDD       Y6, Y7, Y7
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 192(R10), Y1
+	PREFETCHT0   6016(R9)
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      320(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(R10), Y1
+	PREFETCHT0   6080(R9)
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
-	VMOVDQU      384(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(R10), Y1
+	PREFETCHT0   6144(R9)
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 228(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 232(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 236(R10), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y9, Y9
-	VMOVDQU      448(DI), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(R10), Y1
+	PREFETCHT0   6208(R9)
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(R10), Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R10)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R10)
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R11)
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop2
+	SUBQ         $0x00000100, CX
+	VPMOVZXBW    2688(AX), Y0
+	VPBROADCASTD 320(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2720(AX), Y0
+	VPBROADCASTD 324(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2752(AX), Y0
+	VPBROADCASTD 328(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2784(AX), Y0
+	VPBROADCASTD 332(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VCVTPH2PS    2816(AX), Y0
+	VCVTPH2PS    2848(AX), Y2
+	VCVTDQ2PS    Y7, Y7
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y7, Y7
+	VFNMADD231PS Y6, Y2, Y7
+	VBROADCASTSS 336(CX), Y1
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
+	SUBQ         $0x00000200, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y7, Y7, Y7
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2080(AX), R10
+	LEAQ         2568(AX), R11
+
+loop5:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000100, CX
+	VPMOVZXBW    2704(AX), Y0
+	VPBROADCASTD 320(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2736(AX), Y0
+	VPBROADCASTD 324(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2768(AX), Y0
+	VPBROADCASTD 328(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2800(AX), Y0
+	VPBROADCASTD 332(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VCVTPH2PS    2832(AX), Y0
+	VCVTPH2PS    2864(AX), Y2
+	VCVTDQ2PS    Y7, Y7
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y7, Y7
+	VFNMADD231PS Y6, Y2, Y7
+	VBROADCASTSS 336(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         $0x00000b40, AX
+	ADDQ         $0x00000154, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R12
+
+next3:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R12, R12
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R12
+
+next4:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R12, R12
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R12
+
+next6:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R12, R12
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R12, R12
+	JNZ          next7
+	JMP          back7
+
+// func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ5Kx2AVX2(SB), $160-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+
+loop1:
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+	LEAQ  2560(AX), R11
+
+loop2:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R9)
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(R10), Y1
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5888(R9)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5952(R9)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6016(R9)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6080(R9)
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6144(R9)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6208(R9)
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R10)
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R10)
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R11)
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop2
+	SUBQ         $0x00000200, CX
+	VPMOVZXBW    2688(AX), Y0
+	VPBROADCASTD 640(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2720(AX), Y0
+	VPBROADCASTD 648(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2752(AX), Y0
+	VPBROADCASTD 656(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2784(AX), Y0
+	VPBROADCASTD 664(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2688(AX), Y0
+	VPBROADCASTD 644(CX), Y1
+	VPMADDWD     Y1, Y0, Y7
+	VPMOVZXBW    2720(AX), Y0
+	VPBROADCASTD 652(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2752(AX), Y0
+	VPBROADCASTD 660(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2784(AX), Y0
+	VPBROADCASTD 668(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VCVTPH2PS    2816(AX), Y0
+	VCVTPH2PS    2848(AX), Y2
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y8, Y8
+	VFNMADD231PS Y6, Y2, Y8
+	VBROADCASTSS 672(CX), Y1
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y7, Y2, Y9
+	VBROADCASTSS 676(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
+	SUBQ         $0x00000400, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y8, Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2080(AX), R10
+	LEAQ         2568(AX), R11
+
+loop5:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000200, CX
+	VPMOVZXBW    2704(AX), Y0
+	VPBROADCASTD 640(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2736(AX), Y0
+	VPBROADCASTD 648(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2768(AX), Y0
+	VPBROADCASTD 656(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2800(AX), Y0
+	VPBROADCASTD 664(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2704(AX), Y0
+	VPBROADCASTD 644(CX), Y1
+	VPMADDWD     Y1, Y0, Y7
+	VPMOVZXBW    2736(AX), Y0
+	VPBROADCASTD 652(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2768(AX), Y0
+	VPBROADCASTD 660(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2800(AX), Y0
+	VPBROADCASTD 668(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VCVTPH2PS    2832(AX), Y0
+	VCVTPH2PS    2864(AX), Y2
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y8, Y8
+	VFNMADD231PS Y6, Y2, Y8
+	VBROADCASTSS 672(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y7, Y2, Y9
+	VBROADCASTSS 676(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
+	ADDQ         $0x00000b40, AX
+	ADDQ         $0x000002a8, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 64(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased1_0:
+	TESTQ  BX, BX
+	JZ     plain1_0
+	VADDPS (AX), Y2, Y2
+
+plain1_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 96(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased1_1:
+	TESTQ  BX, BX
+	JZ     plain1_1
+	VADDPS 32(AX), Y2, Y2
+
+plain1_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R12
+
+next3:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R12, R12
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R12
+
+next4:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R12, R12
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R12
+
+next6:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R12, R12
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R12, R12
+	JNZ          next7
+	JMP          back7
+
+// func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ5Kx3AVX2(SB), $224-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+
+loop1:
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+	LEAQ  2560(AX), R11
+
+loop2:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R9)
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(R10), Y1
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5888(R9)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5952(R9)
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6016(R9)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6080(R9)
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6144(R9)
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6208(R9)
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R10)
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R10)
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R11)
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop2
+	SUBQ         $0x00000300, CX
+	VPMOVZXBW    2688(AX), Y0
+	VPBROADCASTD 960(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2720(AX), Y0
+	VPBROADCASTD 972(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2752(AX), Y0
+	VPBROADCASTD 984(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2784(AX), Y0
+	VPBROADCASTD 996(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2688(AX), Y0
+	VPBROADCASTD 964(CX), Y1
+	VPMADDWD     Y1, Y0, Y7
+	VPMOVZXBW    2720(AX), Y0
+	VPBROADCASTD 976(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2752(AX), Y0
+	VPBROADCASTD 988(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2784(AX), Y0
+	VPBROADCASTD 1000(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2688(AX), Y0
+	VPBROADCASTD 968(CX), Y1
+	VPMADDWD     Y1, Y0, Y8
+	VPMOVZXBW    2720(AX), Y0
+	VPBROADCASTD 980(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPMOVZXBW    2752(AX), Y0
+	VPBROADCASTD 992(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPMOVZXBW    2784(AX), Y0
+	VPBROADCASTD 1004(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VCVTPH2PS    2816(AX), Y0
+	VCVTPH2PS    2848(AX), Y2
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y6, Y2, Y9
+	VBROADCASTSS 1008(CX), Y1
+	VFMADD213PS  (DI), Y1, Y9
+	VMOVUPS      Y9, (DI)
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y10, Y10
+	VFNMADD231PS Y7, Y2, Y10
+	VBROADCASTSS 1012(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y10
+	VMOVUPS      Y10, 32(DI)
+	VCVTDQ2PS    Y11, Y11
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y0, Y11, Y11
+	VFNMADD231PS Y8, Y2, Y11
+	VBROADCASTSS 1016(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y11
+	VMOVUPS      Y11, 64(DI)
+	SUBQ         $0x00000600, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y9, Y9, Y9
+	VPXOR        Y10, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2080(AX), R10
+	LEAQ         2568(AX), R11
+
+loop5:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000300, CX
+	VPMOVZXBW    2704(AX), Y0
+	VPBROADCASTD 960(CX), Y1
+	VPMADDWD     Y1, Y0, Y6
+	VPMOVZXBW    2736(AX), Y0
+	VPBROADCASTD 972(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2768(AX), Y0
+	VPBROADCASTD 984(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2800(AX), Y0
+	VPBROADCASTD 996(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMOVZXBW    2704(AX), Y0
+	VPBROADCASTD 964(CX), Y1
+	VPMADDWD     Y1, Y0, Y7
+	VPMOVZXBW    2736(AX), Y0
+	VPBROADCASTD 976(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2768(AX), Y0
+	VPBROADCASTD 988(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2800(AX), Y0
+	VPBROADCASTD 1000(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPMOVZXBW    2704(AX), Y0
+	VPBROADCASTD 968(CX), Y1
+	VPMADDWD     Y1, Y0, Y8
+	VPMOVZXBW    2736(AX), Y0
+	VPBROADCASTD 980(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPMOVZXBW    2768(AX), Y0
+	VPBROADCASTD 992(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPMOVZXBW    2800(AX), Y0
+	VPBROADCASTD 1004(CX), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VCVTPH2PS    2832(AX), Y0
+	VCVTPH2PS    2864(AX), Y2
+	VCVTDQ2PS    Y9, Y9
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y9, Y9
+	VFNMADD231PS Y6, Y2, Y9
+	VBROADCASTSS 1008(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y10, Y10
+	VFNMADD231PS Y7, Y2, Y10
+	VBROADCASTSS 1012(CX), Y1
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
+	VCVTDQ2PS    Y11, Y11
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y0, Y11, Y11
+	VFNMADD231PS Y8, Y2, Y11
+	VBROADCASTSS 1016(CX), Y1
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
+	ADDQ         $0x00000b40, AX
+	ADDQ         $0x000003fc, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 96(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased1_0:
+	TESTQ  BX, BX
+	JZ     plain1_0
+	VADDPS (AX), Y2, Y2
+
+plain1_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 128(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased1_1:
+	TESTQ  BX, BX
+	JZ     plain1_1
+	VADDPS 32(AX), Y2, Y2
+
+plain1_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 64(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased2_0:
+	TESTQ  BX, BX
+	JZ     plain2_0
+	VADDPS (AX), Y2, Y2
+
+plain2_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 160(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased2_1:
+	TESTQ  BX, BX
+	JZ     plain2_1
+	VADDPS 32(AX), Y2, Y2
+
+plain2_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R12
+
+next3:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R12, R12
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R12
+
+next4:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R12, R12
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R12
+
+next6:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R12, R12
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R12, R12
+	JNZ          next7
+	JMP          back7
+
+// func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ5Kx4AVX2(SB), $288-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x10101010, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+
+loop1:
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	VPXOR Y12, Y12, Y12
+	VPXOR Y13, Y13, Y13
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
+	LEAQ  2560(AX), R11
+
+loop2:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R9)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R9)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5888(R9)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5952(R9)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -11160,12 +14933,259 @@ loop2:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000100, R10
-	DECQ         SI
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6016(R9)
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6080(R9)
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6144(R9)
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6208(R9)
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R10)
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5824(R10)
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   5760(R11)
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSLLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VMOVDQU      256(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 192(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 196(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 200(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 204(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      320(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 208(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 212(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 216(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 220(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      384(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 224(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 228(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 232(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 236(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VMOVDQU      448(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R10), Y2
+	VPSRLW       $0x03, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 240(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 244(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 248(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 252(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000400, CX
 	VPMOVZXBW    2688(AX), Y0
 	VPBROADCASTD 1280(CX), Y1
 	VPMADDWD     Y1, Y0, Y6
@@ -11233,105 +15253,110 @@ loop2:
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y6, Y2, Y10
 	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  (BX), Y1, Y10
-	VMOVUPS      Y10, (BX)
+	VFMADD213PS  (DI), Y1, Y10
+	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y7, Y2, Y11
 	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y11
-	VMOVUPS      Y11, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y11
+	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFNMADD231PS Y8, Y2, Y12
 	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y12
-	VMOVUPS      Y12, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y12
+	VMOVUPS      Y12, 64(DI)
 	VCVTDQ2PS    Y13, Y13
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y13, Y13
 	VFNMADD231PS Y9, Y2, Y13
 	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y13
-	VMOVUPS      Y13, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y13
+	VMOVUPS      Y13, 96(DI)
+	SUBQ         $0x00000800, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
 	VPXOR        Y13, Y13, Y13
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2080(AX), R8
-	LEAQ         2568(AX), R9
-	MOVQ         CX, R10
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2080(AX), R10
+	LEAQ         2568(AX), R11
 
-loop3:
-	VPMOVZXBD    (R9), Y5
+loop5:
+	VPMOVZXBD (R11), Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        (R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (R10), Y1
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(R10), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(R10), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(R10), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        64(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        64(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(R10), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R10), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(R10), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(R10), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        128(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        128(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(R10), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(R10), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(R10), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(R10), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        192(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        192(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(R10), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(R10), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(R10), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(R10), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -11342,67 +15367,67 @@ loop3:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPAND        256(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        256(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(R10), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(R10), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(R10), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(R10), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        320(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        320(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(R10), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(R10), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(R10), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(R10), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        384(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        384(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(R10), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(R10), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(R10), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(R10), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        448(DI), Y3, Y0
-	VMOVDQU      (R8), Y2
+	VPAND        448(R9), Y3, Y0
+	VMOVDQU      (R10), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(R10), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R10), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(R10), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(R10), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -11413,79 +15438,83 @@ loop3:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VPMOVZXBD    16(R9), Y5
+	VPMOVZXBD    16(R11), Y5
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 128(R10), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(R10), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(R10), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(R10), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(R10), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(R10), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(R10), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(R10), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 160(R10), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R10), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 168(R10), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 172(R10), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 176(R10), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(R10), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(R10), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(R10), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -11496,75 +15525,75 @@ loop3:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 192(R10), Y1
+	VPBROADCASTD 192(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(R10), Y1
+	VPBROADCASTD 196(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(R10), Y1
+	VPBROADCASTD 200(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(R10), Y1
+	VPBROADCASTD 204(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(R10), Y1
+	VPBROADCASTD 208(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(R10), Y1
+	VPBROADCASTD 212(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(R10), Y1
+	VPBROADCASTD 216(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(R10), Y1
+	VPBROADCASTD 220(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(R10), Y1
+	VPBROADCASTD 224(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 228(R10), Y1
+	VPBROADCASTD 228(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 232(R10), Y1
+	VPBROADCASTD 232(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 236(R10), Y1
+	VPBROADCASTD 236(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      64(R8), Y2
+	VMOVDQU      64(R10), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(R10), Y1
+	VPBROADCASTD 240(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(R10), Y1
+	VPBROADCASTD 244(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(R10), Y1
+	VPBROADCASTD 248(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(R10), Y1
+	VPBROADCASTD 252(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -11575,12 +15604,15 @@ loop3:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x00000020, R9
-	ADDQ         $0x00000100, R10
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000400, CX
 	VPMOVZXBW    2704(AX), Y0
 	VPBROADCASTD 1280(CX), Y1
 	VPMADDWD     Y1, Y0, Y6
@@ -11648,131 +15680,131 @@ loop3:
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y6, Y2, Y10
 	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y10
-	VMOVUPS      Y10, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y7, Y2, Y11
 	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y11
-	VMOVUPS      Y11, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFNMADD231PS Y8, Y2, Y12
 	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y12
-	VMOVUPS      Y12, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y12
+	VMOVUPS      Y12, 192(DI)
 	VCVTDQ2PS    Y13, Y13
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y13, Y13
 	VFNMADD231PS Y9, Y2, Y13
 	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y13
-	VMOVUPS      Y13, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y13
+	VMOVUPS      Y13, 224(DI)
 	ADDQ         $0x00000b40, AX
 	ADDQ         $0x00000550, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y2, Y2
 
 plain3_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -11782,3271 +15814,5121 @@ plain3_1:
 	VZEROUPPER
 	RET
 
-// func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ6Kx1AVX2(SB), $96-56
+large3:
+	MOVWLZX (SI), R12
+
+next3:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R12, R12
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R12
+
+next4:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R12, R12
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R12
+
+next6:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R12, R12
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         BX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R12, R12
+	JNZ          next7
+	JMP          back7
+
+// func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ6Kx1AVX2(SB), $96-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x30303030, SI
-	VMOVD        SI, X3
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
+	MOVL         $0x30303030, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 loop1:
-	VPXOR Y6, Y6, Y6
-	LEAQ  256(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  2048(AX), R9
-	LEAQ  3072(AX), R10
-	MOVQ  CX, R11
+	VPXOR Y7, Y7, Y7
+	LEAQ  256(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  2048(AX), R11
+	LEAQ  3072(AX), R12
 
 loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R8)
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R8)
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R8)
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6976(R8)
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7040(R8)
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7104(R8)
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7168(R8)
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R9)
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R9)
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R9)
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R9)
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R10)
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      320(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VMOVDQU      384(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      448(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, R11
-	DECQ         DI
-	JNZ          loop2
-	VCVTPH2PS    3328(AX), Y0
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
-	VPXOR        Y6, Y6, Y6
-	LEAQ         256(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         2080(AX), R9
-	LEAQ         3080(AX), R10
-	MOVQ         CX, R11
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
 
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 4(R11), Y1
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R10)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R10)
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 12(R11), Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R10)
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R10)
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 20(R11), Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6976(R10)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7040(R10)
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 28(R11), Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7104(R10)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7168(R10)
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R8), Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R11)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 36(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R11)
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VMOVDQU      128(R8), Y0
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      192(R8), Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R11)
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 44(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R11)
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      320(R8), Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R12)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 52(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VMOVDQU      384(R8), Y0
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VMOVDQU      384(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      448(R8), Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	ADDQ         $0x00000010, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, R11
-	DECQ         DI
-	JNZ          loop3
-	VCVTPH2PS    3344(AX), Y0
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y6, Y6
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	ADDQ         $0x00000010, R8
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop2
+	SUBQ         $0x00000100, CX
+	VCVTPH2PS    3328(AX), Y0
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  (DI), Y1, Y7
+	VMOVUPS      Y7, (DI)
+	SUBQ         $0x00000200, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y7, Y7, Y7
+	LEAQ         256(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         2080(AX), R11
+	LEAQ         3080(AX), R12
+
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      320(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VMOVDQU      384(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VMOVDQU      448(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	ADDQ         $0x00000010, R8
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000100, CX
+	VCVTPH2PS    3344(AX), Y0
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y7, Y7
+	VBROADCASTSS 336(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	ADDQ         $0x00000d20, AX
 	ADDQ         $0x00000154, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 32(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
 
-// func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ6Kx2AVX2(SB), $160-56
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ6Kx2AVX2(SB), $160-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x30303030, SI
-	VMOVD        SI, X3
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
+	MOVL         $0x30303030, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 loop1:
-	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
-	LEAQ  512(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  2048(AX), R9
-	LEAQ  3072(AX), R10
-	MOVQ  CX, R11
+	VPXOR Y9, Y9, Y9
+	LEAQ  512(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  2048(AX), R11
+	LEAQ  3072(AX), R12
 
 loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R8)
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R8)
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R8)
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6976(R8)
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7040(R8)
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7104(R8)
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7168(R8)
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 16(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R9)
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R9)
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R9)
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R9)
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 24(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 28(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R10)
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      320(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VMOVDQU      384(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      448(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	ADDQ         $0x00000020, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000080, R11
-	DECQ         DI
-	JNZ          loop2
-	VCVTPH2PS    3328(AX), Y0
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  (BX), Y1, Y7
-	VMOVUPS      Y7, (BX)
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y8
-	VMOVUPS      Y8, 32(BX)
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
-	LEAQ         512(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         2080(AX), R9
-	LEAQ         3080(AX), R10
-	MOVQ         CX, R11
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
 
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R10)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R10)
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R10)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R10)
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6976(R10)
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(R11), Y1
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7040(R10)
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(R11), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(R11), Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7104(R10)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7168(R10)
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R11), Y1
+	VPBROADCASTD 20(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R11)
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(R11), Y1
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R11)
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(R11), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(R11), Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R11)
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R11)
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 16(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
+	VPBROADCASTD 28(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R12)
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(R8), Y0
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 88(R11), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(R11), Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VMOVDQU      384(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      448(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 24(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 28(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      320(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	VMOVDQU      384(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      448(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y7, Y7
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y8, Y8
-	ADDQ         $0x00000020, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000080, R11
-	DECQ         DI
-	JNZ          loop3
-	VCVTPH2PS    3344(AX), Y0
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y7
-	VMOVUPS      Y7, 64(BX)
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop2
+	SUBQ         $0x00000200, CX
+	VCVTPH2PS    3328(AX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
+	VBROADCASTSS 672(CX), Y1
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
+	VFMADD213PS  32(DI), Y1, Y9
+	VMOVUPS      Y9, 32(DI)
+	SUBQ         $0x00000400, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y8, Y8, Y8
+	VPXOR        Y9, Y9, Y9
+	LEAQ         512(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         2080(AX), R11
+	LEAQ         3080(AX), R12
+
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 20(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 28(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      320(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	VMOVDQU      384(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      448(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y9, Y9
+	ADDQ         $0x00000020, R8
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000200, CX
+	VCVTPH2PS    3344(AX), Y0
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y0, Y8, Y8
+	VBROADCASTSS 672(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y0, Y9, Y9
+	VBROADCASTSS 676(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
 	ADDQ         $0x00000d20, AX
 	ADDQ         $0x000002a8, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 64(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
 
-// func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ6Kx3AVX2(SB), $224-56
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ6Kx3AVX2(SB), $224-72
 	MOVQ         tile+16(FP), AX
 	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	VMOVUPS      Y1, 128(BX)
-	VMOVUPS      Y1, 160(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x30303030, SI
-	VMOVD        SI, X3
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
-
-loop1:
-	VPXOR Y8, Y8, Y8
-	VPXOR Y9, Y9, Y9
-	VPXOR Y10, Y10, Y10
-	LEAQ  768(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  2048(AX), R9
-	LEAQ  3072(AX), R10
-	MOVQ  CX, R11
-
-loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R8)
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R8)
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R8)
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 16(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6976(R8)
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7040(R8)
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7104(R8)
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7168(R8)
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 24(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 32(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R9)
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R9)
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R9)
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R9)
-	VPBROADCASTD 132(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 36(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 40(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 44(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R10)
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      320(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 156(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VMOVDQU      384(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 168(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 172(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      448(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 180(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	ADDQ         $0x00000030, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x000000c0, R11
-	DECQ         DI
-	JNZ          loop2
-	VCVTPH2PS    3328(AX), Y0
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  (BX), Y1, Y8
-	VMOVUPS      Y8, (BX)
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y9
-	VMOVUPS      Y9, 32(BX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y10
-	VMOVUPS      Y10, 64(BX)
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	LEAQ         768(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         2080(AX), R9
-	LEAQ         3080(AX), R10
-	MOVQ         CX, R11
-
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 16(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 24(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 32(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 132(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 36(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 40(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 44(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      320(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 156(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	VMOVDQU      384(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 168(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 172(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      448(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 180(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y8, Y8
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y9, Y9
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y10, Y10
-	ADDQ         $0x00000030, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x000000c0, R11
-	DECQ         DI
-	JNZ          loop3
-	VCVTPH2PS    3344(AX), Y0
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y8
-	VMOVUPS      Y8, 96(BX)
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
-	VCVTDQ2PS    Y10, Y10
-	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
-	ADDQ         $0x00000d20, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
-
-plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 96(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
-
-plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
-
-plain1_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
-
-plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
-
-unbiased2_0:
-	TESTQ  SI, SI
-	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
-
-plain2_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
-	TESTQ   DX, DX
-	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
-
-unbiased2_1:
-	TESTQ  SI, SI
-	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
-
-plain2_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productQ6Kx4AVX2(SB), $288-56
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+32(FP), DX
-	LEAQ         31(SP), BX
-	ANDQ         $-32, BX
-	VPXOR        Y1, Y1, Y1
-	VMOVUPS      Y1, (BX)
-	VMOVUPS      Y1, 32(BX)
-	VMOVUPS      Y1, 64(BX)
-	VMOVUPS      Y1, 96(BX)
-	VMOVUPS      Y1, 128(BX)
-	VMOVUPS      Y1, 160(BX)
-	VMOVUPS      Y1, 192(BX)
-	VMOVUPS      Y1, 224(BX)
-	MOVL         $0x0f0f0f0f, SI
-	VMOVD        SI, X2
-	VPBROADCASTD X2, Y2
-	MOVL         $0x30303030, SI
-	VMOVD        SI, X3
-	VPBROADCASTD X3, Y3
+	MOVL         $0x30303030, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 loop1:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	VPXOR Y12, Y12, Y12
-	LEAQ  1024(CX), SI
-	MOVQ  $0x00000004, DI
-	LEAQ  (AX), R8
-	LEAQ  2048(AX), R9
-	LEAQ  3072(AX), R10
-	MOVQ  CX, R11
+	LEAQ  768(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  2048(AX), R11
+	LEAQ  3072(AX), R12
 
 loop2:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R8)
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R8)
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R8)
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 40(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 44(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R8)
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 16(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 24(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 28(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6976(R8)
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7040(R8)
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7104(R8)
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 108(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   7168(R8)
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 32(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 36(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 40(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 44(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6720(R9)
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6784(R9)
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VMOVDQU      128(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6848(R9)
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 164(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 168(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 172(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      192(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   6912(R9)
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 48(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 52(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 56(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 60(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
+
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R10)
-	VPBROADCASTD 192(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(R11), Y1
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(R11), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(R11), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      320(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 208(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(R11), Y1
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R10)
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(R11), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(R11), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VMOVDQU      384(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 224(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 228(R11), Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R10)
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 232(R11), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 236(R11), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      448(R8), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 240(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(R11), Y1
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R10)
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(R11), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(R11), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	ADDQ         $0x00000040, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 16(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 20(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6976(R10)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7040(R10)
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7104(R10)
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7168(R10)
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 28(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 32(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R11)
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R11)
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R11)
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R11)
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 36(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 40(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 44(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R12)
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      320(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      384(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VMOVDQU      448(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	ADDQ         $0x00000030, R8
+	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
-	DECQ         DI
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
 	JNZ          loop2
+	SUBQ         $0x00000300, CX
 	VCVTPH2PS    3328(AX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  (BX), Y1, Y9
-	VMOVUPS      Y9, (BX)
+	VBROADCASTSS 1008(CX), Y1
+	VFMADD213PS  (DI), Y1, Y9
+	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y10
-	VMOVUPS      Y10, 32(BX)
+	VBROADCASTSS 1012(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y10
+	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y11
-	VMOVUPS      Y11, 64(BX)
-	VCVTDQ2PS    Y12, Y12
-	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y12
-	VMOVUPS      Y12, 96(BX)
+	VBROADCASTSS 1016(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y11
+	VMOVUPS      Y11, 64(DI)
+	SUBQ         $0x00000600, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	VPXOR        Y12, Y12, Y12
-	LEAQ         1024(CX), SI
-	MOVQ         $0x00000004, DI
-	LEAQ         32(AX), R8
-	LEAQ         2080(AX), R9
-	LEAQ         3080(AX), R10
-	MOVQ         CX, R11
+	LEAQ         768(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         2080(AX), R11
+	LEAQ         3080(AX), R12
 
-loop3:
-	VPMOVSXBD    (R10), Y4
-	VPBROADCASTD (SI), Y1
-	VPMULLD      Y4, Y1, Y1
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 12(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        (R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(R11), Y1
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(R11), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(R11), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(R11), Y1
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 12(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(R11), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(R11), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPAND        128(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(R11), Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 24(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 40(R11), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 44(R11), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        192(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(R11), Y1
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 36(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(R11), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(R11), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    16(R10), Y4
-	VPBROADCASTD 16(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 20(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 16(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 24(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 20(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 28(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VPAND        256(R8), Y2, Y0
-	VMOVDQU      (R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 64(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(R11), Y1
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(R11), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(R11), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        320(R8), Y2, Y0
-	VMOVDQU      64(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 80(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(R11), Y1
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 60(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(R11), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(R11), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPAND        384(R8), Y2, Y0
-	VMOVDQU      128(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(R11), Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 72(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(R11), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 108(R11), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        448(R8), Y2, Y0
-	VMOVDQU      192(R9), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(R11), Y1
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 84(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(R11), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(R11), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    32(R10), Y4
-	VPBROADCASTD 32(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 24(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 36(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 28(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 40(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 32(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 44(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      (R8), Y0
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 128(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(R11), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(R11), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(R8), Y0
+	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 144(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 108(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(R11), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(R11), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VMOVDQU      128(R8), Y0
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      128(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 160(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 164(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 120(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 168(R11), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 172(R11), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      192(R8), Y0
+	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 176(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 132(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(R11), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(R11), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VPMOVSXBD    48(R10), Y4
-	VPBROADCASTD 48(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 36(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 52(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 40(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 56(SI), Y1
-	VPMULLD      Y4, Y1, Y1
+	VPBROADCASTD 44(R8), Y1
+	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 60(SI), Y1
-	VPMULLD      Y4, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPSLLD       $0x10, Y4, Y1
-	VPBLENDW     $0xaa, Y1, Y4, Y4
-	VMOVDQU      256(R8), Y0
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      (R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 192(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(R11), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(R11), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      320(R8), Y0
+	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      64(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 208(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 156(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(R11), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(R11), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	VMOVDQU      384(R8), Y0
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      384(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      128(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 224(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 228(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 168(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 232(R11), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 236(R11), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      448(R8), Y0
+	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      192(R9), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 240(R11), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(R11), Y1
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 180(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(R11), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(R11), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y9, Y9
-	VPMADDWD     Y4, Y6, Y6
-	VPADDD       Y6, Y10, Y10
-	VPMADDWD     Y4, Y7, Y7
-	VPADDD       Y7, Y11, Y11
-	VPMADDWD     Y4, Y8, Y8
-	VPADDD       Y8, Y12, Y12
-	ADDQ         $0x00000040, SI
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y9, Y9
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y10, Y10
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y11, Y11
+	ADDQ         $0x00000030, R8
+	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
-	DECQ         DI
-	JNZ          loop3
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000300, CX
 	VCVTPH2PS    3344(AX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y9
-	VMOVUPS      Y9, 128(BX)
+	VBROADCASTSS 1008(CX), Y1
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y10
-	VMOVUPS      Y10, 160(BX)
+	VBROADCASTSS 1012(CX), Y1
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y11
-	VMOVUPS      Y11, 192(BX)
+	VBROADCASTSS 1016(CX), Y1
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
+	ADDQ         $0x00000d20, AX
+	ADDQ         $0x000003fc, CX
+	DECQ         DX
+	JNZ          loop1
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
+	TESTQ        DX, DX
+	JZ           unbiased0_0
+	VADDPS       (DX), Y2, Y2
+
+unbiased0_0:
+	TESTQ  BX, BX
+	JZ     plain0_0
+	VADDPS (AX), Y2, Y2
+
+plain0_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 96(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased0_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased0_1:
+	TESTQ  BX, BX
+	JZ     plain0_1
+	VADDPS 32(AX), Y2, Y2
+
+plain0_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 32(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased1_0:
+	TESTQ  BX, BX
+	JZ     plain1_0
+	VADDPS (AX), Y2, Y2
+
+plain1_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 128(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased1_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased1_1:
+	TESTQ  BX, BX
+	JZ     plain1_1
+	VADDPS 32(AX), Y2, Y2
+
+plain1_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS 64(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_0
+	VADDPS  (DX), Y2, Y2
+
+unbiased2_0:
+	TESTQ  BX, BX
+	JZ     plain2_0
+	VADDPS (AX), Y2, Y2
+
+plain2_0:
+	VMOVUPS Y2, (AX)
+	VMOVUPS 160(DI), Y2
+	TESTQ   DX, DX
+	JZ      unbiased2_1
+	VADDPS  32(DX), Y2, Y2
+
+unbiased2_1:
+	TESTQ  BX, BX
+	JZ     plain2_1
+	VADDPS 32(AX), Y2, Y2
+
+plain2_1:
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VZEROUPPER
+	RET
+
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productQ6Kx4AVX2(SB), $288-72
+	MOVQ         tile+16(FP), AX
+	MOVQ         panel+24(FP), CX
+	MOVQ         blocks+48(FP), DX
+	MOVQ         large+32(FP), BX
+	MOVQ         masks+40(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	VPXOR        Y2, Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y2, 96(DI)
+	VMOVUPS      Y2, 128(DI)
+	VMOVUPS      Y2, 160(DI)
+	VMOVUPS      Y2, 192(DI)
+	VMOVUPS      Y2, 224(DI)
+	MOVL         $0x0f0f0f0f, R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x30303030, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+
+loop1:
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	VPXOR Y12, Y12, Y12
+	VPXOR Y13, Y13, Y13
+	LEAQ  1024(CX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (AX), R10
+	LEAQ  2048(AX), R11
+	LEAQ  3072(AX), R12
+
+loop2:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x00000f0f, (SI)
+	JNE          large3
+
+back3:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R10)
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R10)
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R10)
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R10)
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 20(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 24(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 28(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large4
+
+back4:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6976(R10)
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7040(R10)
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7104(R10)
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   7168(R10)
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 32(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 36(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 40(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 44(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large5
+
+back5:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R11)
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6784(R11)
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6848(R11)
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6912(R11)
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 48(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 52(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 56(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 60(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0xf0f00000, (SI)
+	JNE          large6
+
+back6:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	PREFETCHT0   6720(R12)
+	VPBROADCASTD 192(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 196(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 200(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 204(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      320(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 208(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 212(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 216(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 220(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VMOVDQU      384(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 224(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 228(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 232(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 236(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      448(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 240(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 244(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 248(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 252(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop2
+	SUBQ         $0x00000400, CX
+	VCVTPH2PS    3328(AX), Y0
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VBROADCASTSS 1344(CX), Y1
+	VFMADD213PS  (DI), Y1, Y10
+	VMOVUPS      Y10, (DI)
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VBROADCASTSS 1348(CX), Y1
+	VFMADD213PS  32(DI), Y1, Y11
+	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
+	VBROADCASTSS 1352(CX), Y1
+	VFMADD213PS  64(DI), Y1, Y12
+	VMOVUPS      Y12, 64(DI)
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y0, Y13, Y13
 	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y12
-	VMOVUPS      Y12, 224(BX)
+	VFMADD213PS  96(DI), Y1, Y13
+	VMOVUPS      Y13, 96(DI)
+	SUBQ         $0x00000800, BX
+	SUBQ         $0x00000010, SI
+	VPXOR        Y10, Y10, Y10
+	VPXOR        Y11, Y11, Y11
+	VPXOR        Y12, Y12, Y12
+	VPXOR        Y13, Y13, Y13
+	LEAQ         1024(CX), R8
+	MOVQ         $0x00000004, R9
+	LEAQ         32(AX), R10
+	LEAQ         2080(AX), R11
+	LEAQ         3080(AX), R12
+
+loop7:
+	VPMOVSXBD    (R12), Y5
+	VPBROADCASTD (R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x00000f0f, (SI)
+	JNE          large8
+
+back8:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        (R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD (CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 4(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 8(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 12(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        64(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 16(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 20(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 24(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 28(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPAND        128(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 32(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 36(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 40(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 44(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        192(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 48(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 52(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 56(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 60(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    16(R12), Y5
+	VPBROADCASTD 16(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 20(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 24(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 28(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0000f0f0, (SI)
+	JNE          large9
+
+back9:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VPAND        256(R10), Y3, Y0
+	VMOVDQU      (R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 64(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 68(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 72(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 76(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        320(R10), Y3, Y0
+	VMOVDQU      64(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 80(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 84(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 88(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 92(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPAND        384(R10), Y3, Y0
+	VMOVDQU      128(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 96(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 100(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 104(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 108(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VPAND        448(R10), Y3, Y0
+	VMOVDQU      192(R11), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 112(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 116(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 120(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 124(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    32(R12), Y5
+	VPBROADCASTD 32(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 36(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 40(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 44(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0x0f0f0000, (SI)
+	JNE          large10
+
+back10:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      (R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 128(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 132(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 136(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 140(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      64(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 144(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 148(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 152(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 156(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VMOVDQU      128(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 160(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 164(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 168(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 172(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      192(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 176(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 180(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 184(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 188(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VPMOVSXBD    48(R12), Y5
+	VPBROADCASTD 48(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 52(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 56(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 60(R8), Y1
+	VPMULLD      Y5, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	TESTL        $0xf0f00000, (SI)
+	JNE          large11
+
+back11:
+	VPSLLD       $0x10, Y5, Y1
+	VPBLENDW     $0xaa, Y1, Y5, Y5
+	VMOVDQU      256(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      (R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 192(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 196(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 200(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 204(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      320(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      64(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 208(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 212(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 216(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 220(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	VMOVDQU      384(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      128(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 224(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y6
+	VPBROADCASTD 228(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPBROADCASTD 232(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y8
+	VPBROADCASTD 236(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y9
+	VMOVDQU      448(R10), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VMOVDQU      192(R11), Y2
+	VPSRLW       $0x02, Y2, Y2
+	VPAND        Y4, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	VPBROADCASTD 240(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y6, Y6
+	VPBROADCASTD 244(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPBROADCASTD 248(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y8, Y8
+	VPBROADCASTD 252(CX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y9, Y9
+	VPMADDWD     Y5, Y6, Y6
+	VPADDD       Y6, Y10, Y10
+	VPMADDWD     Y5, Y7, Y7
+	VPADDD       Y7, Y11, Y11
+	VPMADDWD     Y5, Y8, Y8
+	VPADDD       Y8, Y12, Y12
+	VPMADDWD     Y5, Y9, Y9
+	VPADDD       Y9, Y13, Y13
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000200, R10
+	ADDQ         $0x00000100, R11
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R9
+	JNZ          loop7
+	SUBQ         $0x00000400, CX
+	VCVTPH2PS    3344(AX), Y0
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VBROADCASTSS 1344(CX), Y1
+	VFMADD213PS  128(DI), Y1, Y10
+	VMOVUPS      Y10, 128(DI)
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y11, Y11
+	VBROADCASTSS 1348(CX), Y1
+	VFMADD213PS  160(DI), Y1, Y11
+	VMOVUPS      Y11, 160(DI)
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y0, Y12, Y12
+	VBROADCASTSS 1352(CX), Y1
+	VFMADD213PS  192(DI), Y1, Y12
+	VMOVUPS      Y12, 192(DI)
+	VCVTDQ2PS    Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VBROADCASTSS 1356(CX), Y1
+	VFMADD213PS  224(DI), Y1, Y13
+	VMOVUPS      Y13, 224(DI)
 	ADDQ         $0x00000d20, AX
 	ADDQ         $0x00000550, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y1
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 128(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y1
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 160(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y1
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 192(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y1
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (AX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y1, (AX)
-	VMOVUPS 224(BX), Y1
+	VMOVUPS Y2, (AX)
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(AX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
 
-// func productIQ4XSx1AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx1AVX2(SB), $96-56
+large3:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next3:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next4:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next5:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large8:
+	MOVWLZX (SI), R13
+	ANDL    $0x00000f0f, R13
+
+next8:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next8
+	JMP          back8
+
+large9:
+	MOVWLZX (SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x00000f0f, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(SI), R13
+	ANDL    $0x0000f0f0, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         BX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next11
+	JMP          back11
+
+// func productIQ4XSx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4XSx1AVX2(SB), $96-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
 loop1:
 	VPXOR Y6, Y6, Y6
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
 
 loop2:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(DI)
+	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6688(DI)
+	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6752(DI)
+	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6816(DI)
+	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6880(DI)
+	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6944(DI)
+	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7008(DI)
+	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7072(DI)
+	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(R8)
+	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000040, R9
-	DECQ         SI
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000100, CX
 	VCVTPH2PS    2176(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
+	SUBQ         $0x00000200, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y6, Y6, Y6
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2064(AX), R8
-	MOVQ         CX, R9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2064(AX), R10
 
-loop3:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+loop5:
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000040, R9
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000100, CX
 	VCVTPH2PS    2192(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y6
-	VMOVUPS      Y6, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y6
+	VMOVUPS      Y6, 32(DI)
 	ADDQ         $0x000008a0, AX
 	ADDQ         $0x00000154, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -15056,596 +20938,736 @@ plain0_1:
 	VZEROUPPER
 	RET
 
-// func productIQ4XSx2AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx2AVX2(SB), $160-56
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+// func productIQ4XSx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4XSx2AVX2(SB), $160-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
-	VMOVUPS        Y2, 64(BX)
-	VMOVUPS        Y2, 96(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
+	VMOVUPS        Y2, 64(DI)
+	VMOVUPS        Y2, 96(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
 loop1:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
 
 loop2:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(DI)
+	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6688(DI)
+	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6752(DI)
+	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6816(DI)
+	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6880(DI)
+	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6944(DI)
+	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7008(DI)
+	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7072(DI)
+	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(R8)
+	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000080, R9
-	DECQ         SI
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000200, CX
 	VCVTPH2PS    2176(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
+	SUBQ         $0x00000400, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2064(AX), R8
-	MOVQ         CX, R9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2064(AX), R10
 
-loop3:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+loop5:
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000080, R9
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000200, CX
 	VCVTPH2PS    2192(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 672(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y6
-	VMOVUPS      Y6, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y6
+	VMOVUPS      Y6, 64(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 676(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y7
-	VMOVUPS      Y7, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y7
+	VMOVUPS      Y7, 96(DI)
 	ADDQ         $0x000008a0, AX
 	ADDQ         $0x000002a8, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -15655,795 +21677,951 @@ plain1_1:
 	VZEROUPPER
 	RET
 
-// func productIQ4XSx3AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx3AVX2(SB), $224-56
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+// func productIQ4XSx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4XSx3AVX2(SB), $224-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
-	VMOVUPS        Y2, 64(BX)
-	VMOVUPS        Y2, 96(BX)
-	VMOVUPS        Y2, 128(BX)
-	VMOVUPS        Y2, 160(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
+	VMOVUPS        Y2, 64(DI)
+	VMOVUPS        Y2, 96(DI)
+	VMOVUPS        Y2, 128(DI)
+	VMOVUPS        Y2, 160(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
 loop1:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
 
 loop2:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(DI)
+	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6688(DI)
+	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6752(DI)
+	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6816(DI)
+	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6880(DI)
+	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6944(DI)
+	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7008(DI)
+	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7072(DI)
+	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(R8)
+	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x000000c0, R9
-	DECQ         SI
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000300, CX
 	VCVTPH2PS    2176(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y8
-	VMOVUPS      Y8, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
+	SUBQ         $0x00000600, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2064(AX), R8
-	MOVQ         CX, R9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2064(AX), R10
 
-loop3:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+loop5:
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x000000c0, R9
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000300, CX
 	VCVTPH2PS    2192(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 1008(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y6
-	VMOVUPS      Y6, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y6
+	VMOVUPS      Y6, 96(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 1012(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y7
-	VMOVUPS      Y7, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y7
+	VMOVUPS      Y7, 128(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 1016(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y8
-	VMOVUPS      Y8, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y8
+	VMOVUPS      Y8, 160(DI)
 	ADDQ         $0x000008a0, AX
 	ADDQ         $0x000003fc, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -16453,26 +22631,176 @@ plain2_1:
 	VZEROUPPER
 	RET
 
-// func productIQ4XSx4AVX2(dst *float32, stride int, tile *byte, panel *byte, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx4AVX2(SB), $288-56
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+// func productIQ4XSx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
+TEXT ·productIQ4XSx4AVX2(SB), $288-72
 	MOVQ           tile+16(FP), AX
 	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+32(FP), DX
-	LEAQ           31(SP), BX
-	ANDQ           $-32, BX
+	MOVQ           blocks+48(FP), DX
+	MOVQ           large+32(FP), BX
+	MOVQ           masks+40(FP), SI
+	LEAQ           31(SP), DI
+	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
-	VMOVUPS        Y2, (BX)
-	VMOVUPS        Y2, 32(BX)
-	VMOVUPS        Y2, 64(BX)
-	VMOVUPS        Y2, 96(BX)
-	VMOVUPS        Y2, 128(BX)
-	VMOVUPS        Y2, 160(BX)
-	VMOVUPS        Y2, 192(BX)
-	VMOVUPS        Y2, 224(BX)
+	VMOVUPS        Y2, (DI)
+	VMOVUPS        Y2, 32(DI)
+	VMOVUPS        Y2, 64(DI)
+	VMOVUPS        Y2, 96(DI)
+	VMOVUPS        Y2, 128(DI)
+	VMOVUPS        Y2, 160(DI)
+	VMOVUPS        Y2, 192(DI)
+	VMOVUPS        Y2, 224(DI)
 	VBROADCASTI128 nonlinear4<>+0(SB), Y3
-	MOVL           $0x0f0f0f0f, SI
-	VMOVD          SI, X4
+	MOVL           $0x0f0f0f0f, R8
+	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
 loop1:
@@ -16480,967 +22808,989 @@ loop1:
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
-	MOVQ  $0x00000004, SI
-	LEAQ  (AX), DI
-	LEAQ  2048(AX), R8
-	MOVQ  CX, R9
+	MOVQ  $0x00000004, R8
+	LEAQ  (AX), R9
+	LEAQ  2048(AX), R10
 
 loop2:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large3
+
+back3:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(DI)
+	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6688(DI)
+	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6752(DI)
+	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6816(DI)
+	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6880(DI)
+	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6944(DI)
+	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7008(DI)
+	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   7072(DI)
+	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large4
+
+back4:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   6624(R8)
+	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 192(R9), Y1
+	VPBROADCASTD 192(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 196(R9), Y1
+	VPBROADCASTD 196(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 200(R9), Y1
+	VPBROADCASTD 200(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 204(R9), Y1
+	VPBROADCASTD 204(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 208(R9), Y1
+	VPBROADCASTD 208(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 212(R9), Y1
+	VPBROADCASTD 212(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 216(R9), Y1
+	VPBROADCASTD 216(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 220(R9), Y1
+	VPBROADCASTD 220(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 224(R9), Y1
+	VPBROADCASTD 224(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 228(R9), Y1
+	VPBROADCASTD 228(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 232(R9), Y1
+	VPBROADCASTD 232(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 236(R9), Y1
+	VPBROADCASTD 236(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 240(R9), Y1
+	VPBROADCASTD 240(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 244(R9), Y1
+	VPBROADCASTD 244(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 248(R9), Y1
+	VPBROADCASTD 248(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 252(R9), Y1
+	VPBROADCASTD 252(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000100, R9
-	DECQ         SI
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
 	JNZ          loop2
+	SUBQ         $0x00000400, CX
 	VCVTPH2PS    2176(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  (BX), Y1, Y6
-	VMOVUPS      Y6, (BX)
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  32(BX), Y1, Y7
-	VMOVUPS      Y7, 32(BX)
+	VFMADD213PS  32(DI), Y1, Y7
+	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  64(BX), Y1, Y8
-	VMOVUPS      Y8, 64(BX)
+	VFMADD213PS  64(DI), Y1, Y8
+	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  96(BX), Y1, Y9
-	VMOVUPS      Y9, 96(BX)
+	VFMADD213PS  96(DI), Y1, Y9
+	VMOVUPS      Y9, 96(DI)
+	SUBQ         $0x00000800, BX
+	SUBQ         $0x00000010, SI
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
-	MOVQ         $0x00000004, SI
-	LEAQ         32(AX), DI
-	LEAQ         2064(AX), R8
-	MOVQ         CX, R9
+	MOVQ         $0x00000004, R8
+	LEAQ         32(AX), R9
+	LEAQ         2064(AX), R10
 
-loop3:
-	VPMOVSXBW    (R8), Y5
-	VPSLLD       $0x10, Y5, Y1
-	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        (DI), Y4, Y0
+loop5:
+	VPMOVSXBW (R10), Y5
+	VPSLLD    $0x10, Y5, Y1
+	VPBLENDW  $0xaa, Y1, Y5, Y5
+	TESTL     $0x0000ffff, (SI)
+	JNE       large6
+
+back6:
+	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (R9), Y1
+	VPBROADCASTD (CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
+	VPBROADCASTD 4(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R9), Y1
+	VPBROADCASTD 8(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(R9), Y1
+	VPBROADCASTD 12(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        64(DI), Y4, Y0
+	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(R9), Y1
+	VPBROADCASTD 16(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(R9), Y1
+	VPBROADCASTD 20(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 24(R9), Y1
+	VPBROADCASTD 24(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(R9), Y1
+	VPBROADCASTD 28(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        128(DI), Y4, Y0
+	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(R9), Y1
+	VPBROADCASTD 32(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(R9), Y1
+	VPBROADCASTD 36(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 40(R9), Y1
+	VPBROADCASTD 40(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 44(R9), Y1
+	VPBROADCASTD 44(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        192(DI), Y4, Y0
+	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(R9), Y1
+	VPBROADCASTD 48(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(R9), Y1
+	VPBROADCASTD 52(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(R9), Y1
+	VPBROADCASTD 56(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 60(R9), Y1
+	VPBROADCASTD 60(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      (DI), Y0
+	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(R9), Y1
+	VPBROADCASTD 64(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(R9), Y1
+	VPBROADCASTD 68(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 72(R9), Y1
+	VPBROADCASTD 72(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 76(R9), Y1
+	VPBROADCASTD 76(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      64(DI), Y0
+	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(R9), Y1
+	VPBROADCASTD 80(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(R9), Y1
+	VPBROADCASTD 84(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 88(R9), Y1
+	VPBROADCASTD 88(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 92(R9), Y1
+	VPBROADCASTD 92(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      128(DI), Y0
+	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(R9), Y1
+	VPBROADCASTD 96(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(R9), Y1
+	VPBROADCASTD 100(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(R9), Y1
+	VPBROADCASTD 104(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 108(R9), Y1
+	VPBROADCASTD 108(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      192(DI), Y0
+	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(R9), Y1
+	VPBROADCASTD 112(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(R9), Y1
+	VPBROADCASTD 116(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 120(R9), Y1
+	VPBROADCASTD 120(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 124(R9), Y1
+	VPBROADCASTD 124(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPMOVSXBW    (R8), Y5
+	VPMOVSXBW    (R10), Y5
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	VPAND        256(DI), Y4, Y0
+	TESTL        $0xffff0000, (SI)
+	JNE          large7
+
+back7:
+	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 128(R9), Y1
+	VPBROADCASTD 128(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 132(R9), Y1
+	VPBROADCASTD 132(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 136(R9), Y1
+	VPBROADCASTD 136(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 140(R9), Y1
+	VPBROADCASTD 140(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        320(DI), Y4, Y0
+	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(R9), Y1
+	VPBROADCASTD 144(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(R9), Y1
+	VPBROADCASTD 148(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(R9), Y1
+	VPBROADCASTD 152(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 156(R9), Y1
+	VPBROADCASTD 156(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        384(DI), Y4, Y0
+	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 160(R9), Y1
+	VPBROADCASTD 160(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 164(R9), Y1
+	VPBROADCASTD 164(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 168(R9), Y1
+	VPBROADCASTD 168(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 172(R9), Y1
+	VPBROADCASTD 172(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        448(DI), Y4, Y0
+	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 176(R9), Y1
+	VPBROADCASTD 176(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 180(R9), Y1
+	VPBROADCASTD 180(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 184(R9), Y1
+	VPBROADCASTD 184(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 188(R9), Y1
+	VPBROADCASTD 188(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      256(DI), Y0
+	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 192(R9), Y1
+	VPBROADCASTD 192(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 196(R9), Y1
+	VPBROADCASTD 196(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 200(R9), Y1
+	VPBROADCASTD 200(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 204(R9), Y1
+	VPBROADCASTD 204(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      320(DI), Y0
+	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 208(R9), Y1
+	VPBROADCASTD 208(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 212(R9), Y1
+	VPBROADCASTD 212(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 216(R9), Y1
+	VPBROADCASTD 216(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 220(R9), Y1
+	VPBROADCASTD 220(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      384(DI), Y0
+	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 224(R9), Y1
+	VPBROADCASTD 224(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 228(R9), Y1
+	VPBROADCASTD 228(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 232(R9), Y1
+	VPBROADCASTD 232(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 236(R9), Y1
+	VPBROADCASTD 236(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      448(DI), Y0
+	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 240(R9), Y1
+	VPBROADCASTD 240(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 244(R9), Y1
+	VPBROADCASTD 244(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 248(R9), Y1
+	VPBROADCASTD 248(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 252(R9), Y1
+	VPBROADCASTD 252(CX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	ADDQ         $0x00000200, DI
-	ADDQ         $0x00000020, R8
-	ADDQ         $0x00000100, R9
-	DECQ         SI
-	JNZ          loop3
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000004, SI
+	DECQ         R8
+	JNZ          loop5
+	SUBQ         $0x00000400, CX
 	VCVTPH2PS    2192(AX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
 	VBROADCASTSS 1344(CX), Y1
-	VFMADD213PS  128(BX), Y1, Y6
-	VMOVUPS      Y6, 128(BX)
+	VFMADD213PS  128(DI), Y1, Y6
+	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
 	VBROADCASTSS 1348(CX), Y1
-	VFMADD213PS  160(BX), Y1, Y7
-	VMOVUPS      Y7, 160(BX)
+	VFMADD213PS  160(DI), Y1, Y7
+	VMOVUPS      Y7, 160(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
 	VBROADCASTSS 1352(CX), Y1
-	VFMADD213PS  192(BX), Y1, Y8
-	VMOVUPS      Y8, 192(BX)
+	VFMADD213PS  192(DI), Y1, Y8
+	VMOVUPS      Y8, 192(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
 	VBROADCASTSS 1356(CX), Y1
-	VFMADD213PS  224(BX), Y1, Y9
-	VMOVUPS      Y9, 224(BX)
+	VFMADD213PS  224(DI), Y1, Y9
+	VMOVUPS      Y9, 224(DI)
 	ADDQ         $0x000008a0, AX
 	ADDQ         $0x00000550, CX
 	DECQ         DX
 	JNZ          loop1
 	MOVQ         dst+0(FP), AX
 	MOVQ         stride+8(FP), CX
-	MOVQ         bias+40(FP), DX
-	MOVQ         add+48(FP), SI
-	VMOVUPS      (BX), Y2
+	MOVQ         bias+56(FP), DX
+	MOVQ         add+64(FP), BX
+	VMOVUPS      (DI), Y2
 	TESTQ        DX, DX
 	JZ           unbiased0_0
 	VADDPS       (DX), Y2, Y2
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_0
 	VADDPS (AX), Y2, Y2
 
 plain0_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 128(BX), Y2
+	VMOVUPS 128(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased0_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain0_1
 	VADDPS 32(AX), Y2, Y2
 
 plain0_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y2
+	VMOVUPS 32(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_0
 	VADDPS (AX), Y2, Y2
 
 plain1_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 160(BX), Y2
+	VMOVUPS 160(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased1_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain1_1
 	VADDPS 32(AX), Y2, Y2
 
 plain1_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y2
+	VMOVUPS 64(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_0
 	VADDPS (AX), Y2, Y2
 
 plain2_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 192(BX), Y2
+	VMOVUPS 192(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased2_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain2_1
 	VADDPS 32(AX), Y2, Y2
 
 plain2_1:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y2
+	VMOVUPS 96(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_0
 	VADDPS  (DX), Y2, Y2
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_0
 	VADDPS (AX), Y2, Y2
 
 plain3_0:
 	VMOVUPS Y2, (AX)
-	VMOVUPS 224(BX), Y2
+	VMOVUPS 224(DI), Y2
 	TESTQ   DX, DX
 	JZ      unbiased3_1
 	VADDPS  32(DX), Y2, Y2
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  BX, BX
 	JZ     plain3_1
 	VADDPS 32(AX), Y2, Y2
 
@@ -17449,3 +23799,167 @@ plain3_1:
 	ADDQ    CX, AX
 	VZEROUPPER
 	RET
+
+large3:
+	MOVWLZX (SI), R11
+
+next3:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next3
+	JMP          back3
+
+large4:
+	MOVWLZX 2(SI), R11
+
+next4:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large6:
+	MOVWLZX (SI), R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(SI), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         BX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
