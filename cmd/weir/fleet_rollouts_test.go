@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -97,6 +99,59 @@ func TestRolloutsBetweenFleets(t *testing.T) {
 	s.answersWith("1")
 	if _, text := s.get(s.metrics + "/metrics"); !strings.Contains(text, `weir_route_requests_total{model_name="chat@2"`) {
 		t.Error("the metrics do not tell the versions apart")
+	}
+}
+
+// A version that is right and slow is taken back, and so is one whose replica fails; their clients are few.
+func TestSlowAndFailingFleetsAreRolledBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("answers of the slow version take a second each")
+	}
+	one := start(t, nil)
+	at, err := url.Parse(one.api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := func(work func(w http.ResponseWriter) (done bool)) *httptest.Server {
+		through := httputil.NewSingleHostReverseProxy(at)
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost || !work(w) {
+				through.ServeHTTP(w, r)
+			}
+		}))
+		t.Cleanup(front.Close)
+		return front
+	}
+	slow := behind(func(http.ResponseWriter) bool { time.Sleep(time.Second); return false })
+	failing := behind(func(w http.ResponseWriter) bool {
+		http.Error(w, `{"error":{"message":"the model is broken"}}`, http.StatusInternalServerError)
+		return true
+	})
+	s := start(t, func(c *configs.Config) {
+		c.Models = []configs.ServedModel{chatVersion("1", one, configs.EmbeddedName)}
+		for version, front := range map[string]*httptest.Server{"slow": slow, "failing": failing} {
+			m := chatVersion(version, &started{api: front.URL}, configs.EmbeddedName)
+			m.Load = configs.LoadNever
+			c.Models = append(c.Models, m)
+		}
+	})
+	for candidate, reason := range map[string]string{"slow": "whole answer", "failing": "fail"} {
+		begun := time.Now()
+		status, _, text := s.deploy("", `{"model": "chat", "candidate": "`+candidate+`", "sticky": "request",
+			"steps": [{"percent": 20, "min_requests": 100000, "min_time": "10m", "max_time": "20m"}]}`)
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		done := s.until(rollout.RolledBack, func(n int) {
+			r := s.post("/v1/chat/completions", fmt.Sprintf(`{"model":"chat","messages":[{"role":"user","content":"Hello"}],"temperature":0,"max_tokens":20,"user":"%d"}`, n))
+			_, _ = io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+		})
+		took, harmed := time.Since(begun), done.Changes[len(done.Changes)-1].Harmed
+		t.Logf("%s: taken back within %v, %d answers of the candidate, %d harmed: %s", candidate, took.Round(time.Millisecond), done.Arms[1].Requests, harmed, done.Reason)
+		if took > time.Minute || !strings.Contains(done.Reason, reason) {
+			t.Errorf("%s: after %v, %q", candidate, took, done.Reason)
+		}
 	}
 }
 

@@ -431,8 +431,12 @@ func (r *rollouts) observe(f *edge.RequestFinish) {
 		Rollout: f.Arm.Rollout, Arm: rollout.ArmOf(f.Arm.Name), Failed: f.Status >= http.StatusInternalServerError, Empty: f.Empty, Refused: f.Refuses,
 		TTFT: since(f.Arrived, f.FirstToken), ITL: meanGap(f), Output: f.OutputTokens, Cost: float64(f.Cost),
 	}
-	if f.FirstToken.IsZero() && f.OutputTokens == 0 && !o.Failed {
-		o.TTFT = f.Finished.Sub(f.Arrived) // of an answer that has one part
+	switch whole := f.Finished.Sub(f.Arrived); {
+	case !f.FirstToken.IsZero() || o.Failed:
+	case f.OutputTokens == 0: // a prediction has one part
+		o.TTFT = whole
+	default: // other servers' tokens, which came together
+		o.Whole = whole
 	}
 	for _, reason := range f.Reasons {
 		o.Length = o.Length || reason == inference.FinishLength

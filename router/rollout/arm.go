@@ -15,6 +15,7 @@ type Outcome struct {
 	Length  bool          // only its limit ended it
 	Refused bool          // the answer refuses
 	TTFT    time.Duration // 0: not measured
+	Whole   time.Duration // until the end of an answer that came in one piece, so that it has no TTFT; 0: not measured
 	ITL     time.Duration // mean gap between tokens; 0: not measured
 	Output  int           // tokens
 	Cost    float64
@@ -63,7 +64,7 @@ type window struct {
 	failed, missed, empty, length, refused int
 	answered                               int // with at least a token
 	output, cost                           float64
-	ttft, itl                              histogram
+	ttft, whole, itl                       histogram
 	distance                               float64
 }
 
@@ -85,6 +86,7 @@ func (w *window) add(o *Outcome) {
 		w.cost += o.Cost
 	}
 	w.ttft.add(o.TTFT)
+	w.whole.add(o.Whole)
 	w.itl.add(o.ITL)
 }
 
@@ -100,6 +102,7 @@ func (w *window) merge(o *window) {
 	w.cost += o.cost
 	w.distance += o.distance
 	w.ttft.merge(&o.ttft)
+	w.whole.merge(&o.whole)
 	w.itl.merge(&o.itl)
 }
 

@@ -56,6 +56,7 @@ func (g *Gates) judge(stable, candidate *window, budget float64) judgement {
 		take(judgeRate(rate.name, rate.gate, rate.s, stable.n, rate.c, candidate.n))
 	}
 	take(judgeTimes("time to first token, p95", g.TTFTRatio, &stable.ttft, &candidate.ttft))
+	take(judgeTimes("time to a whole answer, p95", g.TTFTRatio, &stable.whole, &candidate.whole))
 	take(judgeTimes("gap between tokens, p95", g.ITLRatio, &stable.itl, &candidate.itl))
 	take(judgeMeans("mean length of answers", g.OutputRatio, true, stable.output, stable.answered, candidate.output, candidate.answered))
 	take(judgeMeans("mean cost", g.CostRatio, false, stable.cost, stable.answered, candidate.cost, candidate.answered))

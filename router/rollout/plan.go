@@ -59,7 +59,7 @@ type Gates struct {
 	EmptyRate   float64 `json:"empty_rate,omitempty"`   // share of empty answers, likewise: 0.01
 	LengthRate  float64 `json:"length_rate,omitempty"`  // share of answers that only their limit ended: 0.1
 	RefusalRate float64 `json:"refusal_rate,omitempty"` // share of answers that refuse: 0.05
-	TTFTRatio   float64 `json:"ttft_ratio,omitempty"`   // p95 of times to first token over the stable version's: 1.5
+	TTFTRatio   float64 `json:"ttft_ratio,omitempty"`   // p95 of times to first token, or to answers in one piece, over the stable version's: 1.5
 	ITLRatio    float64 `json:"itl_ratio,omitempty"`    // p95 of gaps between tokens: 1.5
 	OutputRatio float64 `json:"output_ratio,omitempty"` // mean length of answers, longer or shorter: 2
 	CostRatio   float64 `json:"cost_ratio,omitempty"`   // mean cost: 2

@@ -236,6 +236,33 @@ func TestTroubleOfTheServerIsNotTheCandidates(t *testing.T) {
 	}
 }
 
+// Answers in one piece are compared with such answers, and not with first tokens.
+func TestAnswersInOnePieceAreTimed(t *testing.T) {
+	p, err := plan(nil).WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arm := func(whole time.Duration) *window {
+		var half, all window
+		for range 50 {
+			half.add(&Outcome{Whole: whole, Output: 20})
+			half.add(&Outcome{TTFT: time.Millisecond, Output: 20})
+		}
+		all.merge(&half)
+		return &all
+	}
+	if j := p.Gates.judge(arm(time.Second), arm(3*time.Second), 1); j.verdict != bad || !strings.Contains(j.why, "time to a whole answer, p95 is 3") {
+		t.Errorf("thrice as slow: %+v", j)
+	}
+	if j := p.Gates.judge(arm(time.Second), arm(time.Second), 1); j.verdict != good {
+		t.Errorf("alike: %+v", j)
+	}
+	p.Gates.TTFTRatio = -1
+	if j := p.Gates.judge(arm(time.Second), arm(3*time.Second), 1); j.verdict != good {
+		t.Errorf("without the gate: %+v", j)
+	}
+}
+
 func TestShadow(t *testing.T) {
 	p := plan(func(p *Plan) {
 		p.Steps = append([]Step{{Shadow: 20, MinRequests: 50, MinTime: Duration(10 * time.Second)}}, p.Steps...)

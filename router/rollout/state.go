@@ -95,6 +95,7 @@ type ArmStatus struct {
 	Length   int     `json:"length"`
 	Refused  int     `json:"refused"`
 	TTFTP95  float64 `json:"ttft_p95_seconds"`
+	WholeP95 float64 `json:"whole_answer_p95_seconds"` // of answers in one piece
 	ITLP95   float64 `json:"itl_p95_seconds"`
 	Output   float64 `json:"mean_output_tokens"`
 	Cost     float64 `json:"mean_cost"`
@@ -125,6 +126,9 @@ func (r *Rollout) Status(now time.Time) Status {
 			Length: t.length, Refused: t.refused}
 		if t.ttft.n > 0 {
 			st.TTFTP95 = t.ttft.quantile(0.95, 0)
+		}
+		if t.whole.n > 0 {
+			st.WholeP95 = t.whole.quantile(0.95, 0)
 		}
 		if t.itl.n > 0 {
 			st.ITLP95 = t.itl.quantile(0.95, 0)
