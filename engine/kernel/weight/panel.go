@@ -27,9 +27,9 @@ import (
 //
 // A few values of a row are far larger than the rest, and would take from those that share their scale
 // most of their eight bits. Values beyond limit times the root mean square of their row are therefore no part of
-// what the scale fits; where they exceed 127 of its steps they are zeros among the int8 and lie as int16 beside them: in pairs of
-// the first and third or of the second and fourth value of a k-quad, as products of int16 take them. The sums have them all the same.
-// What a panel of m rows has beside is
+// what the scale fits; where they exceed 127 of its steps they are zeros among the int8 and lie as int16
+// beside them: in pairs of the first and third or of the second and fourth value of a k-quad, as products of
+// int16 take them. The sums have them all the same. What a panel of m rows has beside is
 //
 //	uint32 [values/32][16][m]  the pairs; of 32 values, pair i begins with value i%8*4 + i/8
 //	uint16 [values/32]         whose bit i says whether any row has large values in pair i

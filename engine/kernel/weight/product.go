@@ -9,7 +9,8 @@ import (
 )
 
 // productFunc is a generated product; see asm/product.go.
-type productFunc func(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+type productFunc func(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16,
+	blocks int, bias *float32, add int)
 
 // productFuncs are the products of one type and level by the panel's rows: of
 // one tile, and of two or four that are neighbours in memory, nil where there is none.
