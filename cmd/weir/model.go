@@ -248,7 +248,7 @@ func engineOptions(c configs.Config) (llm.Options, error) {
 	}
 	return llm.Options{
 		DType:   llm.DType(max(slices.Index(llm.DTypes, c.Engine.EncoderDType), 0)), //nolint:gosec // an index of three
-		Threads: c.Engine.Threads, Level: level, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
+		Threads: c.Engine.Threads, Level: level, Fine: c.Engine.Fine, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
 		Speculate: c.Engine.Speculate,

@@ -22,6 +22,7 @@ var rewriteExact = stdflag.Bool("rewrite", false, "write the exact weights' answ
 const (
 	realModelKL   = 0.0013 // nats of mean divergence from the exact weights
 	realModelSame = 15     // of the questions whose answer must be the exact weights'
+	realModelFine = 19     // likewise with fine activations and a cache of floats: nine of ten
 )
 
 // realModel configures a server of SmolLM2. Its tests are among the slow ones.
@@ -56,34 +57,45 @@ func realQuestions(t *testing.T) []realQuestion {
 	return list
 }
 
+// realChoices are the choices of an answer, as JSON.
+type realChoices string
+
+// askReal asks a real model greedily.
+func (s *started) askReal(question string) realChoices {
+	r := s.post("/v1/chat/completions", jsonText(map[string]any{
+		"messages": []map[string]string{{"role": "user", "content": question}}, "temperature": 0, "max_tokens": realModelTokens, "logprobs": true,
+	}))
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	var answer struct{ Choices json.RawMessage }
+	if err := json.Unmarshal(body, &answer); err != nil || len(answer.Choices) == 0 {
+		s.t.Errorf("%s: %v %s", question, err, body)
+	}
+	return realChoices(answer.Choices)
+}
+
+// text is the text of the only choice.
+func (c realChoices) text(t *testing.T) string {
+	t.Helper()
+	var choices []struct{ Message struct{ Content string } }
+	if err := json.Unmarshal([]byte(c), &choices); err != nil || len(choices) != 1 {
+		t.Fatalf("%v %s", err, c)
+	}
+	return choices[0].Message.Content
+}
+
 // A real model gives most of the answers that its exact weights give, and the same answers, to the last bit of
 // their probabilities, to one client as to all clients at once.
 func TestRealModelAnswers(t *testing.T) {
 	configure, list := realModel(t), realQuestions(t)
 	s := start(t, configure)
-	ask := func(question string) string {
-		r := s.post("/v1/chat/completions", jsonText(map[string]any{
-			"messages": []map[string]string{{"role": "user", "content": question}}, "temperature": 0, "max_tokens": realModelTokens, "logprobs": true,
-		}))
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		var answer struct{ Choices json.RawMessage }
-		if err := json.Unmarshal(body, &answer); err != nil || len(answer.Choices) == 0 {
-			t.Errorf("%s: %v %s", question, err, body)
-		}
-		return string(answer.Choices)
-	}
-	alone := make([]string, len(list))
+	alone := make([]realChoices, len(list))
 	same := 0
 	for i, q := range list {
-		alone[i] = ask(q.Question)
-		var choices []struct{ Message struct{ Content string } }
-		if err := json.Unmarshal([]byte(alone[i]), &choices); err != nil || len(choices) != 1 {
-			t.Fatalf("%v %s", err, alone[i])
-		}
-		if got := choices[0].Message.Content; got == q.Answer {
+		alone[i] = s.askReal(q.Question)
+		if got := alone[i].text(t); got == q.Answer {
 			same++
 		} else {
 			t.Logf("%s\n%q, the exact weights say\n%q", q.Question, got, q.Answer)
@@ -93,10 +105,10 @@ func TestRealModelAnswers(t *testing.T) {
 	if same < realModelSame {
 		t.Errorf("%d of %d answers are the exact weights', want at least %d", same, len(list), realModelSame)
 	}
-	together := make([]string, len(list))
+	together := make([]realChoices, len(list))
 	var wg sync.WaitGroup
 	for i, q := range list {
-		wg.Go(func() { together[i] = ask(q.Question) })
+		wg.Go(func() { together[i] = s.askReal(q.Question) })
 	}
 	wg.Wait()
 	for i, q := range list {
@@ -123,6 +135,25 @@ func realQuality(t *testing.T, c configs.Config, q *qualityFlags, exact bool) *l
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// With fine activations and a cache of floats nearly all answers are the exact weights'.
+func TestRealModelAnswersFinely(t *testing.T) {
+	configure, list := realModel(t), realQuestions(t)
+	s := start(t, func(c *configs.Config) {
+		configure(c)
+		c.Engine.Fine, c.Engine.KVType = true, attend.KVF32.String()
+	})
+	same := 0
+	for _, q := range list {
+		if choices := s.askReal(q.Question); choices.text(t) == q.Answer {
+			same++
+		}
+	}
+	t.Logf("%d of %d answers are the exact weights'", same, len(list))
+	if same < realModelFine {
+		t.Errorf("%d of %d answers are the exact weights', want at least %d", same, len(list), realModelFine)
+	}
 }
 
 // A real model's probabilities stay near those of its exact weights.

@@ -55,6 +55,14 @@ func newCPU(member *pool.Member, level isa.Level) *CPU {
 // use it. Its results are those of the CPU, bit for bit.
 func (c *CPU) Worker(worker int) *CPU { return c.worker[worker] }
 
+// MakeFine makes all products from the next one on round activations more finely, see [weight.Product].
+func (c *CPU) MakeFine() {
+	c.multiplier.MakeFine()
+	for _, w := range c.worker {
+		w.MakeFine()
+	}
+}
+
 // Level is the instruction set in use.
 func (c *CPU) Level() isa.Level { return c.level }
 

@@ -25,6 +25,7 @@ type Options struct {
 	Threads     int                // compute threads without Pool; 0 is one per core
 	Level       isa.Level          // instruction set; isa.Auto is the best of the machine
 	KVType      attend.KVType      // of the cache; Auto goes by the size of heads
+	Fine        bool               // activations are rounded more finely, for answers nearer to the exact weights' and slower prompts
 	DType       DType              // of text encoders' products with matrices of floats
 	KVBytes     int64              // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int                // blocks for the cache, null block included; overrides KVBytes
@@ -233,8 +234,14 @@ func (o *Options) threads() int {
 
 // compute returns what runs the engine's operations.
 func (o *Options) compute() *kernel.CPU {
+	var c *kernel.CPU
 	if o.Pool != nil {
-		return kernel.Share(o.Pool, o.PoolWeight, o.Level)
+		c = kernel.Share(o.Pool, o.PoolWeight, o.Level)
+	} else {
+		c = kernel.NewCPU(o.threads(), o.Level)
 	}
-	return kernel.NewCPU(o.threads(), o.Level)
+	if o.Fine {
+		c.MakeFine()
+	}
+	return c
 }

@@ -44,6 +44,7 @@ type Multiplier struct {
 	member  *pool.Member
 	level   isa.Level
 	scratch [][]float32 // per worker, grown to the widest use
+	fine    bool        // all products are, see Product.Fine
 
 	input   inputJob
 	product productJob
@@ -54,6 +55,9 @@ type Multiplier struct {
 func NewMultiplier(member *pool.Member, level isa.Level) *Multiplier {
 	return &Multiplier{member: member, level: level, scratch: make([][]float32, member.Workers())}
 }
+
+// MakeFine makes all products from the next one on fine, see [Product].
+func (u *Multiplier) MakeFine() { u.fine = true }
 
 // reserve makes every worker's scratch at least n floats.
 func (u *Multiplier) reserve(n int) {
@@ -110,7 +114,7 @@ type restJob struct {
 
 func (j *restJob) Do(worker, row int) {
 	lo, hi := row*j.cols, (row+1)*j.cols
-	rest(j.owner.level, j.kind, j.dst[lo:hi], j.x[lo:hi], j.owner.scratch[worker])
+	rest(j.owner.level, j.kind, j.owner.fine, j.dst[lo:hi], j.x[lo:hi], j.owner.scratch[worker])
 }
 
 // input is a step's activations in the layouts that products need.
@@ -178,7 +182,7 @@ func (j *inputJob) masksOf(k kind, p int) []uint16 {
 func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	j, p := &u.input, &u.product
 	j.owner, j.x, j.norm, j.rows, j.cols, j.cut = u, x, norm, rows, p.products[0].W.Cols, cutRows(u.level, rows)
-	j.want, j.fine = [kinds]bool{}, false
+	j.want, j.fine = [kinds]bool{}, u.fine
 	for i := range p.products {
 		j.ask(p.products[i].W)
 		j.fine = j.fine || p.products[i].Fine

@@ -377,10 +377,10 @@ func int8Scale(top float32) (scale, inverse float32) {
 
 // rest writes to dst what the rounding of a row to int8 takes from it: x less the
 // values that a panel of kind k holds. scratch is as for fill.
-func rest(level isa.Level, k kind, dst, x, scratch []float32) {
+func rest(level isa.Level, k kind, fine bool, dst, x, scratch []float32) {
 	size, n := k.blockSize()
 	row, marks := scratch[:k.words(len(x))], scratch[len(x):][:len(x)/size*n]
-	quantizeRow(level, k, k.limit(level, x, false), row, x, marks)
+	quantizeRow(level, k, k.limit(level, x, fine), row, x, marks)
 	scaleAt := blockScale
 	if k == kindSuper {
 		scaleAt = superScale

@@ -357,8 +357,15 @@ func TestLargeValuesSpoilNothing(t *testing.T) {
 				x[r*cols+rng.IntN(cols)], x[r*cols+rng.IntN(cols)] = 20, -15
 			}
 			got, fine, small, row := make([]float32, n*rows), make([]float32, n*rows), 0.0, make([]float32, cols)
+			always := newMultiplier(1, level)
+			always.MakeFine()
 			c.Products(x, n, Norm{}, Product{Dst: got, W: m})
 			c.Products(x, n, Norm{}, Product{Dst: fine, W: m, Fine: true})
+			again := make([]float32, n*rows)
+			if always.Products(x, n, Norm{}, Product{Dst: again, W: m}); !slices.Equal(again, fine) {
+				t.Errorf("%v %v: fine for all products is not fine for one", level, typ)
+			}
+			always.Close()
 			var off, offFine float64
 			for o := range rows {
 				m.DecodeRow(row, o)
@@ -648,12 +655,15 @@ func TestRestIsWhatRoundingTakes(t *testing.T) {
 				}
 				return math.Sqrt(sum / norm)
 			}
-			c.Products(x, n, Norm{}, Product{Dst: got, W: w})
-			once := apart()
-			c.Rest(left, x, n, w)
-			c.Products(left, n, Norm{}, Product{Dst: got, W: w, Add: true})
-			if twice := apart(); !(twice < once/100) {
-				t.Errorf("%v %v: relative error %.1e rounded, %.1e with the rest", typ, level, once, twice)
+			for range 2 {
+				c.Products(x, n, Norm{}, Product{Dst: got, W: w})
+				once := apart()
+				c.Rest(left, x, n, w)
+				c.Products(left, n, Norm{}, Product{Dst: got, W: w, Add: true})
+				if twice := apart(); !(twice < once/100) {
+					t.Errorf("%v %v: relative error %.1e rounded, %.1e with the rest", typ, level, once, twice)
+				}
+				c.MakeFine() // the rest is of what the products have, then, too
 			}
 			c.Close()
 		}
