@@ -62,7 +62,7 @@ func BenchmarkOps(b *testing.B) {
 	each("holders", func(b *testing.B, ix *Index, rng *rand.Rand, next func() bool) {
 		for next() {
 			k := number(rng.IntN(chains), rng.IntN(benchDepth))
-			if ix.at(&k).count() == 0 {
+			if ix.countOf(&k) == 0 {
 				b.Error("a key is missing")
 			}
 		}
@@ -73,7 +73,7 @@ func BenchmarkOps(b *testing.B) {
 				chain = rng.IntN(chains)
 			}
 			k := number(chain, i%benchDepth)
-			if ix.at(&k).count() == 0 {
+			if ix.countOf(&k) == 0 {
 				b.Error("a key is missing")
 			}
 		}

@@ -144,12 +144,6 @@ func (ix *Index) node(k *Key) *node {
 	return ix.shards[key.shard()].node(key)
 }
 
-// at is the set of replicas that hold a key.
-func (ix *Index) at(k *Key) holders {
-	key := splitKey(k)
-	return ix.shards[key.shard()].holders(key)
-}
-
 // countOf is how many replicas hold a key, up to many.
 func (ix *Index) countOf(k *Key) int {
 	key := splitKey(k)
