@@ -49,10 +49,10 @@ func mixF32AVX512(out *float32, weights *float32, headDim int, data *byte, tiles
 //go:noescape
 func blendAVX512(acc []float32, x []float32, a float32, b float32)
 
-// rotateAVX512 replaces n values by their Walsh-Hadamard transform, which is not scaled; n is a power of two, 32 at least.
+// rotateAVX512 writes factor times the Walsh-Hadamard transform of n values, which is not scaled; n is a power of two, 32 at least.
 //
 //go:noescape
-func rotateAVX512(x *float32, n int)
+func rotateAVX512(dst *float32, x *float32, n int, factor float32)
 
 // unpackAVX512 writes the nibbles of each 64 bytes of src as 128 bytes, the low ones first, plus the four bytes of offset; next is prefetched.
 //
@@ -104,10 +104,10 @@ func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *
 //go:noescape
 func blendAVX2(acc []float32, x []float32, a float32, b float32)
 
-// rotateAVX2 replaces n values by their Walsh-Hadamard transform, which is not scaled; n is a power of two, 32 at least.
+// rotateAVX2 writes factor times the Walsh-Hadamard transform of n values, which is not scaled; n is a power of two, 32 at least.
 //
 //go:noescape
-func rotateAVX2(x *float32, n int)
+func rotateAVX2(dst *float32, x *float32, n int, factor float32)
 
 // unpackAVX2 writes the nibbles of each 64 bytes of src as 128 bytes, the low ones first, plus the four bytes of offset; next is prefetched.
 //

@@ -1770,59 +1770,81 @@ done1:
 	VZEROUPPER
 	RET
 
-// func rotateAVX512(x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·rotateAVX512(SB), NOSPLIT, $0-16
-	MOVQ    x+0(FP), AX
-	MOVQ    n+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    AX, DX
-	MOVQ    CX, BX
-	VMOVUPS attention_signs1<>+0(SB), Z0
-	VMOVUPS attention_signs2<>+0(SB), Z1
-	VMOVUPS attention_signs4<>+0(SB), Z2
-	VMOVUPS attention_signs8<>+0(SB), Z3
+// func rotateAVX512(dst *float32, x *float32, n int, factor float32)
+// Requires: AVX, AVX512F, SSE
+TEXT ·rotateAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        factor+24(FP), X0
+	VBROADCASTSS X0, Z0
+	SHLQ         $0x02, DX
+	MOVQ         AX, BX
+	MOVQ         DX, SI
+	VMOVUPS      attention_signs1<>+0(SB), Z1
+	VMOVUPS      attention_signs2<>+0(SB), Z2
+	VMOVUPS      attention_signs4<>+0(SB), Z3
+	VMOVUPS      attention_signs8<>+0(SB), Z4
 
 within:
-	VMOVUPS     (DX), Z4
-	VPERMILPS   $0xb1, Z4, Z5
-	VFMADD213PS Z5, Z0, Z4
-	VPERMILPS   $0x4e, Z4, Z5
-	VFMADD213PS Z5, Z1, Z4
-	VSHUFF32X4  $0xb1, Z4, Z4, Z5
-	VFMADD213PS Z5, Z2, Z4
-	VSHUFF32X4  $0x4e, Z4, Z4, Z5
-	VFMADD213PS Z5, Z3, Z4
-	VMOVUPS     Z4, (DX)
-	ADDQ        $0x40, DX
-	SUBQ        $+64, BX
+	VMOVUPS     (CX), Z5
+	VPERMILPS   $0xb1, Z5, Z6
+	VFMADD213PS Z6, Z1, Z5
+	VPERMILPS   $0x4e, Z5, Z6
+	VFMADD213PS Z6, Z2, Z5
+	VSHUFF32X4  $0xb1, Z5, Z5, Z6
+	VFMADD213PS Z6, Z3, Z5
+	VSHUFF32X4  $0x4e, Z5, Z5, Z6
+	VFMADD213PS Z6, Z4, Z5
+	VMOVUPS     Z5, (BX)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, BX
+	SUBQ        $+64, SI
 	JNZ         within
 	MOVQ        AX, SI
-	MOVQ        $+64, BX
-	ADDQ        CX, SI
+	MOVQ        $+64, CX
+	ADDQ        DX, SI
+	SHRQ        $0x01, DX
 
 step:
-	MOVQ AX, DX
+	MOVQ AX, BX
+	CMPQ CX, DX
+	JE   last
 
 span:
-	MOVQ BX, DI
+	MOVQ CX, DI
 
 pairs:
-	VMOVUPS (DX), Z0
-	VMOVUPS (DX)(BX*1), Z1
-	VADDPS  Z1, Z0, Z2
-	VSUBPS  Z1, Z0, Z0
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z0, (DX)(BX*1)
-	ADDQ    $0x40, DX
+	VMOVUPS (BX), Z1
+	VMOVUPS (BX)(CX*1), Z2
+	VADDPS  Z2, Z1, Z3
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z1, (BX)(CX*1)
+	ADDQ    $0x40, BX
 	SUBQ    $+64, DI
 	JNZ     pairs
-	ADDQ    BX, DX
-	CMPQ    DX, SI
+	ADDQ    CX, BX
+	CMPQ    BX, SI
 	JL      span
-	SHLQ    $0x01, BX
-	CMPQ    BX, CX
-	JL      step
+	SHLQ    $0x01, CX
+	JMP     step
+
+last:
+	MOVQ CX, AX
+
+all:
+	VMOVUPS (BX), Z1
+	VMOVUPS (BX)(CX*1), Z2
+	VADDPS  Z2, Z1, Z3
+	VSUBPS  Z2, Z1, Z1
+	VMULPS  Z0, Z3, Z3
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z1, (BX)(CX*1)
+	ADDQ    $0x40, BX
+	SUBQ    $+64, AX
+	JNZ     all
 	VZEROUPPER
 	RET
 
@@ -4163,56 +4185,78 @@ DATA attention_mask<>+56(SB)/4, $0x00000000
 DATA attention_mask<>+60(SB)/4, $0x00000000
 GLOBL attention_mask<>(SB), RODATA|NOPTR, $64
 
-// func rotateAVX2(x *float32, n int)
-// Requires: AVX, FMA3
-TEXT ·rotateAVX2(SB), NOSPLIT, $0-16
-	MOVQ    x+0(FP), AX
-	MOVQ    n+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    AX, DX
-	MOVQ    CX, BX
-	VMOVUPS attention_signs1<>+0(SB), Y0
-	VMOVUPS attention_signs2<>+0(SB), Y1
-	VMOVUPS attention_signs4<>+0(SB), Y2
+// func rotateAVX2(dst *float32, x *float32, n int, factor float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·rotateAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVSS        factor+24(FP), X0
+	VBROADCASTSS X0, Y0
+	SHLQ         $0x02, DX
+	MOVQ         AX, BX
+	MOVQ         DX, SI
+	VMOVUPS      attention_signs1<>+0(SB), Y1
+	VMOVUPS      attention_signs2<>+0(SB), Y2
+	VMOVUPS      attention_signs4<>+0(SB), Y3
 
 within:
-	VMOVUPS     (DX), Y3
-	VPERMILPS   $0xb1, Y3, Y4
-	VFMADD213PS Y4, Y0, Y3
-	VPERMILPS   $0x4e, Y3, Y4
-	VFMADD213PS Y4, Y1, Y3
-	VPERM2F128  $0x01, Y3, Y3, Y4
-	VFMADD213PS Y4, Y2, Y3
-	VMOVUPS     Y3, (DX)
-	ADDQ        $0x20, DX
-	SUBQ        $+32, BX
+	VMOVUPS     (CX), Y4
+	VPERMILPS   $0xb1, Y4, Y5
+	VFMADD213PS Y5, Y1, Y4
+	VPERMILPS   $0x4e, Y4, Y5
+	VFMADD213PS Y5, Y2, Y4
+	VPERM2F128  $0x01, Y4, Y4, Y5
+	VFMADD213PS Y5, Y3, Y4
+	VMOVUPS     Y4, (BX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, BX
+	SUBQ        $+32, SI
 	JNZ         within
 	MOVQ        AX, SI
-	MOVQ        $+32, BX
-	ADDQ        CX, SI
+	MOVQ        $+32, CX
+	ADDQ        DX, SI
+	SHRQ        $0x01, DX
 
 step:
-	MOVQ AX, DX
+	MOVQ AX, BX
+	CMPQ CX, DX
+	JE   last
 
 span:
-	MOVQ BX, DI
+	MOVQ CX, DI
 
 pairs:
-	VMOVUPS (DX), Y0
-	VMOVUPS (DX)(BX*1), Y1
-	VADDPS  Y1, Y0, Y2
-	VSUBPS  Y1, Y0, Y0
-	VMOVUPS Y2, (DX)
-	VMOVUPS Y0, (DX)(BX*1)
-	ADDQ    $0x20, DX
+	VMOVUPS (BX), Y1
+	VMOVUPS (BX)(CX*1), Y2
+	VADDPS  Y2, Y1, Y3
+	VSUBPS  Y2, Y1, Y1
+	VMOVUPS Y3, (BX)
+	VMOVUPS Y1, (BX)(CX*1)
+	ADDQ    $0x20, BX
 	SUBQ    $+32, DI
 	JNZ     pairs
-	ADDQ    BX, DX
-	CMPQ    DX, SI
+	ADDQ    CX, BX
+	CMPQ    BX, SI
 	JL      span
-	SHLQ    $0x01, BX
-	CMPQ    BX, CX
-	JL      step
+	SHLQ    $0x01, CX
+	JMP     step
+
+last:
+	MOVQ CX, AX
+
+all:
+	VMOVUPS (BX), Y1
+	VMOVUPS (BX)(CX*1), Y2
+	VADDPS  Y2, Y1, Y3
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y3, (BX)
+	VMOVUPS Y1, (BX)(CX*1)
+	ADDQ    $0x20, BX
+	SUBQ    $+32, AX
+	JNZ     all
 	VZEROUPPER
 	RET
 

@@ -393,7 +393,7 @@ func TestQuantizeIsNearestAtEachLevel(t *testing.T) {
 		if i == 0 {
 			*x = [blockValues]float32{}
 		}
-		var want, got [blockValues]int8
+		var want, got blockCodes
 		half := quantizeHalf(isa.Portable, &want, x)
 		scale := vector.F16ToF32(half)
 		for k, v := range x {

@@ -8,7 +8,7 @@ import (
 	"weir/engine/kernel/isa"
 )
 
-func quantizeBy(level isa.Level, codes *[blockValues]int8, x *[blockValues]float32, inverse float32) {
+func quantizeBy(level isa.Level, codes *blockCodes, x *[blockValues]float32, inverse float32) {
 	switch level {
 	case isa.AVX512:
 		quantizeAVX512(&codes[0], &x[0], inverse)
@@ -123,14 +123,14 @@ func blend(level isa.Level, acc, x []float32, a, b float32) {
 }
 
 // rotateRun rotates a power of two of values, at least 32.
-func rotateRun(level isa.Level, x []float32) {
+func rotateRun(level isa.Level, dst, x []float32, factor float32) {
 	switch level {
 	case isa.AVX512:
-		rotateAVX512(&x[0], len(x))
+		rotateAVX512(&dst[0], &x[0], len(x), factor)
 	case isa.AVX2:
-		rotateAVX2(&x[0], len(x))
+		rotateAVX2(&dst[0], &x[0], len(x), factor)
 	default:
-		rotatePortable(x)
+		rotatePortable(dst, x, factor)
 	}
 }
 

@@ -4,7 +4,7 @@ package attend
 
 import "weir/engine/kernel/isa"
 
-func quantizeBy(_ isa.Level, codes *[blockValues]int8, x *[blockValues]float32, inverse float32) {
+func quantizeBy(_ isa.Level, codes *blockCodes, x *[blockValues]float32, inverse float32) {
 	quantizePortable(codes, x, inverse)
 }
 
@@ -40,6 +40,6 @@ func blend(_ isa.Level, acc, x []float32, a, b float32) { blendPortable(acc, x, 
 
 func halveEights(_ isa.Level, dst []byte, x []float32) { halvePortable(dst, x) }
 
-func rotateRun(_ isa.Level, x []float32) { rotatePortable(x) }
+func rotateRun(_ isa.Level, dst, x []float32, factor float32) { rotatePortable(dst, x, factor) }
 
 func unpack(_ isa.Level, dst, src, _ []byte, offset uint32) { unpackPortable(dst, src, offset) }

@@ -34,7 +34,7 @@ func openedBytes(headDim int) int { return 2 * tileTokens * (headDim + 2*headDim
 func (kv *KV) storeQ4(level isa.Level, tile []byte, k, v []float32, token int) {
 	keys, vals, scales := tile, tile[kv.packedCodes()/2:], tile[kv.packedCodes():]
 	valueScales := scales[kv.HeadDim:]
-	var codes [blockValues]int8
+	var codes blockCodes
 	for b := range kv.HeadDim / blockValues {
 		scale := quantizeNibbles(level, &codes, (*[blockValues]float32)(k[b*blockValues:]))
 		binary.LittleEndian.PutUint16(scales[2*(b*tileTokens+token):], scale)
@@ -56,10 +56,10 @@ func (kv *KV) storeQ4(level isa.Level, tile []byte, k, v []float32, token int) {
 func nibbles(low, high int8) byte { return byte(low+nibbleBias) | byte(high+nibbleBias)<<4 }
 
 // quantizeNibbles is quantizeHalf with codes in [-8,7].
-func quantizeNibbles(level isa.Level, codes *[blockValues]int8, x *[blockValues]float32) uint16 {
+func quantizeNibbles(level isa.Level, codes *blockCodes, x *[blockValues]float32) uint16 {
 	top := vector.AbsMax(level, x[:])
 	if !(top <= math.MaxFloat32) {
-		*codes = [blockValues]int8{1}
+		*codes = blockCodes{1}
 		return vector.F16Infinity
 	}
 	half := vector.F32ToF16(top / nibbleReach)

@@ -37,7 +37,7 @@ func TestOpenedTilesHoldWhatWasStored(t *testing.T) {
 // checkOpened compares a token's codes and scales in a tile of q8_0 with those of its key and value.
 func checkOpened(t *testing.T, kv *KV, open []byte, token int, k, v []float32) {
 	t.Helper()
-	var codes [blockValues]int8
+	var codes blockCodes
 	for b := range kv.HeadDim / blockValues {
 		half := quantizeNibbles(isa.Portable, &codes, (*[blockValues]float32)(k[b*blockValues:]))
 		if got := binary.LittleEndian.Uint16(open[kv.keyScalesAt()+2*(b*tileTokens+token):]); got != half {
@@ -66,7 +66,7 @@ func TestNibblesAreNearest(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 12))
 	for range 1000 {
 		x := (*[blockValues]float32)(randoms(r, blockValues))
-		var codes [blockValues]int8
+		var codes blockCodes
 		scale := vector.F16ToF32(quantizeNibbles(isa.Portable, &codes, x))
 		for i, v := range x {
 			if d := v - scale*float32(codes[i]); d > 0.504*scale || d < -0.504*scale {

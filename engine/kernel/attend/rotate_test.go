@@ -26,10 +26,10 @@ func TestRotateIsTheHadamardTransform(t *testing.T) {
 			}
 		}
 		first := slices.Clone(x)
-		rotate(isa.Portable, first)
+		rotate(isa.Portable, first, first, 1)
 		for _, level := range isa.Levels() {
 			got := slices.Clone(x)
-			rotate(level, got)
+			rotate(level, got, got, 1)
 			if !slices.Equal(got, first) {
 				t.Errorf("%v: %d values are rotated to other bits than in plain Go", level, d)
 			}
@@ -38,7 +38,14 @@ func TestRotateIsTheHadamardTransform(t *testing.T) {
 					t.Fatalf("%v: value %d of %d is %g, want %g", level, i, d, v, want[i])
 				}
 			}
-			rotate(level, got)
+			half := make([]float32, d)
+			rotate(level, half, x, 0.5)
+			for i, v := range half {
+				if v != got[i]/2 {
+					t.Fatalf("%v: value %d of %d is %g times a half, rotated in place %g", level, i, d, v, got[i])
+				}
+			}
+			rotate(level, got, got, 1)
 			for i, v := range got {
 				if math.Abs(float64(v)/float64(n)-float64(x[i])) > 1e-5 {
 					t.Fatalf("%v: rotated twice value %d of %d is %g times %d, want %g", level, i, d, v, n, x[i])
@@ -63,12 +70,12 @@ func TestOutliersOfKeysLeaveScoresExact(t *testing.T) {
 				k[i] += 40
 			}
 		}
-		var codes [blockValues]int8
+		var codes blockCodes
 		var sum float64
 		for at := 0; at < len(k); at += headDim {
 			key, query := slices.Clone(k[at:at+headDim]), slices.Clone(q)
-			rotate(isa.Portable, key)
-			rotate(isa.Portable, query)
+			rotate(isa.Portable, key, key, 1)
+			rotate(isa.Portable, query, query, 1)
 			var exact, got float64
 			for b := 0; b < headDim; b += blockValues {
 				half := quantizeHalf(isa.Portable, &codes, (*[blockValues]float32)(key[b:]))

@@ -85,10 +85,8 @@ func (j *storeJob) Do(worker, run int) {
 func (j *storeJob) turn(worker int, k, v []float32) (turnedKey, turnedValue []float32) {
 	d := len(k)
 	own := j.turned[2*d*worker : 2*d*(worker+1)]
-	copy(own, k)
-	copy(own[d:], v)
-	rotate(j.level, own[:d])
-	rotate(j.level, own[d:])
+	rotate(j.level, own[:d], k, 1)
+	rotate(j.level, own[d:], v, 1)
 	return own[:d], own[d:]
 }
 
@@ -151,15 +149,13 @@ func halvePortable(dst []byte, x []float32) {
 // storeQ8 stores a key and a value that are rotated.
 func (kv *KV) storeQ8(level isa.Level, tile []byte, k, v []float32, token int) {
 	keys, vals := tile, tile[kv.valuesAt():]
-	var codes [blockValues]int8
+	var codes blockCodes
 	for b := range kv.HeadDim / blockValues {
 		scale := quantizeHalf(level, &codes, (*[blockValues]float32)(k[b*blockValues:]))
 		binary.LittleEndian.PutUint16(tile[kv.keyScalesAt()+2*(b*tileTokens+token):], scale)
 		to := keys[(b*blockValues/4*tileTokens+token)*4:]
 		for i := range blockValues / 4 {
-			c := codes[4*i : 4*i+4]
-			word := uint32(uint8(c[0])) | uint32(uint8(c[1]))<<8 | uint32(uint8(c[2]))<<16 | uint32(uint8(c[3]))<<24
-			binary.LittleEndian.PutUint32(to[i*tileTokens*4:], word^0x80808080)
+			binary.LittleEndian.PutUint32(to[i*tileTokens*4:], codes.word(i)^0x80808080)
 		}
 		scale = quantizeHalf(level, &codes, (*[blockValues]float32)(v[b*blockValues:]))
 		binary.LittleEndian.PutUint16(tile[kv.valueScalesAt()+2*(b*tileTokens+token):], scale)
@@ -170,14 +166,33 @@ func (kv *KV) storeQ8(level isa.Level, tile []byte, k, v []float32, token int) {
 	}
 }
 
+// blockCodes are the codes of 32 values.
+type blockCodes [blockValues]int8
+
+// word is codes 4*i to 4*i+3, the first one the lowest byte.
+func (c *blockCodes) word(i int) uint32 {
+	four := c[4*i : 4*i+4]
+	return uint32(uint8(four[0])) | uint32(uint8(four[1]))<<8 | uint32(uint8(four[2]))<<16 | uint32(uint8(four[3]))<<24
+}
+
+// sum adds up all codes: as bytes without a sign, two by two in the halves of a word.
+func (c *blockCodes) sum() int32 {
+	total := uint32(0)
+	for i := range blockValues / 4 {
+		w := c.word(i) ^ 0x80808080
+		total += w&0x00ff00ff + w>>8&0x00ff00ff
+	}
+	return int32(total&0xffff+total>>16) - 128*blockValues
+}
+
 // quantizeHalf gives codes in [-127,127] and the float16 scale that they are
 // to be multiplied with. Codes are divided by the scale after its rounding, so
 // that the rounding is not an error of its own. A block with a value that is
 // not finite gets an infinite scale, which shows in every result it enters.
-func quantizeHalf(level isa.Level, codes *[blockValues]int8, x *[blockValues]float32) uint16 {
+func quantizeHalf(level isa.Level, codes *blockCodes, x *[blockValues]float32) uint16 {
 	top := vector.AbsMax(level, x[:])
 	if !(top <= math.MaxFloat32) {
-		*codes = [blockValues]int8{1}
+		*codes = blockCodes{1}
 		return vector.F16Infinity
 	}
 	half := vector.F32ToF16(top / 127)
@@ -187,7 +202,7 @@ func quantizeHalf(level isa.Level, codes *[blockValues]int8, x *[blockValues]flo
 
 // quantize divides x by scale and rounds to the nearest code, ties to even.
 // A scale of zero stands for a block of zeros.
-func quantize(level isa.Level, codes *[blockValues]int8, x *[blockValues]float32, scale float32) {
+func quantize(level isa.Level, codes *blockCodes, x *[blockValues]float32, scale float32) {
 	inverse := float32(0)
 	if scale > 0 {
 		inverse = 1 / scale
@@ -195,7 +210,7 @@ func quantize(level isa.Level, codes *[blockValues]int8, x *[blockValues]float32
 	quantizeBy(level, codes, x, inverse)
 }
 
-func quantizePortable(codes *[blockValues]int8, x *[blockValues]float32, inverse float32) {
+func quantizePortable(codes *blockCodes, x *[blockValues]float32, inverse float32) {
 	for i, v := range x {
 		codes[i] = int8(max(-127, min(127, math.RoundToEven(float64(v*inverse)))))
 	}

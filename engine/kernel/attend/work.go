@@ -21,6 +21,7 @@ type attendWork struct {
 	acc    []float32   // [lanes][HeadDim]: those of all segments so far
 	now    []softState // [lanes], of the segment
 	all    []softState // [lanes], of all segments so far
+	fresh  bool        // acc and all hold no segment yet
 	codes  weightCodes
 	turned []float32                          // [HeadDim]: a rotated query
 	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
@@ -68,8 +69,7 @@ func alignedFloats(n int) []float32 {
 
 // aim points the worker at a tile, nothing merged so far.
 func (w *attendWork) aim(j *attendJob, t Span, head int) {
-	w.attendJob, w.tile, w.head, w.lanes = j, t, head, t.Count*j.group
-	clear(w.all[:w.lanes])
+	w.attendJob, w.tile, w.head, w.lanes, w.fresh = j, t, head, t.Count*j.group, true
 }
 
 // begin also packs the tile's queries.
@@ -115,25 +115,19 @@ const queryWords = (8 + 2) * laneStep
 func (w *attendWork) packCodes(q []float32, lane int) {
 	blocks := len(q) / blockValues
 	to := w.query[lane/laneStep*blocks*queryWords+lane%laneStep:]
-	q = w.turned[:copy(w.turned, q)]
-	rotate(w.level, q)
+	turned := w.turned[:len(q)]
+	rotate(w.level, turned, q, 1)
 	factor := w.Scale / float32(rotated(len(q))) // exact
-	var codes [blockValues]int8
+	var codes blockCodes
 	for b := range blocks {
-		x := (*[blockValues]float32)(q[b*blockValues:])
+		x := (*[blockValues]float32)(turned[b*blockValues:])
 		scale := vector.AbsMax(w.level, x[:]) / 127
 		quantize(w.level, &codes, x, scale)
-		sum := int32(0)
 		for i := range blockValues / 4 {
-			word := uint32(0)
-			for k, c := range codes[4*i : 4*i+4] {
-				word |= uint32(uint8(c)) << (8 * k)
-				sum += int32(c)
-			}
-			to[b*queryWords+i*laneStep] = word
+			to[b*queryWords+i*laneStep] = codes.word(i)
 		}
 		to[b*queryWords+8*laneStep] = math.Float32bits(scale * factor)
-		to[b*queryWords+9*laneStep] = uint32(-128 * sum)
+		to[b*queryWords+9*laneStep] = uint32(-128 * codes.sum())
 	}
 }
 
@@ -323,6 +317,12 @@ func (w *attendWork) mix(lane, at, n int, places, ahead []int) {
 
 // merge adds a segment to those before it.
 func (w *attendWork) merge() {
+	if w.fresh {
+		w.fresh = false
+		w.acc, w.part = w.part, w.acc
+		copy(w.all[:w.lanes], w.now)
+		return
+	}
 	d := w.KV.HeadDim
 	for l := range w.lanes {
 		acc, part := w.acc[l*d:l*d+d], w.part[l*d:l*d+d]
@@ -360,12 +360,12 @@ func (w *attendWork) restore(from []float32) {
 func (w *attendWork) finish() {
 	d := w.KV.HeadDim
 	for l := range w.lanes {
-		acc, inverse := w.acc[l*d:l*d+d], 1/w.all[l].sum
+		acc, out := w.acc[l*d:l*d+d], w.vector(w.Out, w.tile, w.head, l)[:d]
+		inverse := 1 / w.all[l].sum
 		if w.KV.Type.rounds() {
-			rotate(w.level, acc)
-			inverse /= float32(rotated(d))
+			rotate(w.level, out, acc, inverse/float32(rotated(d)))
+			continue
 		}
-		out := w.vector(w.Out, w.tile, w.head, l)
 		for i, v := range acc {
 			out[i] = v * inverse
 		}
