@@ -17,7 +17,8 @@ import (
 // and 8 float totals leave 8 of 32 registers for weights. More rows than that
 // come in panels of 4 to 6 that are multiplied by two tiles at a time: a broadcast
 // of activations then serves two products, so that loads of activations no longer
-// bound them. Float totals of two tiles are in memory. Floats have no other sums, so that
+// bound them. Of two tiles of superblocks float totals are in memory, those of blocks, which have no integer
+// totals, in registers. Floats have no other sums, so that
 // four tiles are multiplied at a time, of which loads take half of what they may.
 const (
 	maxRows     = 8
@@ -131,8 +132,8 @@ type product struct {
 	tiles  int
 	second reg.Register       // bytes from a tile to the next
 	fourth reg.Register       // bytes from the first tile to the fourth, of four
-	total  [][]reg.VecVirtual // float totals by tile and row; of one tile
-	totals reg.Register       // of two: where they are
+	total  [][]reg.VecVirtual // float totals by tile and row; nil where they are in memory
+	totals reg.Register       // where they are there
 	sum    [][]reg.VecVirtual // integer sums of a sub-block
 	isum   [][]reg.VecVirtual // integer totals of a superblock
 	w      []reg.VecVirtual   // weights
@@ -171,9 +172,11 @@ func (p *product) generate(body func(*product)) {
 
 // begin clears the float totals.
 func (p *product) begin() {
-	if p.tiles == 1 {
+	if p.tiles == 1 || p.of.kind == kindBlock {
 		p.total = p.zmms()
 		p.zero(p.total)
+	}
+	if p.tiles == 1 {
 		return
 	}
 	p.b = p.ZMM()
@@ -184,6 +187,9 @@ func (p *product) begin() {
 	if p.of.kind == kindFloat {
 		p.fourth = p.GP64()
 		p.LEAQ(operand.Mem{Base: p.second, Index: p.second, Scale: 2}, p.fourth)
+		return
+	}
+	if p.total != nil {
 		return
 	}
 	local := p.AllocLocal(64*p.tiles*p.rows + 64)
@@ -296,7 +302,7 @@ func (p *product) store() {
 	}
 }
 
-// memory is where the float total of a tile and row is, of two tiles.
+// memory is where the float total of a tile and row is where it is in no register.
 func (p *product) memory(t, r int) operand.Mem { return at(p.totals, 64*(t*p.rows+r)) }
 
 func at(base reg.Register, disp int) operand.Mem {
@@ -305,7 +311,7 @@ func at(base reg.Register, disp int) operand.Mem {
 
 // accumulate adds v times the panel's float at disp to a float total.
 func (p *product) accumulate(t, r, disp int, v reg.VecVirtual) {
-	if p.tiles == 1 {
+	if p.total != nil {
 		p.VFMADD231PS_BCST(at(p.panel, disp), v, p.total[t][r])
 		return
 	}
