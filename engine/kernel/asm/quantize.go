@@ -20,7 +20,7 @@ func quantizers(ctx *build.Context) {
 	for _, c := range []struct {
 		name string
 		bits uint32
-	}{{steps, 127}, {share, largestShare}} {
+	}{{steps, 127}, {share, largestShare}, {offset, math.Float32bits(-128)}} {
 		ctx.StaticGlobal(c.name)
 		ctx.DataAttributes(rodata)
 		ctx.AddDatum(0, operand.U32(c.bits))
@@ -263,19 +263,25 @@ func (q *quantizer) super() {
 // block quantises blocks of 32 values.
 func (q *quantizer) block() {
 	q.begin("quantizeBlockAVX512")
-	magnitude, limit := q.constant(0x7fffffff), q.constant(0x42fe0000) // 127
+	magnitude, most := q.constant(0x7fffffff), q.constant(0x42fe0000) // 127
 	q.limit(q.ZMM())
+	zero := q.XMM()
+	q.VPXORD(zero, zero, zero)
 	q.Label("loop")
-	values := q.zmms(2)
+	values, codes := q.zmms(2), q.zmms(2)
 	for i, v := range values {
 		q.VMOVUPS(at(q.x, 64*i), v)
 	}
-	inverse, sum, t := q.ZMM(), q.ZMM(), q.ZMM()
-	top := q.top(values, magnitude, t)
+	sum, t, inverse := q.ZMM(), q.ZMM(), q.ZMM()
+	top := q.ZMM()
+	q.VPANDD(magnitude, values[0], top)
+	q.VPANDD(magnitude, values[1], t)
+	q.VMAXPS(t, top, top)
+	q.first(top, t, func(a, b, c operand.Op) { q.VMAXPS(a, b, c) })
 	q.VUCOMISS(q.most.AsX(), top.AsX())
 	q.JHI(operand.LabelRef("large"))
-	q.inverse(top, limit, inverse, t)
-	codes := q.zmms(2)
+	q.quotient(top.AsX(), most.AsX(), inverse.AsX(), zero)
+	q.VBROADCASTSS(inverse.AsX(), inverse)
 	for i, v := range values {
 		q.VMULPS(inverse, v, codes[i])
 		q.VCVTPS2DQ(codes[i], codes[i])
@@ -284,28 +290,22 @@ func (q *quantizer) block() {
 	q.MOVL(operand.U32(0), at(q.marks, 0))
 	q.VPADDD(codes[0], codes[1], sum)
 	q.Label("rounded")
-	q.acrossLanes(sum, t, func() { q.VPADDD(t, sum, sum) })
-	q.VPSLLD(operand.U8(7), sum, sum)
-	q.VPXORD(t, t, t)
-	q.VPSUBD(sum, t, sum)
-	q.VMOVD(sum.AsX(), at(q.dst, 32))
+	q.VCVTDQ2PS(sum, sum)
 	fit, square := q.ZMM(), q.ZMM()
-	for i, c := range codes {
+	for _, c := range codes {
 		q.VCVTDQ2PS(c, c)
-		if i == 0 {
-			q.VMULPS(c, values[0], fit)
-			q.VMULPS(c, c, square)
-		} else {
-			q.VFMADD231PS(c, values[1], fit)
-			q.VFMADD231PS(c, c, square)
-		}
 	}
-	q.acrossLanes(fit, t, func() { q.VADDPS(t, fit, fit) })
-	q.acrossLanes(square, t, func() { q.VADDPS(t, square, square) })
-	k := q.K()
-	q.VPXORD(t, t, t)
-	q.VCMPPS(operand.U8(4), t, square, k)
-	q.VDIVPS_Z(square, fit, k, fit)
+	q.VMULPS(codes[0], values[0], fit)
+	q.VMULPS(codes[0], codes[0], square)
+	q.VFMADD231PS(codes[1], values[1], fit)
+	q.VFMADD231PS(codes[1], codes[1], square)
+	all := q.sums(sum, fit, square).AsX()
+	q.VMULPS_BCST(word(offset), all, sum.AsX())
+	q.VCVTPS2DQ(sum.AsX(), sum.AsX())
+	q.VMOVD(sum.AsX(), at(q.dst, 32))
+	q.VPSHUFD(operand.U8(1), all, fit.AsX())
+	q.VPSHUFD(operand.U8(2), all, square.AsX())
+	q.quotient(square.AsX(), fit.AsX(), fit.AsX(), zero)
 	q.VMOVSS(fit.AsX(), at(q.dst, 36))
 	q.ADDQ(operand.U32(128), q.x)
 	q.ADDQ(operand.U32(40), q.dst)
@@ -316,6 +316,7 @@ func (q *quantizer) block() {
 	q.RET()
 
 	q.Label("large")
+	q.VBROADCASTSS(top.AsX(), top)
 	q.VMULPS_BCST(word(share), top, top)
 	for _, v := range values {
 		k := q.K()
@@ -323,9 +324,10 @@ func (q *quantizer) block() {
 		q.VCMPPS(operand.U8(2), q.most, t, k) // not more
 		q.VMAXPS(t, top, k, top)
 	}
-	q.acrossLanes(top, t, func() { q.VMAXPS(t, top, top) })
-	q.inverse(top, limit, inverse, t)
+	q.first(top, t, func(a, b, c operand.Op) { q.VMAXPS(a, b, c) })
+	q.quotient(top.AsX(), most.AsX(), inverse.AsX(), zero)
 	q.VMOVSS(inverse.AsX(), at(q.marks, blockMarks-4))
+	q.VBROADCASTSS(inverse.AsX(), inverse)
 	q.VPXORD(sum, sum, sum)
 	for i, v := range values {
 		q.VMULPS(inverse, v, codes[i])
@@ -336,10 +338,50 @@ func (q *quantizer) block() {
 	q.JMP(operand.LabelRef("rounded"))
 }
 
-// steps is the symbol of the largest code that is not large, and share of largestShare.
+// first folds all lanes of v into its first one, with t.
+func (q *quantizer) first(v, t reg.VecVirtual, fold func(a, b, c operand.Op)) {
+	q.VEXTRACTF64X4(operand.U8(1), v, t.AsY())
+	fold(t.AsY(), v.AsY(), v.AsY())
+	q.VEXTRACTF32X4(operand.U8(1), v.AsY(), t.AsX())
+	fold(t.AsX(), v.AsX(), v.AsX())
+	q.VPSHUFD(operand.U8(0x4e), v.AsX(), t.AsX())
+	fold(t.AsX(), v.AsX(), v.AsX())
+	q.VPSHUFD(operand.U8(0xb1), v.AsX(), t.AsX())
+	fold(t.AsX(), v.AsX(), v.AsX())
+}
+
+// sums leaves the sums of the lanes of a, b and c in the first three lanes of a register, which it returns.
+func (q *quantizer) sums(a, b, c reg.VecVirtual) reg.VecVirtual {
+	t, u := q.ZMM(), q.ZMM()
+	for _, v := range []reg.VecVirtual{a, b, c} {
+		q.VEXTRACTF64X4(operand.U8(1), v, t.AsY())
+		q.VADDPS(t.AsY(), v.AsY(), v.AsY())
+	}
+	q.VUNPCKLPS(b.AsY(), a.AsY(), t.AsY())
+	q.VUNPCKHPS(b.AsY(), a.AsY(), u.AsY())
+	q.VADDPS(u.AsY(), t.AsY(), t.AsY()) // by halves: two of a and b in turn
+	q.VPSHUFD(operand.U8(0x4e), c.AsY(), u.AsY())
+	q.VADDPS(u.AsY(), c.AsY(), c.AsY())
+	q.VSHUFPS(operand.U8(0x04), c.AsY(), t.AsY(), u.AsY()) // the first of a, b, c
+	q.VSHUFPS(operand.U8(0x5e), c.AsY(), t.AsY(), t.AsY()) // the second
+	q.VADDPS(u.AsY(), t.AsY(), t.AsY())
+	q.VEXTRACTF32X4(operand.U8(1), t.AsY(), u.AsX())
+	q.VADDPS(u.AsX(), t.AsX(), t.AsX())
+	return t
+}
+
+// quotient is a/b in the first lane, 0 where b is.
+func (q *quantizer) quotient(b, a, to, zero reg.Register) {
+	k := q.K()
+	q.VCMPSS(operand.U8(4), zero, b, k) // not equal
+	q.VDIVSS_Z(b, a, k, to)
+}
+
+// steps is the symbol of the largest code that is not large, share of largestShare, and offset of the factor of biases.
 const (
-	steps = "mostSteps"
-	share = "largestShare"
+	steps  = "mostSteps"
+	share  = "largestShare"
+	offset = "biasFactor"
 )
 
 // word is a symbol's memory.

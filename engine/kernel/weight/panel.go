@@ -2,6 +2,7 @@ package weight
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"math/bits"
 	"sync"
@@ -168,50 +169,36 @@ func (p panelPlace) fill(level isa.Level, k kind, fine bool, x, scratch []float3
 
 // spread writes the large values of a row, which marks names, to the panel's pairs, and adds them to the row's sums.
 func (p panelPlace) spread(k kind, row, x, marks []float32) {
-	all := walkLarge(k, x, marks)
-	if !all.next() {
-		return
-	}
-	p.lock.Lock()
-	for ok := true; ok; ok = all.next() {
-		p.put(all.index, all.steps)
-		k.addToSums(row, all.index, all.steps)
-	}
-	p.lock.Unlock()
-}
-
-// largeWalk goes along the values of a row that its marks name.
-type largeWalk struct {
-	index int
-	steps int32 // of the block's scale
-
-	x, marks []float32
-	words    int    // of a block's marks
-	at       int    // the next word of marks
-	bits     uint32 // that are left of the one before
-}
-
-func walkLarge(k kind, x, marks []float32) largeWalk {
-	_, n := k.blockSize()
-	return largeWalk{x: x, marks: marks, words: n}
-}
-
-func (l *largeWalk) next() bool {
-	for l.bits == 0 {
-		if l.at%l.words == l.words-1 {
-			l.at++
+	locked := false
+	for i, steps := range k.large(x, marks) {
+		if !locked {
+			p.lock.Lock()
+			locked = true
 		}
-		if l.at == len(l.marks) {
-			return false
-		}
-		l.bits = math.Float32bits(l.marks[l.at])
-		l.at++
+		p.put(i, steps)
+		k.addToSums(row, i, steps)
 	}
-	word := l.at - 1
-	l.index = 32*(word-word/l.words) + bits.TrailingZeros32(l.bits)
-	l.steps = roundStep(l.x[l.index] * l.marks[word-word%l.words+l.words-1])
-	l.bits &= l.bits - 1
-	return true
+	if locked {
+		p.lock.Unlock()
+	}
+}
+
+// large are the values of a row that its marks name: their indices, and how many steps of their block's scale they are.
+func (k kind) large(x, marks []float32) iter.Seq2[int, int32] {
+	return func(yield func(int, int32) bool) {
+		values, words := k.blockSize()
+		for b := range len(x) / values {
+			block := marks[b*words:][:words]
+			for w, mark := range block[:words-1] {
+				for m := math.Float32bits(mark); m != 0; m &= m - 1 {
+					i := b*values + 32*w + bits.TrailingZeros32(m)
+					if !yield(i, roundStep(x[i]*block[words-1])) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // put adds a large value to the panel's pairs.
@@ -393,7 +380,7 @@ func rest(level isa.Level, k kind, fine bool, dst, x, scratch []float32) {
 			to[i] = from[i] - step*float32(int8(c))
 		}
 	}
-	for all := walkLarge(k, x, marks); all.next(); {
-		dst[all.index] = x[all.index] - scale(all.index)*float32(all.steps)
+	for i, steps := range k.large(x, marks) {
+		dst[i] = x[i] - scale(i)*float32(steps)
 	}
 }

@@ -177,8 +177,8 @@ func rounded(f *format, x []float32, fine bool) []float64 {
 		block := row[i/size*per:][:per]
 		y[i] = float64(int8(vector.Bytes(block)[i%size])) * float64(block[per-1])
 	}
-	for all := walkLarge(k, x, marks); all.next(); {
-		y[all.index] = float64(all.steps) * float64(row[(all.index/size+1)*per-1])
+	for i, steps := range k.large(x, marks) {
+		y[i] = float64(steps) * float64(row[(i/size+1)*per-1])
 	}
 	return y
 }

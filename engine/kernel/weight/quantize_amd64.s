@@ -70,6 +70,9 @@ GLOBL mostSteps<>(SB), RODATA|NOPTR, $4
 DATA largestShare<>+0(SB)/4, $0x3bff4f18
 GLOBL largestShare<>(SB), RODATA|NOPTR, $4
 
+DATA biasFactor<>+0(SB)/4, $0xc3000000
+GLOBL biasFactor<>(SB), RODATA|NOPTR, $4
+
 // func quantizeSuperAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
 // Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, SSE
 TEXT ·quantizeSuperAVX512(SB), $0-40
@@ -497,7 +500,7 @@ large:
 	JMP         rounded
 
 // func quantizeBlockAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
-// Requires: AVX, AVX512F, SSE
+// Requires: AVX, AVX2, AVX512F, AVX512VL, SSE
 TEXT ·quantizeBlockAVX512(SB), $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
@@ -509,119 +512,114 @@ TEXT ·quantizeBlockAVX512(SB), $0-40
 	VPBROADCASTD SI, Z1
 	MOVSS        limit+24(FP), X2
 	VBROADCASTSS X2, Z2
+	VPXORD       X3, X3, X3
 
 loop:
-	VMOVUPS    (CX), Z3
-	VMOVUPS    64(CX), Z4
-	VPANDD     Z0, Z3, Z5
-	VPANDD     Z0, Z4, Z7
-	VMAXPS     Z7, Z5, Z5
-	VSHUFF32X4 $0x4e, Z5, Z5, Z7
-	VMAXPS     Z7, Z5, Z5
-	VSHUFF32X4 $0xb1, Z5, Z5, Z7
-	VMAXPS     Z7, Z5, Z5
-	VPSHUFD    $0x4e, Z5, Z7
-	VMAXPS     Z7, Z5, Z5
-	VPSHUFD    $0xb1, Z5, Z7
-	VMAXPS     Z7, Z5, Z5
-	VUCOMISS   X2, X5
-	JHI        large
-	VPXORD     Z7, Z7, Z7
-	VCMPPS     $0x04, Z7, Z5, K1
-	VDIVPS.Z   Z5, Z1, K1, Z5
-	VMULPS     Z5, Z3, Z8
-	VCVTPS2DQ  Z8, Z8
-	VPMOVSDB   Z8, (AX)
-	VMULPS     Z5, Z4, Z5
-	VCVTPS2DQ  Z5, Z5
-	VPMOVSDB   Z5, 16(AX)
-	MOVL       $0x00000000, (BX)
-	VPADDD     Z8, Z5, Z6
+	VMOVUPS       (CX), Z4
+	VMOVUPS       64(CX), Z5
+	VPANDD        Z0, Z4, Z6
+	VPANDD        Z0, Z5, Z9
+	VMAXPS        Z9, Z6, Z6
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VMAXPS        Y9, Y6, Y6
+	VEXTRACTF32X4 $0x01, Y6, X9
+	VMAXPS        X9, X6, X6
+	VPSHUFD       $0x4e, X6, X9
+	VMAXPS        X9, X6, X6
+	VPSHUFD       $0xb1, X6, X9
+	VMAXPS        X9, X6, X6
+	VUCOMISS      X2, X6
+	JHI           large
+	VCMPSS        $0x04, X3, X6, K1
+	VDIVSS.Z      X6, X1, K1, X7
+	VBROADCASTSS  X7, Z7
+	VMULPS        Z7, Z4, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVSDB      Z6, (AX)
+	VMULPS        Z7, Z5, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPMOVSDB      Z7, 16(AX)
+	MOVL          $0x00000000, (BX)
+	VPADDD        Z6, Z7, Z8
 
 rounded:
-	VSHUFF32X4  $0x4e, Z6, Z6, Z7
-	VPADDD      Z7, Z6, Z6
-	VSHUFF32X4  $0xb1, Z6, Z6, Z7
-	VPADDD      Z7, Z6, Z6
-	VPSHUFD     $0x4e, Z6, Z7
-	VPADDD      Z7, Z6, Z6
-	VPSHUFD     $0xb1, Z6, Z7
-	VPADDD      Z7, Z6, Z6
-	VPSLLD      $0x07, Z6, Z6
-	VPXORD      Z7, Z7, Z7
-	VPSUBD      Z6, Z7, Z6
-	VMOVD       X6, 32(AX)
-	VCVTDQ2PS   Z8, Z8
-	VMULPS      Z8, Z3, Z3
-	VMULPS      Z8, Z8, Z8
-	VCVTDQ2PS   Z5, Z5
-	VFMADD231PS Z5, Z4, Z3
-	VFMADD231PS Z5, Z5, Z8
-	VSHUFF32X4  $0x4e, Z3, Z3, Z7
-	VADDPS      Z7, Z3, Z3
-	VSHUFF32X4  $0xb1, Z3, Z3, Z7
-	VADDPS      Z7, Z3, Z3
-	VPSHUFD     $0x4e, Z3, Z7
-	VADDPS      Z7, Z3, Z3
-	VPSHUFD     $0xb1, Z3, Z7
-	VADDPS      Z7, Z3, Z3
-	VSHUFF32X4  $0x4e, Z8, Z8, Z7
-	VADDPS      Z7, Z8, Z8
-	VSHUFF32X4  $0xb1, Z8, Z8, Z7
-	VADDPS      Z7, Z8, Z8
-	VPSHUFD     $0x4e, Z8, Z7
-	VADDPS      Z7, Z8, Z8
-	VPSHUFD     $0xb1, Z8, Z7
-	VADDPS      Z7, Z8, Z8
-	VPXORD      Z7, Z7, Z7
-	VCMPPS      $0x04, Z7, Z8, K1
-	VDIVPS.Z    Z8, Z3, K1, Z3
-	VMOVSS      X3, 36(AX)
-	ADDQ        $0x00000080, CX
-	ADDQ        $0x00000028, AX
-	ADDQ        $0x00000008, BX
-	DECQ        DX
-	JNZ         loop
+	VCVTDQ2PS     Z8, Z8
+	VCVTDQ2PS     Z6, Z6
+	VCVTDQ2PS     Z7, Z7
+	VMULPS        Z6, Z4, Z4
+	VMULPS        Z6, Z6, Z6
+	VFMADD231PS   Z7, Z5, Z4
+	VFMADD231PS   Z7, Z7, Z6
+	VEXTRACTF64X4 $0x01, Z8, Y5
+	VADDPS        Y5, Y8, Y8
+	VEXTRACTF64X4 $0x01, Z4, Y5
+	VADDPS        Y5, Y4, Y4
+	VEXTRACTF64X4 $0x01, Z6, Y5
+	VADDPS        Y5, Y6, Y6
+	VUNPCKLPS     Y4, Y8, Y5
+	VUNPCKHPS     Y4, Y8, Y4
+	VADDPS        Y4, Y5, Y5
+	VPSHUFD       $0x4e, Y6, Y4
+	VADDPS        Y4, Y6, Y6
+	VSHUFPS       $0x04, Y6, Y5, Y4
+	VSHUFPS       $0x5e, Y6, Y5, Y5
+	VADDPS        Y4, Y5, Y5
+	VEXTRACTF32X4 $0x01, Y5, X4
+	VADDPS        X4, X5, X5
+	VMULPS.BCST   biasFactor<>+0(SB), X5, X8
+	VCVTPS2DQ     X8, X8
+	VMOVD         X8, 32(AX)
+	VPSHUFD       $0x01, X5, X4
+	VPSHUFD       $0x02, X5, X6
+	VCMPSS        $0x04, X3, X6, K1
+	VDIVSS.Z      X6, X4, K1, X4
+	VMOVSS        X4, 36(AX)
+	ADDQ          $0x00000080, CX
+	ADDQ          $0x00000028, AX
+	ADDQ          $0x00000008, BX
+	DECQ          DX
+	JNZ           loop
 	VZEROUPPER
 	RET
 
 large:
-	VMULPS.BCST largestShare<>+0(SB), Z5, Z5
-	VPANDD      Z0, Z3, Z7
-	VCMPPS      $0x02, Z2, Z7, K1
-	VMAXPS      Z7, Z5, K1, Z5
-	VPANDD      Z0, Z4, Z7
-	VCMPPS      $0x02, Z2, Z7, K1
-	VMAXPS      Z7, Z5, K1, Z5
-	VSHUFF32X4  $0x4e, Z5, Z5, Z7
-	VMAXPS      Z7, Z5, Z5
-	VSHUFF32X4  $0xb1, Z5, Z5, Z7
-	VMAXPS      Z7, Z5, Z5
-	VPSHUFD     $0x4e, Z5, Z7
-	VMAXPS      Z7, Z5, Z5
-	VPSHUFD     $0xb1, Z5, Z7
-	VMAXPS      Z7, Z5, Z5
-	VPXORD      Z7, Z7, Z7
-	VCMPPS      $0x04, Z7, Z5, K1
-	VDIVPS.Z    Z5, Z1, K1, Z5
-	VMOVSS      X5, 4(BX)
-	VPXORD      Z6, Z6, Z6
-	VMULPS      Z5, Z3, Z8
-	VCVTPS2DQ   Z8, Z8
-	VPABSD      Z8, Z7
-	VPCMPD.BCST $0x02, mostSteps<>+0(SB), Z7, K1
-	VMOVDQA32.Z Z8, K1, Z7
-	VPMOVSDB    Z7, (AX)
-	KNOTW       K1, K1
-	KMOVW       K1, (BX)
-	VPADDD      Z7, Z6, Z6
-	VMULPS      Z5, Z4, Z5
-	VCVTPS2DQ   Z5, Z5
-	VPABSD      Z5, Z7
-	VPCMPD.BCST $0x02, mostSteps<>+0(SB), Z7, K1
-	VMOVDQA32.Z Z5, K1, Z7
-	VPMOVSDB    Z7, 16(AX)
-	KNOTW       K1, K1
-	KMOVW       K1, 2(BX)
-	VPADDD      Z7, Z6, Z6
-	JMP         rounded
+	VBROADCASTSS  X6, Z6
+	VMULPS.BCST   largestShare<>+0(SB), Z6, Z6
+	VPANDD        Z0, Z4, Z9
+	VCMPPS        $0x02, Z2, Z9, K1
+	VMAXPS        Z9, Z6, K1, Z6
+	VPANDD        Z0, Z5, Z9
+	VCMPPS        $0x02, Z2, Z9, K1
+	VMAXPS        Z9, Z6, K1, Z6
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VMAXPS        Y9, Y6, Y6
+	VEXTRACTF32X4 $0x01, Y6, X9
+	VMAXPS        X9, X6, X6
+	VPSHUFD       $0x4e, X6, X9
+	VMAXPS        X9, X6, X6
+	VPSHUFD       $0xb1, X6, X9
+	VMAXPS        X9, X6, X6
+	VCMPSS        $0x04, X3, X6, K1
+	VDIVSS.Z      X6, X1, K1, X7
+	VMOVSS        X7, 4(BX)
+	VBROADCASTSS  X7, Z7
+	VPXORD        Z8, Z8, Z8
+	VMULPS        Z7, Z4, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPABSD        Z6, Z9
+	VPCMPD.BCST   $0x02, mostSteps<>+0(SB), Z9, K1
+	VMOVDQA32.Z   Z6, K1, Z9
+	VPMOVSDB      Z9, (AX)
+	KNOTW         K1, K1
+	KMOVW         K1, (BX)
+	VPADDD        Z9, Z8, Z8
+	VMULPS        Z7, Z5, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPABSD        Z7, Z9
+	VPCMPD.BCST   $0x02, mostSteps<>+0(SB), Z9, K1
+	VMOVDQA32.Z   Z7, K1, Z9
+	VPMOVSDB      Z9, 16(AX)
+	KNOTW         K1, K1
+	KMOVW         K1, 2(BX)
+	VPADDD        Z9, Z8, Z8
+	JMP           rounded
