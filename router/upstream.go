@@ -119,6 +119,13 @@ func (h *Head) Write(to http.Header) {
 	}
 }
 
+// Follower is a stream whose pieces can be had without a goroutine that waits for each.
+type Follower interface {
+	// Follow calls take with what comes, and returns when take has had enough, or when the stream cannot be followed, now or any more:
+	// Read then tells the rest. take must neither block nor keep the piece.
+	Follow(take func(piece []byte) bool)
+}
+
 // Answer is an upstream's answer: a refusal, a whole one, or a stream.
 type Answer struct {
 	Status int

@@ -135,7 +135,7 @@ func (c *call) relay(r *relayed) *api.Error {
 		return nil
 	case p.answer.Events != nil:
 		handedOver = true
-		c.stream(&relayStream{p: p})
+		c.stream(&relayStream{p: p, direct: c.direct()})
 		c.ctx.Response.ImmediateHeaderFlush = false // what begins the answer is there, and goes with the header
 		return nil
 	}
@@ -146,6 +146,14 @@ func (c *call) relay(r *relayed) *api.Error {
 	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
 	c.ctx.SetBody(whole)
 	return nil
+}
+
+// direct is the way to the client for a stream whose bytes nobody else needs: an answer that is recorded for its idempotency key is read.
+func (c *call) direct() api.Direct {
+	if c.execution != nil {
+		return api.Direct{}
+	}
+	return api.DirectOf(c.ctx)
 }
 
 // beginPassage reserves what a request is expected to use.

@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/router"
 )
 
 // relayStream is the body of a relayed stream: it reads as the upstream sends.
@@ -22,6 +23,11 @@ type relayStream struct {
 	last bool // and the empty line behind it
 	name bool // the last line was the name of an event, whose data is to come
 	over bool // nothing but out is to come
+
+	direct  api.Direct // to the client; its zero value: all is read
+	started bool       // a piece was read, and the header has gone before it
+	unsent  []byte     // of the last chunk, what the client had no room for
+	lost    error      // what writing to it failed with
 
 	silent bool // whoever reads the stream writes its fault
 
@@ -49,6 +55,9 @@ func (r *relayStream) Read(buf []byte) (n int, err error) {
 		if r.over {
 			return 0, io.EOF
 		}
+		if err := r.follow(); err != nil {
+			return 0, err
+		}
 		r.out, r.read = r.out[:0], 0
 		n, err := r.p.answer.Events.Read(buf)
 		if r.look(buf[:n]); err != nil {
@@ -59,7 +68,46 @@ func (r *relayStream) Read(buf []byte) (n int, err error) {
 	}
 	n = copy(buf, r.out[r.read:])
 	r.read += n
+	r.started = true
 	return n, nil
+}
+
+// lengthRoom is where the length of a chunk stands before its data: eight digits of 16, and the end of the line.
+const lengthRoom = "00000000\r\n"
+
+// follow writes to the client what comes, as long as nothing needs Read. The error is that of a write.
+func (r *relayStream) follow() error {
+	stream, ok := r.p.answer.Events.(router.Follower)
+	if !ok || !r.started || !r.direct.Can() {
+		return nil
+	}
+	for {
+		r.unsent = nil
+		stream.Follow(r.send)
+		if r.lost == nil && len(r.unsent) > 0 {
+			if _, r.lost = r.direct.Write(r.unsent); r.lost == nil {
+				continue
+			}
+		}
+		return r.lost
+	}
+}
+
+// send passes a piece on as a chunk (RFC 9112, 7.1), and reports whether the client had room for all of it.
+func (r *relayStream) send(piece []byte) bool {
+	r.out = append(r.out[:0], lengthRoom...)
+	if r.look(piece); len(r.out) == len(lengthRoom) {
+		return true
+	}
+	from := len(lengthRoom) - len("\r\n")
+	for n := len(r.out) - len(lengthRoom); n > 0; n >>= 4 {
+		from--
+		r.out[from] = "0123456789abcdef"[n&15]
+	}
+	r.out = append(r.out, "\r\n"...)
+	sent, err := r.direct.TryWrite(r.out[from:])
+	r.unsent, r.lost = r.out[from+sent:], err
+	return err == nil && len(r.unsent) == 0
 }
 
 // stop notes how the upstream's stream ended, and with what the client's does. A line that broke off is

@@ -14,42 +14,45 @@ import (
 // Quick returns a connection that is c with cheap reads and writes; c itself where it is none of TCP. What else c can do, the connection
 // can do in the same way.
 func Quick(c net.Conn) net.Conn {
-	w, raw := quickWrites(c, 0)
+	w := quickWrites(c, 0)
 	if w == nil {
 		return c
 	}
 	q := &conn{writer: w}
-	q.in.await, q.in.step = raw.Read, q.in.read
+	q.in.raw = w.out.raw
+	q.in.await, q.in.step = q.in.raw.Read, q.in.read
 	return q
 }
 
 // QuickWrites is Quick for writes alone. Where the peer takes nothing more, a write waits for patience and fails then, as at a deadline;
 // 0 is without an end. A deadline that is set for writes counts in its place.
 func QuickWrites(c net.Conn, patience time.Duration) net.Conn {
-	if w, _ := quickWrites(c, patience); w != nil {
+	if w := quickWrites(c, patience); w != nil {
 		return w
 	}
 	return patient(c, patience)
 }
 
-func quickWrites(c net.Conn, patience time.Duration) (*writer, syscall.RawConn) {
+func quickWrites(c net.Conn, patience time.Duration) *writer {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	raw, err := tcp.SyscallConn()
 	if err != nil {
-		return nil, nil // closed already, which the first use of c tells
+		return nil // closed already, which the first use of c tells
 	}
 	w := &writer{TCPConn: tcp, patience: patience}
-	w.out.await, w.out.step = raw.Write, w.write
-	return w, raw
+	w.out.raw, w.out.await, w.out.step = raw, raw.Write, w.write
+	w.once = func(fd uintptr) { w.out.write(fd) }
+	return w
 }
 
 // writer writes without telling the scheduler, and sets a deadline only where it has to wait.
 type writer struct {
 	*net.TCPConn
 	out      transfer
+	once     func(fd uintptr) // writes what there is room for
 	patience time.Duration
 	waits    bool        // the deadline is the writer's own; owned by the write in progress
 	dated    atomic.Bool // somebody else has set one
@@ -58,12 +61,20 @@ type writer struct {
 // conn reads so, too.
 type conn struct {
 	*writer
-	in transfer
+	in        transfer
+	following atomic.Pointer[following] // nil: none
+
+	// Of Read and Follow, by the lock of in.
+	ahead    []byte // read and not used while it was followed: the next Read's
+	aheadErr error  // likewise
+	latest   []byte // what the last Read has given
+	reads    int
 }
 
 // transfer is one direction of a connection. One call at a time uses it.
 type transfer struct {
 	mu    sync.Mutex
+	raw   syscall.RawConn
 	await func(func(fd uintptr) bool) error // calls step, and again once the socket is ready, until it is true
 	step  func(fd uintptr) bool             // read or write, made once so that no call allocates
 
@@ -79,14 +90,32 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
-	n, err := c.in.run(p)
+	n, err := c.next(p)
+	c.latest, c.reads = p[:n], c.reads+1
 	switch {
+	case errors.Is(err, io.EOF):
+		return 0, io.EOF
 	case err != nil:
 		return n, c.failed("read", err)
 	case n == 0:
 		return 0, io.EOF
 	}
 	return n, nil
+}
+
+// next reads what Follow has left, or from the socket. The caller holds the lock.
+func (c *conn) next(p []byte) (int, error) {
+	switch {
+	case len(c.ahead) > 0:
+		n := copy(p, c.ahead)
+		c.ahead = c.ahead[n:]
+		return n, nil
+	case c.aheadErr != nil:
+		err := c.aheadErr
+		c.aheadErr = nil // the socket says the same again, or that it has ended
+		return 0, err
+	}
+	return c.in.run(p)
 }
 
 // Write writes all of p, and waits where the peer takes no more for now.
@@ -104,6 +133,22 @@ func (w *writer) Write(p []byte) (int, error) {
 		return n, w.failed("write", err)
 	}
 	return n, nil
+}
+
+// TryWrite implements Trier.
+func (w *writer) TryWrite(p []byte) (int, error) {
+	w.out.mu.Lock()
+	defer w.out.mu.Unlock()
+	w.out.buf, w.out.done, w.out.err = p, 0, nil
+	err := w.out.raw.Control(w.once)
+	if err == nil {
+		err = w.out.err
+	}
+	w.out.buf, w.out.err = nil, nil
+	if err != nil {
+		return w.out.done, w.failed("write", err)
+	}
+	return w.out.done, nil
 }
 
 // write is the step of a write. The first one that finds no room sets the deadline: it covers all that the write still waits for.

@@ -20,7 +20,10 @@ import (
 	"weir/router"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Sockets are followed by few goroutines for all time.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("weir/internal/socket.newLoop.func1"))
+}
 
 // fake is a server with faults.
 type fake struct {
@@ -197,9 +200,33 @@ func take(t *testing.T, f *Fleet, c *router.Call) (a *router.Answer, text string
 	if a.Events == nil {
 		return a, string(a.Whole), nil
 	}
-	read, err := io.ReadAll(a.Events)
+	read, _, err := readEvents(a.Events)
 	_ = a.Events.Close()
 	return a, string(read), err
+}
+
+// readEvents reads a stream to its end as an edge does: it follows it where that goes, and reads what comes then. followed is how many bytes
+// were not read.
+func readEvents(r io.Reader) (text []byte, followed int, err error) {
+	stream, ok := r.(router.Follower)
+	if !ok {
+		return nil, 0, fmt.Errorf("%T cannot be followed", r)
+	}
+	buf := make([]byte, 4096)
+	for err == nil {
+		stream.Follow(func(piece []byte) bool {
+			text = append(text, piece...)
+			followed += len(piece)
+			return len(piece)%3 != 0 // has enough now and then
+		})
+		var n int
+		n, err = r.Read(buf)
+		text = append(text, buf[:n]...)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return text, followed, err
 }
 
 // said is the text of a stream's events.

@@ -123,6 +123,10 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 			return nil, fl.fail(a, errNothingLeft)
 		}
 	}
+	var d direct
+	if fl.call.Stream && fl.resume == nil && r.target.Base.Scheme == "http" {
+		ctx = d.traced(ctx)
+	}
 	res, err := fl.send(ctx, r, body)
 	if err != nil {
 		return nil, fl.fail(a, err)
@@ -132,7 +136,8 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	a.status = res.StatusCode
 	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
 	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
-		s := &stream{flight: fl, attempt: a, body: res.Body, tail: tail{dialect: dialect(apiOf(fl.call.Path))}}
+		d.of(res)
+		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, tail: tail{dialect: dialect(apiOf(fl.call.Path))}}
 		err := s.open()
 		refused, ok := errors.AsType[*eventError](err)
 		switch {

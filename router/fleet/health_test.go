@@ -176,7 +176,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 	}
 	write(b.URL + "/v1\n")
 	until(t, "b is in a's place", func() bool { return slices.Equal(ids(), []string{b.id()}) })
-	if text, err := io.ReadAll(open.Events); err != nil || said(t, string(text)) != answerOf("a") {
+	if text, _, err := readEvents(open.Events); err != nil || said(t, string(text)) != answerOf("a") {
 		t.Errorf("the stream of the one that left: %v %s", err, text)
 	}
 	_ = open.Events.Close()

@@ -26,6 +26,7 @@ type stream struct {
 	out     []byte // may be passed on
 	content bool   // the replica has sent some
 	over    bool   // the stream has ended, well or not
+	direct  direct // what it comes on
 	tail    tail
 }
 
@@ -155,12 +156,12 @@ func (s *stream) follow(buf []byte) error {
 
 // relay reads the rest of a stream that has content. It allocates nothing.
 func (s *stream) relay(buf []byte) (int, error) {
+	before := s.direct.reads()
 	n, err := s.body.Read(buf)
 	if n > 0 {
-		s.attempt.replica.heard.Add(1)
-		s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
-		s.tail.add(buf[:n])
+		s.passed(buf[:n])
 	}
+	s.direct.inStep = err == nil && s.direct.judge(before, buf[:n]) // at the end net/http may read on by itself
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF) && s.tail.whole():

@@ -1,0 +1,18 @@
+package socket
+
+// Follower is a connection that need not be read by a goroutine that waits for it: few goroutines read many of them.
+type Follower interface {
+	// Follow calls take with what comes, in order, until take wants no more, or reading fails, or the connection is closed. What take has not
+	// used of a piece comes again, with what follows it; at the end it is the next Read's or Follow's, and what reading failed with is the
+	// next Read's. Follow may return at any time without a reason: the caller reads then. take runs in another goroutine and must neither
+	// wait nor keep the piece, since other connections wait for it. A panic of take is one of Follow. Deadlines of reads do not count.
+	Follow(take func(piece []byte) (used int, more bool))
+	// Latest is what the last Read has given, in its caller's buffer, and how many there were.
+	Latest() (piece []byte, reads int)
+}
+
+// Trier is a connection that can be written to without waiting.
+type Trier interface {
+	// TryWrite writes as much of p as there is room for; less of it is no error.
+	TryWrite(p []byte) (int, error)
+}
