@@ -33,6 +33,13 @@ func (d *direct) of(res *http.Response) {
 	}
 }
 
+// after notes what a read of the answer has returned: with its end, the connection is net/http's again, which gives it to the next request.
+func (d *direct) after(err error) {
+	if err != nil {
+		d.conn, d.inStep = nil, false
+	}
+}
+
 // reads is how often the connection was read.
 func (d *direct) reads() (n int) {
 	if d.wanted && d.conn != nil {
@@ -44,20 +51,23 @@ func (d *direct) reads() (n int) {
 // judge finds out whether net/http is in step. It is where the connection was read once for a piece, that read brought nothing but whole
 // chunks, and the piece is their data, and begins as an event does. Had net/http been within a chunk, the piece would begin with the length
 // of the next one, or with less of it than there is; and what follows that would be taken for a length, which no event begins with.
-func (d *direct) judge(readsBefore int, piece []byte) bool {
-	if !d.wanted || d.conn == nil || !beginsEvent(piece) {
-		return false
+func (d *direct) judge(readsBefore int, piece []byte) {
+	if d.inStep = false; !d.wanted || d.conn == nil || !beginsEvent(piece) {
+		return
 	}
 	raw, reads := d.conn.Latest()
-	for reads == readsBefore+1 && len(raw) > 0 {
+	if reads != readsBefore+1 {
+		return
+	}
+	for len(raw) > 0 {
 		data, n, _ := wholeChunk(raw)
 		rest, ok := bytes.CutPrefix(piece, data)
 		if n == 0 || !ok {
-			return false
+			return
 		}
 		raw, piece = raw[n:], rest
 	}
-	return reads == readsBefore+1 && len(piece) == 0
+	d.inStep = len(piece) == 0
 }
 
 // beginsEvent reports whether a piece begins with a field of an event or with a comment, none of which is a chunk's length.

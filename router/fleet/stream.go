@@ -45,6 +45,7 @@ func (s *stream) fill() error {
 	s.held = slices.Grow(s.held, 4<<10)
 	n, err := s.body.Read(s.held[len(s.held):cap(s.held)])
 	s.held = s.held[:len(s.held)+n]
+	s.direct.after(err)
 	s.attempt.replica.heard.Add(1)
 	for !s.content {
 		i := bytes.IndexByte(s.held[s.line:], '\n')
@@ -161,7 +162,8 @@ func (s *stream) relay(buf []byte) (int, error) {
 	if n > 0 {
 		s.passed(buf[:n])
 	}
-	s.direct.inStep = err == nil && s.direct.judge(before, buf[:n]) // at the end net/http may read on by itself
+	s.direct.after(err)
+	s.direct.judge(before, buf[:n])
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF) && s.tail.whole():
