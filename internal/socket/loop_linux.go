@@ -32,14 +32,8 @@ type loop struct {
 	count  atomic.Int64 // sockets
 
 	mu    sync.Mutex
-	slots []slot
-	free  []int32 // of slots
-}
-
-// slot is a place for a socket. Events name the place and the turn, so that a late one of the socket before is told apart.
-type slot struct {
-	f    *following
-	turn int32
+	slots []*following // places, which events name; nil: a free one
+	free  []int32
 }
 
 // following is a socket whose reads are a loop's.
@@ -113,7 +107,7 @@ func (l *loop) serve(uintptr) bool {
 			n = 0
 		}
 		for i := range l.events[:n] {
-			if f := l.at(&l.events[i]); f != nil {
+			if f := l.at(l.events[i].Fd); f != nil {
 				l.read(f, &l.events[i])
 			}
 		}
@@ -123,14 +117,11 @@ func (l *loop) serve(uintptr) bool {
 	}
 }
 
-// at is the socket that an event is of; nil where that is followed no more.
-func (l *loop) at(e *syscall.EpollEvent) *following {
+// at is the socket at a place; nil where it is followed no more. A late event may be of the one before it: one read too many then.
+func (l *loop) at(place int32) *following {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.slots[e.Fd]; s.turn == e.Pad {
-		return s.f
-	}
-	return nil
+	return l.slots[place]
 }
 
 // read reads a socket until nothing is left.
@@ -154,7 +145,7 @@ func (l *loop) read(f *following, e *syscall.EpollEvent) {
 			return
 		}
 	}
-	again := edges(e.Fd, e.Pad)
+	again := edges(e.Fd)
 	_ = syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_MOD, int(f.fd), &again) // is reported anew
 }
 
@@ -210,38 +201,36 @@ func (f *following) stop() {
 	f.end()
 }
 
-func edges(at, turn int32) syscall.EpollEvent {
+func edges(place int32) syscall.EpollEvent {
 	const edge = 1 << 31 // EPOLLET, which package syscall has as a negative number
-	return syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | edge, Fd: at, Pad: turn}
+	return syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | edge, Fd: place}
 }
 
 // follow serves f until it is over, at once where the system refuses it.
 func (l *loop) follow(f *following) {
-	at, e := l.seat(f)
+	place := l.seat(f)
+	e := edges(place)
 	if syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, int(f.fd), &e) == nil { // what lies there already is an edge
 		<-f.over
 		_ = syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_DEL, int(f.fd), &e)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.slots[at].f = nil
-	l.free = append(l.free, at)
+	l.slots[place] = nil
+	l.free = append(l.free, place)
 }
 
-// seat gives f a place, and the events that name it.
-func (l *loop) seat(f *following) (at int32, e syscall.EpollEvent) {
+// seat gives f a place.
+func (l *loop) seat(f *following) (place int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.free); n > 0 {
-		at, l.free = l.free[n-1], l.free[:n-1]
-	} else {
-		at = int32(len(l.slots)) //nolint:gosec // no more than there are descriptors
-		l.slots = append(l.slots, slot{})
+		place, l.free = l.free[n-1], l.free[:n-1]
+		l.slots[place] = f
+		return place
 	}
-	s := &l.slots[at]
-	s.f = f
-	s.turn++
-	return at, edges(at, s.turn)
+	l.slots = append(l.slots, f)
+	return int32(len(l.slots) - 1) //nolint:gosec // no more than there are descriptors
 }
 
 // Follow implements Follower.

@@ -64,7 +64,7 @@ func (w *wired) serve(c net.Conn) {
 		for rest, writes := w.answer, 0; len(rest) > 0; writes++ {
 			n := len(rest)
 			if w.cuts > 0 {
-				n = min(n, 1+chance.IntN(1+chance.IntN(400)))
+				n = min(n, 1+chance.IntN(1+chance.IntN(2000)))
 			}
 			if i := bytes.Index(rest, []byte("\n\n\r\n")); i >= 0 && w.cuts > 0 && writes < 8 {
 				n = i + len("\n\n\r\n") // servers write whole chunks
@@ -73,7 +73,7 @@ func (w *wired) serve(c net.Conn) {
 				return
 			}
 			rest = rest[n:]
-			if w.cuts > 0 {
+			if w.cuts > 0 && chance.IntN(3) == 0 {
 				time.Sleep(time.Duration(chance.IntN(100)) * time.Microsecond) // so that pieces are mostly read alone
 			}
 		}
@@ -98,7 +98,7 @@ func chunks(texts ...string) string {
 
 // A stream that is followed gives what net/http makes of its bytes, wherever they are cut, whatever they are.
 func FuzzFollow(f *testing.F) {
-	many := strings.Repeat(chunks(event("a longer text that is said often")), 50)
+	many := strings.Repeat(chunks(event("a longer text that is said often")), 16)
 	for _, body := range []string{
 		many + chunks(last, done) + "0\r\n\r\n",
 		many + chunks(last+done, event("x"), last, done) + "0\r\nX-Trailer: a\r\n\r\n",
