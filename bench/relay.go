@@ -167,6 +167,9 @@ func (r *relayRun) measure(ctx context.Context, w *RelayWay) error {
 	return nil
 }
 
+// eventStart begins each event of the stand-in.
+const eventStart = "data: {"
+
 // stream takes one stream of so many tokens to its end.
 func (r *relayRun) stream(ctx context.Context, w *RelayWay, tokens int) (first, took time.Duration, err error) {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"%d %d"}]}`, clusterModel, tokens,
@@ -192,8 +195,9 @@ func (r *relayRun) stream(ctx context.Context, w *RelayWay, tokens int) (first, 
 		if n > 0 && events == 0 {
 			first = time.Since(began)
 		}
-		events += bytes.Count(buf[:n], []byte("data: {"))
+		from := len(tail) - min(len(tail), len(eventStart)-1) // of one that is cut between two reads
 		tail = append(tail, buf[:n]...)
+		events += bytes.Count(tail[from:], []byte(eventStart))
 		tail = tail[max(0, len(tail)-len(standInEnd)):]
 		switch {
 		case errors.Is(err, io.EOF) && events == tokens && string(tail) == standInEnd:
