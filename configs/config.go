@@ -129,7 +129,7 @@ type Engine struct {
 	Threads       int    // 0 takes every core the process may use, less a fraction of a quota
 	CPULevel      string // one of CPULevels
 	BlockTokens   int    // tokens per KV block, a multiple of 16
-	Fine          bool   // activations are rounded more finely
+	Fine          bool   // what rounding takes from activations is multiplied, too
 	EncoderDType  string // one of EncoderDTypes
 	KVType        string // one of KVTypes
 	KVMemoryBytes int64  // 0 takes a share of the free memory
@@ -361,7 +361,7 @@ func settings(c *Config) []Setting {
 			Usage:   "instruction set of the kernels; auto is the best that the machine has",
 			binding: bindChoice(&c.Engine.CPULevel, CPULevels)},
 		{Key: "engine.fine_activations", Flag: "fine-activations",
-			Usage:   "round activations more finely: answers are nearer to those of the exact weights, and prompts take longer",
+			Usage:   "multiply what rounding takes from activations, too: answers are those of the exact weights, and prompts take nearly twice as long",
 			binding: bindBool(&c.Engine.Fine)},
 		{Key: "engine.encoder_dtype", Flag: "encoder-dtype",
 			Usage: "what text encoders multiply float matrices in: bfloat16 takes half the time of float32 on processors with " +

@@ -338,7 +338,7 @@ const modelsSample = `
 #     num_speculative_tokens: 8
 #     speculative_ngram: false
 #     kv_cache_memory_bytes: 2GiB # default: a share of what the weights leave
-#     fine_activations: false # true: answers nearer to the exact weights', slower prompts
+#     fine_activations: false # true: the exact weights' answers, slower prompts
 #     encoder_dtype: auto # of a text encoder: bfloat16 is faster, see docs/performance.md
 #     kv_cache_dtype: auto
 #     block_size: 16

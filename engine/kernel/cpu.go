@@ -55,7 +55,7 @@ func newCPU(member *pool.Member, level isa.Level) *CPU {
 // use it. Its results are those of the CPU, bit for bit.
 func (c *CPU) Worker(worker int) *CPU { return c.worker[worker] }
 
-// MakeFine makes all products from the next one on round activations more finely, see [weight.Product].
+// MakeFine makes all products from the next one on fine, see [weight.Product].
 func (c *CPU) MakeFine() {
 	c.multiplier.MakeFine()
 	for _, w := range c.worker {
@@ -101,9 +101,6 @@ func (c *CPU) MatMul(dst []float32, w *weight.Matrix, x []float32, rows int, bia
 func (c *CPU) Products(x []float32, rows int, norm weight.Norm, products ...weight.Product) {
 	c.multiplier.Products(x, rows, norm, products...)
 }
-
-// Rest computes what rounding takes from rows, see [weight.Multiplier.Rest].
-func (c *CPU) Rest(dst, x []float32, rows int, w *weight.Matrix) { c.multiplier.Rest(dst, x, rows, w) }
 
 // Gated computes dst = a(x gate^T) * (x up^T), where a is gate.Act; dst is
 // [rows][gate.W.Rows]. gate and up have the same shape, and their Dst is not used.

@@ -31,7 +31,6 @@ type batch struct {
 // scratch is the memory that a block of rows passes through.
 type scratch struct {
 	k, v, gate []float32     // [rows of a block][...]
-	normed     []float32     // likewise, of models with exact products
 	branch     []float32     // likewise, of models whose branches have norms
 	mixing     mixing        // of models with experts
 	mostBlock  int           // rows
@@ -160,11 +159,8 @@ func (s *scratch) reserve(m *model, rows int) {
 	grow(&s.k, rows*kv)
 	grow(&s.v, rows*kv)
 	grow(&s.gate, rows*ffn)
-	if m.branches || m.exact {
+	if m.branches {
 		grow(&s.branch, rows*m.width)
-	}
-	if m.exact {
-		grow(&s.normed, rows*m.width)
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 
 // apart reports whether so many rows go through the layers in blocks.
 func (m *model) apart(c *kernel.CPU, rows int) bool {
-	return !m.exact && m.layerBytes <= mostApart && c.Threads() > 1 && rows >= leastApart
+	return m.layerBytes <= mostApart && c.Threads() > 1 && rows >= leastApart
 }
 
 // blockwise runs all rows through the first whole layers.

@@ -95,7 +95,7 @@ func (m *model) mix(c *kernel.CPU, f *feed, b *batch, r block) {
 		}
 		up := e.up.into(b.gate, false)
 		up.Act = f.act
-		m.products(c, b, p.in, n, weight.Norm{}, up)
+		m.products(c, p.in, n, weight.Norm{}, up)
 		c.Products(b.gate, n, weight.Norm{}, e.down.into(p.out, false))
 		for i, t := range routes[:n] {
 			to := sum[t.row*m.width : (t.row+1)*m.width]

@@ -44,14 +44,14 @@ func (m *model) layer(c *kernel.CPU, kv *attend.KV, y *layer, b *batch, r block)
 // lastLayer stores the keys and values of all rows, and computes all else of the rows of b.output.
 func (m *model) lastLayer(c *kernel.CPU, kv *attend.KV, y *layer, b *batch) {
 	a, all := &y.attention, block{0, len(b.tokens)}
-	m.products(c, b, b.x, all.hi, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
+	m.products(c, b.x, all.hi, a.norms.before, a.k.into(b.k, false), a.v.into(b.v, false))
 	m.store(c, kv, a, b, all)
 	if len(b.output) == 0 {
 		return
 	}
 	b = b.keep(m)
 	all = block{0, len(b.tokens)}
-	m.products(c, b, b.x, all.hi, a.norms.before, a.q.into(b.q, false))
+	m.products(c, b.x, all.hi, a.norms.before, a.q.into(b.q, false))
 	m.turn(c, a, b, all)
 	m.attend(c, kv, a, b, all)
 	m.feedForward(c, &y.feed, b, all)
@@ -120,7 +120,7 @@ func add(x, y []float32) {
 // V are stored.
 func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
 	q := r.of(b.q, a.heads*a.headDim)
-	m.products(c, b, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
+	m.products(c, r.of(b.x, m.width), r.rows(), a.norms.before, a.q.into(q, false), a.k.into(b.k, false), a.v.into(b.v, false))
 	m.turn(c, a, b, r)
 	m.store(c, kv, a, b, r)
 }
@@ -197,7 +197,7 @@ func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
 	x, up := r.of(b.x, m.width), f.up.into(nil, false)
 	if f.plain {
 		up.Dst, up.Act = b.gate, f.act
-		m.products(c, b, x, r.rows(), f.norms.before, up)
+		m.products(c, x, r.rows(), f.norms.before, up)
 	} else {
 		gate := f.gate.into(nil, false)
 		gate.Act = f.act
@@ -208,28 +208,12 @@ func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
 
 // products are those of norm(x), rows rows of it, a branch's beginning. Hidden states of BERT's kind
 // have a few large values, beside which int8 leaves little of their neighbours: there
-// what rounding takes from them is multiplied, too. It makes the products of q8_0
-// weights as exact as the weights are, for twice the time.
-func (m *model) products(c *kernel.CPU, b *batch, x []float32, rows int, norm weight.Norm, all ...weight.Product) {
-	if !m.exact {
-		c.Products(x, rows, norm, all...)
-		return
-	}
-	rest := b.branch[:rows*m.width]
-	if norm.Weight != nil {
-		c.Norm(b.normed, x, norm, rows)
-		x = b.normed[:rows*m.width]
-	}
-	c.Rest(rest, x, rows, all[0].W)
-	var acts [3]vector.Activation
+// they are fine, as exact as q8_0 weights are.
+func (m *model) products(c *kernel.CPU, x []float32, rows int, norm weight.Norm, all ...weight.Product) {
 	for i := range all {
-		acts[i], all[i].Act = all[i].Act, vector.Identity
+		all[i].Fine = m.fine
 	}
-	c.Products(x, rows, weight.Norm{}, all...)
-	for i := range all {
-		all[i].Act, all[i].Add, all[i].Bias = acts[i], true, nil
-	}
-	c.Products(rest, rows, weight.Norm{}, all...)
+	c.Products(x, rows, norm, all...)
 }
 
 // close ends a branch: x = after(x + out(W y)).
@@ -260,7 +244,7 @@ func (m *model) hiddenStates(c *kernel.CPU, b *batch) {
 // logits multiplies rows hidden states, [rows][width], by the output matrix:
 // dst is [rows][vocab].
 func (m *model) logits(c *kernel.CPU, dst, hidden []float32, rows int) {
-	c.Products(hidden, rows, weight.Norm{}, weight.Product{Dst: dst, W: m.output, Fine: true})
+	c.Products(hidden, rows, weight.Norm{}, weight.Product{Dst: dst, W: m.output, Output: true})
 }
 
 // squareRoot is rounded as Gemma's reference does, once.

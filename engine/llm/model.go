@@ -62,7 +62,7 @@ func (o *outline) load(progress func(done, total int64)) (*model, error) {
 	for i := range o.weights.ropes {
 		o.weights.ropes[i].prepare(o.weights.divisors)
 	}
-	o.weights.exact = o.arch.encoder && o.weights.eightBits()
+	o.weights.fine = o.arch.encoder && o.weights.eightBits()
 	return &model{hparams: o.hparams, weights: o.weights}, nil
 }
 

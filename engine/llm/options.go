@@ -25,7 +25,7 @@ type Options struct {
 	Threads     int                // compute threads without Pool; 0 is one per core
 	Level       isa.Level          // instruction set; isa.Auto is the best of the machine
 	KVType      attend.KVType      // of the cache; Auto goes by the size of heads
-	Fine        bool               // activations are rounded more finely, for answers nearer to the exact weights' and slower prompts
+	Fine        bool               // all products are fine, see weight.Product: the exact weights' answers, and slower prompts
 	DType       DType              // of text encoders' products with matrices of floats
 	KVBytes     int64              // memory for the cache; 0 is chosen from what the machine has free
 	KVBlocks    int                // blocks for the cache, null block included; overrides KVBytes

@@ -40,7 +40,7 @@ type weights struct {
 	outputNorm weight.Norm
 	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
 	head       head
-	exact      bool      // products of hidden states lose nothing by rounding, see model.products
+	fine       bool      // products of hidden states lose nothing by rounding, see model.products
 	layerBytes int       // of the largest layer
 	branches   bool      // some branch has a norm of its own before it is added
 	divisors   []float32 // rope_freqs.weight or nil

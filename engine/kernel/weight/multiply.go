@@ -27,15 +27,18 @@ func (n *Norm) Apply(level isa.Level, dst, x []float32) {
 // Product is one of several matrix products of the same activations:
 // Dst[i][o] = sum_c x[i][c]*W[o][c] + Bias[o], Dst being [rows][W.Rows]; Bias may
 // be nil. With Add the result is added to Dst. Act, which is Identity or GELU, is
-// applied to what is in Dst then. Fine products round activations to steps less than half as large, for a few times the
-// instructions: they are for few rows that wait for weights all the same. One that is makes all fine that are computed with it.
+// applied to what is in Dst then. Output says that W is an output matrix, where a loss goes straight into the logits: more of the activations
+// count as large, so that the steps of the others are smaller. A Fine product is that of floats but for a few millionths: what rounding takes
+// from activations is multiplied, too, which takes twice the time where weights need not be waited for. One product that is either
+// makes all so that are computed with it.
 type Product struct {
-	Dst  []float32
-	W    *Matrix
-	Bias []float32
-	Add  bool
-	Fine bool
-	Act  vector.Activation
+	Dst    []float32
+	W      *Matrix
+	Bias   []float32
+	Add    bool
+	Output bool
+	Fine   bool
+	Act    vector.Activation
 }
 
 // Multiplier computes products for one engine as a member of a pool. It is not
@@ -44,11 +47,10 @@ type Multiplier struct {
 	member  *pool.Member
 	level   isa.Level
 	scratch [][]float32 // per worker, grown to the widest use
-	fine    bool        // all products are, see Product.Fine
+	fine    bool        // see MakeFine
 
 	input   inputJob
 	product productJob
-	rest    restJob
 }
 
 // NewMultiplier is a multiplier at a level, which the machine must have.
@@ -95,28 +97,6 @@ func (u *Multiplier) Gated(dst, x []float32, rows int, norm Norm, gate, up Produ
 	j.up = Product{}
 }
 
-// Rest computes what the products with a matrix that rounds take from rows rows of
-// x: x less its values after the rounding, so that products of x and of dst add up to
-// almost those of floats. dst and x are [rows][w.Cols].
-func (u *Multiplier) Rest(dst, x []float32, rows int, w *Matrix) {
-	u.reserve(3 * w.Cols)
-	u.rest = restJob{owner: u, kind: w.format.kind, cols: w.Cols, dst: dst, x: x}
-	u.member.Run(&u.rest, rows, pool.GrainMACs/(8*w.Cols)+1)
-}
-
-// restJob computes one row.
-type restJob struct {
-	owner  *Multiplier
-	kind   kind
-	cols   int
-	dst, x []float32
-}
-
-func (j *restJob) Do(worker, row int) {
-	lo, hi := row*j.cols, (row+1)*j.cols
-	rest(j.owner.level, j.kind, j.owner.fine, j.dst[lo:hi], j.x[lo:hi], j.owner.scratch[worker])
-}
-
 // input is a step's activations in the layouts that products need.
 type input struct {
 	x    []float32
@@ -125,12 +105,27 @@ type input struct {
 	cols int
 	cut  cut
 	want [kinds]bool
-	fine bool
 
+	output bool // see Product
+	fine   bool
+
+	sets  [2]panelSet  // of the rows; of what rounding takes from them, where products are fine
+	locks []sync.Mutex // of each panel's large and masks
+}
+
+// panelSet are the panels of all rows.
+type panelSet struct {
 	panels [kinds][]float32 // dwords of several types
 	large  [kinds][]uint32  // see panel.go
 	masks  [kinds][]uint16
-	locks  []sync.Mutex // of each panel's large and masks
+}
+
+// setsOf are the sets that a product with a matrix of kind k has to multiply.
+func (i *input) setsOf(k kind) []panelSet {
+	if i.fine && k.rounds() {
+		return i.sets[:]
+	}
+	return i.sets[:1]
 }
 
 // inputJob prepares one row.
@@ -146,51 +141,69 @@ func (j *inputJob) Do(worker, row int) {
 		j.norm.Apply(j.owner.level, scratch[:j.cols], x)
 		x = scratch[:j.cols]
 	}
-	p := j.cut.locate(row)
-	first, m := j.cut.panel(p)
 	for k := range kinds {
 		if j.want[k] {
-			place := panelPlace{panel: j.panels[k][first*k.words(j.cols):], rows: m, row: row - first}
-			if k.rounds() {
-				place.large, place.masks, place.lock = j.largeOf(k, first), j.masksOf(k, p), &j.locks[p]
-			}
-			place.fill(j.owner.level, k, j.fine, x, scratch[j.cols:])
+			j.fill(k, row, x, scratch[j.cols:])
 		}
 	}
 }
 
-// panel returns panel p, which begins with row first, in the layout that m needs.
-func (j *inputJob) panel(m *Matrix, p, first int) panelView {
+// fill writes x to its places in the panels of a kind. scratch holds at least three times len(x) floats.
+func (j *inputJob) fill(k kind, row int, x, scratch []float32) {
+	p := j.cut.locate(row)
+	first, m := j.cut.panel(p)
+	limit := k.limit(j.output)
+	for i := range j.setsOf(k) {
+		s := &j.sets[i]
+		place := panelPlace{panel: s.panels[k][first*k.words(j.cols):], rows: m, row: row - first}
+		if k.rounds() {
+			place.large, place.masks, place.lock = j.largeOf(s, k, first), j.masksOf(s, k, p), &j.locks[p]
+		}
+		rounded, marks := place.fill(j.owner.level, k, limit, x, scratch)
+		if i == 0 && j.fine && k.rounds() {
+			rest := scratch[2*j.cols:][:j.cols]
+			k.rest(rest, x, rounded, marks)
+			x = rest
+		}
+	}
+}
+
+// panel returns panel p of a set, which begins with row first, in the layout that m needs.
+func (j *inputJob) panel(s *panelSet, m *Matrix, p, first int) panelView {
 	k := m.format.kind
-	v := panelView{codes: vector.Bytes(j.panels[k][first*k.words(m.Cols):])}
+	v := panelView{codes: vector.Bytes(s.panels[k][first*k.words(m.Cols):])}
 	if k.rounds() {
-		v.large, v.masks = j.largeOf(k, first), j.masksOf(k, p)
+		v.large, v.masks = j.largeOf(s, k, first), j.masksOf(s, k, p)
 	}
 	return v
 }
 
 // largeOf are the pairs of large values of the panel that begins with row first.
-func (j *inputJob) largeOf(k kind, first int) []uint32 { return j.large[k][first*j.cols/2:] }
+func (j *inputJob) largeOf(s *panelSet, k kind, first int) []uint32 {
+	return s.large[k][first*j.cols/2:]
+}
 
 // masksOf are the masks of panel p.
-func (j *inputJob) masksOf(k kind, p int) []uint16 {
+func (j *inputJob) masksOf(s *panelSet, k kind, p int) []uint16 {
 	n := j.cols / blockValues
-	return j.masks[k][p*n : (p+1)*n]
+	return s.masks[k][p*n : (p+1)*n]
 }
 
 // prepare brings the rows of x into the layouts that the products need.
 func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 	j, p := &u.input, &u.product
 	j.owner, j.x, j.norm, j.rows, j.cols, j.cut = u, x, norm, rows, p.products[0].W.Cols, cutRows(u.level, rows)
-	j.want, j.fine = [kinds]bool{}, u.fine
+	j.want, j.output, j.fine = [kinds]bool{}, false, u.fine || p.up.Fine
+	for i := range p.products {
+		j.output, j.fine = j.output || p.products[i].Output, j.fine || p.products[i].Fine
+	}
 	for i := range p.products {
 		j.ask(p.products[i].W)
-		j.fine = j.fine || p.products[i].Fine
 	}
 	if p.up.W != nil {
 		j.ask(p.up.W)
 	}
-	u.reserve(max(3*j.cols, panelRows*tileLanes))
+	u.reserve(max(4*j.cols, panelRows*tileLanes))
 	u.member.Run(j, rows, pool.GrainMACs/(4*j.cols)+1)
 }
 
@@ -198,23 +211,31 @@ func (u *Multiplier) prepare(x []float32, rows int, norm Norm) {
 func (j *inputJob) ask(m *Matrix) {
 	k := m.format.kind
 	j.want[k] = true
-	if n := j.rows * k.words(j.cols); len(j.panels[k]) < n {
-		j.panels[k] = make([]float32, n+n/4)
+	sets := j.setsOf(k)
+	for i := range sets {
+		sets[i].reserve(k, j.rows, j.cols, j.cut.panels)
+	}
+	if len(j.locks) < j.cut.panels {
+		j.locks = make([]sync.Mutex, j.cut.panels+j.cut.panels/4)
+	}
+}
+
+// reserve makes room for panels of kind k without large values.
+func (s *panelSet) reserve(k kind, rows, cols, panels int) {
+	if n := rows * k.words(cols); len(s.panels[k]) < n {
+		s.panels[k] = make([]float32, n+n/4)
 	}
 	if !k.rounds() {
 		return
 	}
-	if n := j.rows * j.cols / 2; len(j.large[k]) < n {
-		j.large[k] = make([]uint32, n+n/4)
+	if n := rows * cols / 2; len(s.large[k]) < n {
+		s.large[k] = make([]uint32, n+n/4)
 	}
-	n := j.cut.panels * j.cols / blockValues
-	if len(j.masks[k]) < n {
-		j.masks[k] = make([]uint16, n+n/4)
+	n := panels * cols / blockValues
+	if len(s.masks[k]) < n {
+		s.masks[k] = make([]uint16, n+n/4)
 	}
-	clear(j.masks[k][:n])
-	if len(j.locks) < j.cut.panels {
-		j.locks = make([]sync.Mutex, j.cut.panels+j.cut.panels/4)
-	}
+	clear(s.masks[k][:n])
 }
 
 // groupBytes is how much of a matrix a worker multiplies with all panels before
@@ -296,12 +317,12 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
 		s := span{
-			w: m, funcs: fast, lo: lo, hi: full, panel: in.panel(m, n, first), rows: rows, several: in.cut.panels > 1,
+			w: m, funcs: fast, lo: lo, hi: full, rows: rows, several: in.cut.panels > 1,
 			dst: p.Dst[first*m.Rows+lo*tileLanes:], stride: m.Rows, bias: p.Bias, add: p.Add,
 		}
-		s.multiply()
+		j.multiplyPanel(s, n, first)
 		if full < hi {
-			j.ragged(p, s, first, j.owner.scratch[worker][:panelRows*tileLanes])
+			j.ragged(p, s, n, first, j.owner.scratch[worker][:panelRows*tileLanes])
 		}
 		if p.Act != vector.Identity {
 			for r := first; r < first+rows; r++ {
@@ -311,13 +332,24 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 	}
 }
 
-// ragged multiplies the last tile of a matrix whose rows do not fill it: the one
-// after the full tiles of s, whose panel begins with row first of the step.
-func (j *productJob) ragged(p *Product, s span, first int, sums []float32) {
+// multiplyPanel multiplies a span by panel n, which begins with row first, of each set.
+func (j *productJob) multiplyPanel(s span, n, first int) {
+	in := &j.owner.input
+	sets := in.setsOf(s.w.format.kind)
+	for i := range sets {
+		s.panel = in.panel(&sets[i], s.w, n, first)
+		s.multiply()
+		s.bias, s.add = nil, true
+	}
+}
+
+// ragged multiplies the last tile of a matrix whose rows do not fill it, the one
+// after the full tiles of s, by panel n.
+func (j *productJob) ragged(p *Product, s span, n, first int, sums []float32) {
 	m, t := p.W, s.hi
 	s.lo, s.hi, s.several = t, t+1, false
 	s.dst, s.stride, s.bias, s.add = sums, tileLanes, nil, false
-	s.multiply()
+	j.multiplyPanel(s, n, first)
 	for r := range s.rows {
 		for o := t * tileLanes; o < m.Rows; o++ {
 			v := sums[r*tileLanes+o%tileLanes]
@@ -340,13 +372,13 @@ func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 	for n := range in.cut.panels {
 		first, rows := in.cut.panel(n)
 		s := span{
-			w: p.W, funcs: j.fast[0], lo: lo, hi: hi, panel: in.panel(p.W, n, first), rows: rows, several: in.cut.panels > 1,
+			w: p.W, funcs: j.fast[0], lo: lo, hi: hi, rows: rows, several: in.cut.panels > 1,
 			dst: p.Dst[first*p.W.Rows+lo*tileLanes:], stride: p.W.Rows, bias: p.Bias,
 		}
-		s.multiply()
-		s.w, s.funcs, s.panel = up.W, j.fastUp, in.panel(up.W, n, first)
+		j.multiplyPanel(s, n, first)
+		s.w, s.funcs = up.W, j.fastUp
 		s.dst, s.stride, s.bias = ups, width, up.Bias
-		s.multiply()
+		j.multiplyPanel(s, n, first)
 		for r := range rows {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
 			p.Act.Gate(j.owner.level, gate, gate, ups[r*width:(r+1)*width])

@@ -105,21 +105,24 @@ func (k kind) words(cols int) int { return k.rowBytes(cols) / 4 }
 // Limits of what a row's scales fit, in terms of its root mean square. Values above cost a product of their own, for all
 // rows of a panel. Superblocks share a scale among eight times as many values.
 const (
-	superLimit = 8
-	blockLimit = 10
-	fineLimit  = 2.5 // see Product.Fine
+	superLimit  = 8
+	blockLimit  = 10
+	outputLimit = 3 // see Product.Output
 )
 
-// limit is the magnitude from which on values of x may be large.
-func (k kind) limit(level isa.Level, x []float32, fine bool) float32 {
-	times := float32(superLimit)
+// limit is how many times the root mean square of its row a value may be large from.
+func (k kind) limit(output bool) float32 {
 	switch {
-	case fine:
-		times = fineLimit
+	case output:
+		return outputLimit
 	case k == kindBlock:
-		times = blockLimit
+		return blockLimit
 	}
-	return times * float32(math.Sqrt(float64(vector.SumSquares(level, x)/float32(len(x)))))
+	return superLimit
+}
+
+func rootMeanSquare(level isa.Level, x []float32) float32 {
+	return float32(math.Sqrt(float64(vector.SumSquares(level, x) / float32(len(x)))))
 }
 
 // blockSize is how many values of a row have a scale, and how many dwords are noted of them.
@@ -144,9 +147,10 @@ type panelPlace struct {
 	lock  *sync.Mutex // of large and masks
 }
 
-// fill writes x to its place. scratch holds at least two times len(x) floats.
-func (p panelPlace) fill(level isa.Level, k kind, fine bool, x, scratch []float32) {
-	row := x
+// fill writes x to its place, and returns the row as it rounded it and what it noted in marks, see quantizeRow; limit is as kind.limit
+// gives it. scratch holds at least two times len(x) floats.
+func (p panelPlace) fill(level isa.Level, k kind, limit float32, x, scratch []float32) (row, marks []float32) {
+	row = x
 	if k != kindFloat {
 		if row = scratch[:k.words(len(x))]; p.rows == 1 {
 			row = p.panel[:len(row)]
@@ -155,8 +159,8 @@ func (p panelPlace) fill(level isa.Level, k kind, fine bool, x, scratch []float3
 	switch k {
 	case kindSuper, kindBlock:
 		size, n := k.blockSize()
-		marks := scratch[len(x):][:len(x)/size*n]
-		quantizeRow(level, k, k.limit(level, x, fine), row, x, marks)
+		marks = scratch[len(x):][:len(x)/size*n]
+		quantizeRow(level, k, limit*rootMeanSquare(level, x), row, x, marks)
 		p.spread(k, row, x, marks)
 	case kindPair:
 		quantizeRowFast(level, k, 0, row, x, nil)
@@ -165,6 +169,7 @@ func (p panelPlace) fill(level isa.Level, k kind, fine bool, x, scratch []float3
 	if p.rows > 1 || k == kindFloat {
 		placeRow(level, p.panel[p.row:], p.rows, row)
 	}
+	return row, marks
 }
 
 // spread writes the large values of a row, which marks names, to the panel's pairs, and adds them to the row's sums.
@@ -362,12 +367,9 @@ func int8Scale(top float32) (scale, inverse float32) {
 	return top / 127, 127 / top
 }
 
-// rest writes to dst what the rounding of a row to int8 takes from it: x less the
-// values that a panel of kind k holds. scratch is as for fill.
-func rest(level isa.Level, k kind, fine bool, dst, x, scratch []float32) {
-	size, n := k.blockSize()
-	row, marks := scratch[:k.words(len(x))], scratch[len(x):][:len(x)/size*n]
-	quantizeRow(level, k, k.limit(level, x, fine), row, x, marks)
+// rest writes to dst what the rounding of x to row and marks took from it.
+func (k kind) rest(dst, x, row, marks []float32) {
+	size, _ := k.blockSize()
 	scaleAt := blockScale
 	if k == kindSuper {
 		scaleAt = superScale

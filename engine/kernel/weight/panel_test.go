@@ -20,7 +20,7 @@ func TestValuesThatAreNotFiniteShow(t *testing.T) {
 				for i := range size {
 					x := randomFloats(rng, size)
 					x[i] = float32(bad)
-					quantizeRow(level, k, k.limit(level, x, false), words, x, marks)
+					quantizeRow(level, k, k.limit(false)*rootMeanSquare(level, x), words, x, marks)
 					if scale := float64(words[len(words)-1]); !math.IsNaN(scale) && !math.IsInf(scale, 0) {
 						t.Fatalf("%v kind %d: %v at %d gives a scale of %v", level, k, bad, i, scale)
 					}

@@ -160,7 +160,7 @@ func TestTilesKeepEveryBit(t *testing.T) {
 
 // rounded is what a product sees of an activation row: steps with a scale for
 // each of its format's blocks, of int8 but where they are marked as large.
-func rounded(f *format, x []float32, fine bool) []float64 {
+func rounded(f *format, x []float32) []float64 {
 	y := make([]float64, len(x))
 	k := f.kind
 	if k == kindFloat {
@@ -171,7 +171,7 @@ func rounded(f *format, x []float32, fine bool) []float64 {
 	}
 	size, n := k.blockSize()
 	row, marks := make([]float32, k.words(len(x))), make([]float32, len(x)/size*n)
-	quantizeRow(isa.Portable, k, k.limit(isa.Portable, x, fine), row, x, marks)
+	quantizeRow(isa.Portable, k, k.limit(false)*rootMeanSquare(isa.Portable, x), row, x, marks)
 	per := k.words(size)
 	for i := range x {
 		block := row[i/size*per:][:per]
@@ -228,7 +228,7 @@ func compareProduct(t *testing.T, c *multiplier, m *Matrix, x, bias, before []fl
 	w := make([]float32, cols)
 	var seen []float64
 	for r := range n {
-		seen = append(seen, rounded(m.format, x[r*cols:(r+1)*cols], false)...)
+		seen = append(seen, rounded(m.format, x[r*cols:(r+1)*cols])...)
 	}
 	for o := range rows {
 		m.DecodeRow(w, o)
@@ -341,7 +341,7 @@ func TestProductsDoNotDependOnTheBatch(t *testing.T) {
 }
 
 // TestLargeValuesSpoilNothing: products of rows with values a thousand times the rest are as near those of floats
-// as the rounding of the rest alone makes them, fine ones nearer.
+// as the rounding of the rest alone makes them. Output matrices' are so beside values a few times the rest, too.
 func TestLargeValuesSpoilNothing(t *testing.T) {
 	const rows, cols, n = 48, 2048, 13
 	for _, level := range isa.Levels() {
@@ -356,40 +356,53 @@ func TestLargeValuesSpoilNothing(t *testing.T) {
 			for r := range n {
 				x[r*cols+rng.IntN(cols)], x[r*cols+rng.IntN(cols)] = 20, -15
 			}
-			got, fine, small, row := make([]float32, n*rows), make([]float32, n*rows), 0.0, make([]float32, cols)
-			always := newMultiplier(1, level)
-			always.MakeFine()
-			c.Products(x, n, Norm{}, Product{Dst: got, W: m})
-			c.Products(x, n, Norm{}, Product{Dst: fine, W: m, Fine: true})
-			again := make([]float32, n*rows)
-			if always.Products(x, n, Norm{}, Product{Dst: again, W: m}); !slices.Equal(again, fine) {
-				t.Errorf("%v %v: fine for all products is not fine for one", level, typ)
-			}
-			always.Close()
-			var off, offFine float64
-			for o := range rows {
-				m.DecodeRow(row, o)
-				for r := range n {
-					want := 0.0
-					for i, v := range row {
-						want += float64(v) * float64(x[r*cols+i])
-						small += float64(v) * float64(v)
-					}
-					off += (float64(got[r*rows+o]) - want) * (float64(got[r*rows+o]) - want)
-					offFine += (float64(fine[r*rows+o]) - want) * (float64(fine[r*rows+o]) - want)
-				}
+			got, small := make([]float32, n*rows), 0.0
+			for _, v := range decodeAll(m) {
+				small += float64(v) * float64(v) * n
 			}
 			// A step is 1/127 of at most four, nearly, and rounding adds a twelfth of its square to the sum's variance for each
 			// value. In superblocks with a large value it were up to 25 times as much.
-			if most := small * 4 * 4 / 127 / 127 / 12; !(off < most) {
+			most := small * 4 * 4 / 127 / 127 / 12
+			c.Products(x, n, Norm{}, Product{Dst: got, W: m})
+			if off := squaresOff(m, got, x); !(off < most) {
 				t.Errorf("%v %v: squares off by %.3g, want at most %.3g", level, typ, off, most)
 			}
-			if m.format.kind == kindSuper && !(offFine < 0.8*off) {
-				t.Errorf("%v %v: squares off by %.3g, finely by %.3g", level, typ, off, offFine)
+			for i := 11; i < len(x); i += blockValues {
+				x[i] = 6
+			}
+			c.Products(x, n, Norm{}, Product{Dst: got, W: m})
+			if off := squaresOff(m, got, x); !(off > most) {
+				t.Errorf("%v %v: squares off by %.3g beside values that are not large", level, typ, off)
+			}
+			c.Products(x, n, Norm{}, Product{Dst: got, W: m, Output: true})
+			if off := squaresOff(m, got, x); !(off < most) {
+				t.Errorf("%v %v: squares of an output matrix' products off by %.3g, want at most %.3g", level, typ, off, most)
 			}
 		}
 		c.Close()
 	}
+}
+
+// decodeAll are a matrix' weights, [Rows][Cols].
+func decodeAll(m *Matrix) []float32 {
+	all := make([]float32, m.Rows*m.Cols)
+	for o := range m.Rows {
+		m.DecodeRow(all[o*m.Cols:(o+1)*m.Cols], o)
+	}
+	return all
+}
+
+// squaresOff is the sum of the squares of what products, [][m.Rows], differ by from those of floats.
+func squaresOff(m *Matrix, products, x []float32) (sum float64) {
+	w := decodeAll(m)
+	for i, got := range products {
+		want := 0.0
+		for k, v := range x[i/m.Rows*m.Cols:][:m.Cols] {
+			want += float64(v) * float64(w[i%m.Rows*m.Cols+k])
+		}
+		sum += (float64(got) - want) * (float64(got) - want)
+	}
+	return sum
 }
 
 // TestGatedIsTwoProductsAndSwiGLU compares the fused form with its parts.
@@ -462,7 +475,7 @@ func TestQuantizedRowsAreTheSameAtEveryLevel(t *testing.T) {
 		for i := range 40 {
 			x[rng.IntN(256)] = float32(10*i - 200)
 		}
-		for _, limit := range []float32{float32(math.Inf(1)), k.limit(isa.Portable, x, false), 0, 0.5, 2, 50, 1e19} {
+		for _, limit := range []float32{float32(math.Inf(1)), k.limit(false) * rootMeanSquare(isa.Portable, x), 0, 0.5, 2, 50, 1e19} {
 			for _, level := range isa.Levels() {
 				compareRounding(t, level, k, limit, x)
 			}
@@ -622,48 +635,47 @@ func TestNewMatrixRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Products of rows and of what rounding takes from them add up to those of floats.
-func TestRestIsWhatRoundingTakes(t *testing.T) {
-	const rows, cols, n = 48, 512, 7
+// A fine product is that of floats, whether it, one beside it or the multiplier is fine.
+func TestFineProductsAreThoseOfFloats(t *testing.T) {
+	const rows, cols, n = 56, 512, 7 // of a last tile of which half is in use
 	r := rand.New(rand.NewPCG(11, 3))
-	for _, typ := range []gguf.Type{gguf.TypeQ8_0, gguf.TypeQ4K} {
+	for _, typ := range []gguf.Type{gguf.TypeQ8_0, gguf.TypeQ4_1, gguf.TypeQ4K, gguf.TypeQ6K, gguf.TypeF16} {
 		w, err := NewMatrix(typ, rows, cols, randomRows(r, typ, rows, cols))
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := randomFloats(r, n*cols)
+		x, bias := randomFloats(r, n*cols), randomFloats(r, rows)
 		for i := range n {
 			x[i*cols+40] = 60 // beside which the others of its block are small
 		}
-		want, row := make([]float64, n*rows), make([]float32, cols)
-		norm := 0.0
-		for o := range rows {
-			w.DecodeRow(row, o)
-			for i := range n {
-				for k, v := range row {
-					want[i*rows+o] += float64(v) * float64(x[i*cols+k])
-				}
-				norm += want[i*rows+o] * want[i*rows+o]
-			}
-		}
+		plain := make([]float32, n*rows)
+		norm := squaresOff(w, plain, x) // of zeros
 		for _, level := range isa.Levels() {
-			c := newMultiplier(2, level)
-			got, left := make([]float32, n*rows), make([]float32, n*cols)
-			apart := func() (sum float64) {
+			got, again := make([]float32, n*rows), make([]float32, n*rows)
+			apart := func() float64 {
 				for i, v := range got {
-					sum += (float64(v) - want[i]) * (float64(v) - want[i])
+					plain[i] = v - bias[i%rows]
 				}
-				return math.Sqrt(sum / norm)
+				return math.Sqrt(squaresOff(w, plain, x) / norm)
 			}
-			for range 2 {
-				c.Products(x, n, Norm{}, Product{Dst: got, W: w})
-				once := apart()
-				c.Rest(left, x, n, w)
-				c.Products(left, n, Norm{}, Product{Dst: got, W: w, Add: true})
-				if twice := apart(); !(twice < once/100) {
-					t.Errorf("%v %v: relative error %.1e rounded, %.1e with the rest", typ, level, once, twice)
-				}
-				c.MakeFine() // the rest is of what the products have, then, too
+			c := newMultiplier(2, level)
+			c.Products(x, n, Norm{}, Product{Dst: got, W: w, Bias: bias})
+			if once := apart(); typ != gguf.TypeF16 && !(once > 1e-3) {
+				t.Errorf("%v %v: relative error %.1e although values are rounded", typ, level, once)
+			}
+			c.Products(x, n, Norm{}, Product{Dst: got, W: w, Bias: bias, Fine: true}, Product{Dst: again, W: w, Bias: bias})
+			if twice := apart(); !(twice < 2e-5) {
+				t.Errorf("%v %v: relative error %.1e of a fine product", typ, level, twice)
+			}
+			if !slices.Equal(got, again) {
+				t.Errorf("%v %v: a product beside a fine one is not fine", typ, level)
+			}
+			c.MakeFine()
+			for i := range n {
+				c.Products(x[i*cols:], 1, Norm{}, Product{Dst: again[i*rows:], W: w, Bias: bias})
+			}
+			if !slices.Equal(got, again) {
+				t.Errorf("%v %v: rows alone, of a multiplier made fine, have other products", typ, level)
 			}
 			c.Close()
 		}
