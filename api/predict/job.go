@@ -47,7 +47,7 @@ func (s *Server) use(j *job, model, version string) *api.Error {
 	if err == nil {
 		about := predictor.Describe()
 		if about == nil {
-			return edge.Fault(fmt.Errorf("%w: model %q was never loaded", inference.ErrUnavailable, model))
+			return edge.Fault(fmt.Errorf("%w: model %q was never loaded, or no server behind it has told what it takes", inference.ErrUnavailable, model))
 		}
 		if j.caller.Tenant.MayUse(about.Name, model) {
 			j.predictor, j.about = predictor, about

@@ -42,28 +42,49 @@ func newRemotePredictors(p *predictors) *remotePredictors {
 	return r
 }
 
-// prepare makes the fleets of a configuration; those of records that have not changed stay.
-// commit cannot fail.
+// prepare makes the fleets of a configuration, and asks new ones what their models are; those of records that have not
+// changed stay. commit cannot fail.
 func (r *remotePredictors) prepare(c configs.Config) (commit func(), err error) {
+	next, opened, err := r.plan(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), firstLookTimeout)
+	defer cancel()
+	var looks sync.WaitGroup
+	for _, m := range opened {
+		looks.Go(func() { m.predictor.Look(ctx) })
+	}
+	looks.Wait()
+	return func() { r.commit(next) }, nil
+}
+
+// firstLookTimeout is how long the servers behind a new model may take to tell what it is before it is served all the
+// same, and its callers are told to come again.
+const firstLookTimeout = 2 * time.Second
+
+// plan is the models of a configuration, and those among them that are new.
+func (r *remotePredictors) plan(c configs.Config) (next map[string][]*remotePredictor, opened []*remotePredictor, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := make(map[string][]*remotePredictor)
+	next = make(map[string][]*remotePredictor)
 	for _, m := range c.ClassicModels() {
 		if len(m.Replicas) == 0 {
 			continue
 		}
 		if others := next[m.Name]; len(others) > 0 && (m.Version == "" || others[0].record.Version == "" || versionOf(others, m.Version) != nil) {
-			return nil, configError(fmt.Errorf("classic: the model %q with replicas is listed twice; give each record a version of its own", m.Name))
+			return nil, nil, configError(fmt.Errorf("classic: the model %q with replicas is listed twice; give each record a version of its own", m.Name))
 		}
 		made := versionOf(r.models[m.Name], m.Version)
 		if made == nil || !reflect.DeepEqual(made.record, m) {
 			if made, err = r.open(m); err != nil {
-				return nil, configError(err)
+				return nil, nil, configError(err)
 			}
+			opened = append(opened, made)
 		}
 		next[m.Name] = append(next[m.Name], made)
 	}
-	return func() { r.commit(next) }, nil
+	return next, opened, nil
 }
 
 // versionOf is the version of a label; nil: there is none.

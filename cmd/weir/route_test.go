@@ -350,14 +350,8 @@ func TestRoutePredictions(t *testing.T) {
 		}
 		c.Classic = []configs.Classic{m}
 	})
-	ready := func() bool {
-		status, _ := r.get(r.api + "/v2/models/flowers/ready")
-		return status == http.StatusOK
-	}
-	for end := time.Now().Add(patience); !ready(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the model is not ready\n%s", r.errs.String())
-		}
+	if status, body := r.get(r.api + "/v2/models/flowers/ready"); status != http.StatusOK {
+		t.Fatalf("the model is not ready: %d %s", status, body)
 	}
 	versions := regexp.MustCompile(`"(id|model_name|model_version)":"[^"]*",?|"parameters":\{[^{}]*\},?`)
 	v2 := `{"inputs":[{"name":"input","datatype":"FP32","shape":[2,4],"data":[5.1,3.5,1.4,0.2,6.7,3.0,5.2,2.3]}]}`

@@ -34,7 +34,8 @@ func (p *Predictor) Run(ctx context.Context) {
 	go p.fleet.Run(ctx)
 	for {
 		pauseFor := p.fleet.config.LookEvery
-		if err := p.look(ctx); err != nil && p.about.Load() == nil {
+		p.Look(ctx)
+		if p.about.Load() == nil {
 			pauseFor = min(pauseFor, unknownModelPause)
 		}
 		if !pause(ctx, pauseFor) {
@@ -46,20 +47,17 @@ func (p *Predictor) Run(ctx context.Context) {
 // unknownModelPause is how soon replicas are asked again for a model of which nothing is known.
 const unknownModelPause = 200 * time.Millisecond
 
-// look asks the replicas in turn what the model takes and gives, until one tells.
-func (p *Predictor) look(ctx context.Context) error {
-	err := router.ErrNoReplica
+// Look asks the replicas in turn what the model takes and gives, until one tells or ctx ends.
+func (p *Predictor) Look(ctx context.Context) {
 	for _, r := range p.fleet.members.Load().list {
 		if !r.takes() {
 			continue
 		}
-		var about *router.Description
-		if about, err = p.ask(ctx, r); err == nil {
+		if about, err := p.ask(ctx, r); err == nil {
 			p.about.Store(about)
-			return nil
+			return
 		}
 	}
-	return err
 }
 
 func (p *Predictor) ask(ctx context.Context, r *replica) (*router.Description, error) {
