@@ -42,7 +42,9 @@ func attentions(ctx *build.Context) {
 		a.rotate()
 		a.unpack()
 	}
-	halve(&lanes{Context: ctx, family: "attention", data: data})
+	narrow := &lanes{Context: ctx, family: "attention", data: data}
+	halve(narrow)
+	fetch(narrow)
 }
 
 type attention struct {
@@ -280,6 +282,27 @@ func halve(l *lanes) {
 	l.SUBQ(operand.U8(8), n)
 	l.JNZ(operand.LabelRef("eight"))
 	l.end()
+}
+
+// fetch asks for many lines at once, where reading them would wait for a few at a time.
+func fetch(l *lanes) {
+	l.function("fetch", "(x *float32, n, stride, rows int)",
+		"%s prefetches rows of n bytes, each stride bytes behind the one before; n and rows are above 0.")
+	x, n := l.Load(l.Param("x"), l.GP64()), l.Load(l.Param("n"), l.GP64())
+	stride, rows := l.Load(l.Param("stride"), l.GP64()), l.Load(l.Param("rows"), l.GP64())
+	p, end := l.GP64(), l.GP64()
+	l.Label("row")
+	l.MOVQ(x, p)
+	l.LEAQ(operand.Mem{Base: x, Index: n, Scale: 1}, end)
+	l.Label("line")
+	l.PREFETCHT0(at(p, 0))
+	l.ADDQ(operand.U8(64), p)
+	l.CMPQ(p, end)
+	l.JLT(operand.LabelRef("line"))
+	l.ADDQ(stride, x)
+	l.SUBQ(operand.U8(1), rows)
+	l.JNZ(operand.LabelRef("row"))
+	l.RET()
 }
 
 func (a *attention) blend() {

@@ -7,47 +7,98 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// rotateValues is how many values are rotated in registers; where more are rotated together, runs of as many
+// are, and the further steps go through memory.
+const rotateValues = 64
+
 // rotate does the steps whose two values lie in one register with a swap and a multiplication by
 // signs, the others register by register.
 func (a *attention) rotate() {
-	a.function("rotate", "(dst, x *float32, n int, factor float32)",
-		"%s writes factor times the Walsh-Hadamard transform of n values, which is not scaled; n is a power of two, 32 at least.")
-	dst, x, bytes, factor := a.param("dst"), a.param("x"), a.param("n"), a.broadcast("factor")
+	a.function("rotate", "(dst, x *float32, n, headDim, heads int, factors *float32)",
+		"%s writes factors[i] times the Walsh-Hadamard transform of each n values of head i, which is not scaled; n is a power of two, 32 at least.")
+	dst, x, bytes, head := a.param("dst"), a.param("x"), a.param("n"), a.param("headDim")
+	heads, factors := a.param("heads"), a.param("factors")
 	a.SHLQ(operand.U8(2), bytes)
-	p, left := a.copyOf(dst), a.copyOf(bytes)
-	width := 4 * a.floats()
+	a.SHLQ(operand.U8(2), head)
 	var signs []reg.VecVirtual
 	for h := 1; h < a.floats(); h *= 2 {
 		signs = append(signs, a.signs(h))
 	}
-	a.times("within", left, width, func() {
-		v := a.loadFloats(at(x, 0), false)
-		for i, s := range signs {
-			other := a.swapped(v, 1<<i)
-			a.VFMADD213PS(other, s, v)
-		}
-		a.VMOVUPS(v, at(p, 0))
-		a.ADDQ(operand.U8(uint8(width)), x)
-		a.ADDQ(operand.U8(uint8(width)), p)
+	factor, left := a.vec(), a.GP64()
+	a.times("heads", heads, 1, func() {
+		a.VBROADCASTSS(at(factors, 0), factor)
+		a.ADDQ(operand.U8(4), factors)
+		a.MOVQ(head, left)
+		a.CMPQ(bytes, operand.I32(4*rotateValues))
+		a.JE(operand.LabelRef("few"))
+		a.JG(operand.LabelRef("many"))
+		a.times("half", left, 4*rotateValues/2, func() { a.rotateRun(rotateValues/2, dst, x, signs, factor) })
+		a.JMP(operand.LabelRef("done"))
+		a.Label("few")
+		a.times("run", left, 4*rotateValues, func() { a.rotateRun(rotateValues, dst, x, signs, factor) })
+		a.JMP(operand.LabelRef("done"))
+		a.Label("many")
+		a.rotateMany(dst, x, bytes, left, signs, factor)
+		a.Label("done")
 	})
-	h, end := a.GP64(), a.copyOf(dst)
-	a.MOVQ(operand.I32(int32(width)), h)
-	a.ADDQ(bytes, end)
-	a.SHRQ(operand.U8(1), bytes)
+	a.end()
+}
+
+// rotateMany rotates runs of more values than registers hold, until left is used up; dst and x move on.
+func (a *attention) rotateMany(dst, x, bytes, left reg.Register, signs []reg.VecVirtual, factor reg.Register) {
+	begin, count, h, p := a.copyOf(dst), a.copyOf(bytes), a.GP64(), a.GP64()
+	a.times("inner", count, 4*rotateValues, func() { a.rotateRun(rotateValues, dst, x, signs, nil) })
+	a.SUBQ(bytes, left)
+	a.MOVQ(operand.I32(4*rotateValues), h)
+	half := a.copyOf(bytes)
+	a.SHRQ(operand.U8(1), half)
 	a.Label("step")
-	a.MOVQ(dst, p)
-	a.CMPQ(h, bytes)
+	a.MOVQ(begin, p)
+	a.CMPQ(h, half)
 	a.JE(operand.LabelRef("last"))
 	a.Label("span")
 	a.farPairs("pairs", p, h, nil)
 	a.ADDQ(h, p)
-	a.CMPQ(p, end)
+	a.CMPQ(p, dst)
 	a.JL(operand.LabelRef("span"))
 	a.SHLQ(operand.U8(1), h)
 	a.JMP(operand.LabelRef("step"))
 	a.Label("last")
 	a.farPairs("all", p, h, factor)
-	a.end()
+	a.TESTQ(left, left)
+	a.JNZ(operand.LabelRef("many"))
+}
+
+// rotateRun rotates n values in registers, times factor if there is one, and moves dst and x behind them.
+func (a *attention) rotateRun(n int, dst, x reg.Register, signs []reg.VecVirtual, factor reg.Register) {
+	width, v := 4*a.floats(), make([]reg.VecVirtual, n/a.floats())
+	for i := range v {
+		v[i] = a.loadFloats(at(x, i*width), false)
+	}
+	for i, s := range signs {
+		for _, r := range v {
+			other := a.swapped(r, 1<<i)
+			a.VFMADD213PS(other, s, r)
+		}
+	}
+	for h := 1; h < len(v); h *= 2 {
+		for i := range v {
+			if i&h == 0 {
+				sum := a.vec()
+				a.VADDPS(v[i+h], v[i], sum)
+				a.VSUBPS(v[i+h], v[i], v[i+h])
+				v[i] = sum
+			}
+		}
+	}
+	for i, r := range v {
+		if factor != nil {
+			a.VMULPS(factor, r, r)
+		}
+		a.VMOVUPS(r, at(dst, i*width))
+	}
+	a.ADDQ(operand.I32(int32(4*n)), x)
+	a.ADDQ(operand.I32(int32(4*n)), dst)
 }
 
 // farPairs replaces the values of [p,p+h) and those h bytes behind them by their sums and differences, times factor if there is

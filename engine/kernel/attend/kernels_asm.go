@@ -122,15 +122,22 @@ func blend(level isa.Level, acc, x []float32, a, b float32) {
 	}
 }
 
-// rotateRun rotates a power of two of values, at least 32.
-func rotateRun(level isa.Level, dst, x []float32, factor float32) {
+// fetch prefetches n floats of each of so many rows of x, one or more, where they lie width floats apart.
+func fetch(level isa.Level, x []float32, n, width, rows int) {
+	if level != isa.Portable {
+		fetchAVX2(&x[0], 4*n, 4*width, rows)
+	}
+}
+
+// rotateHeads rotates heads of a multiple of 32 values, one or more of them.
+func rotateHeads(level isa.Level, dst, x []float32, headDim int, factors []float32) {
 	switch level {
 	case isa.AVX512:
-		rotateAVX512(&dst[0], &x[0], len(x), factor)
+		rotateAVX512(&dst[0], &x[0], rotated(headDim), headDim, len(factors), &factors[0])
 	case isa.AVX2:
-		rotateAVX2(&dst[0], &x[0], len(x), factor)
+		rotateAVX2(&dst[0], &x[0], rotated(headDim), headDim, len(factors), &factors[0])
 	default:
-		rotatePortable(dst, x, factor)
+		rotateHeadsPortable(dst, x, headDim, factors)
 	}
 }
 

@@ -40,6 +40,10 @@ func blend(_ isa.Level, acc, x []float32, a, b float32) { blendPortable(acc, x, 
 
 func halveEights(_ isa.Level, dst []byte, x []float32) { halvePortable(dst, x) }
 
-func rotateRun(_ isa.Level, dst, x []float32, factor float32) { rotatePortable(dst, x, factor) }
+func fetch(isa.Level, []float32, int, int, int) {}
+
+func rotateHeads(_ isa.Level, dst, x []float32, headDim int, factors []float32) {
+	rotateHeadsPortable(dst, x, headDim, factors)
+}
 
 func unpack(_ isa.Level, dst, src, _ []byte, offset uint32) { unpackPortable(dst, src, offset) }

@@ -82,6 +82,9 @@ const blockValues = 32
 // register, each lane one token's score.
 const tileTokens = 16
 
+// valueTokens is how many tokens' codes of one value lie in a word of q8_0.
+const valueTokens = 4
+
 // ErrKVShape is wrapped by errors about stores that cannot be laid out.
 var ErrKVShape = errors.New("bad kv cache shape")
 

@@ -12,27 +12,32 @@ import "weir/engine/kernel/isa"
 // is three times 32. It is the factor of a rotation there and back, and of a product of two rotated vectors.
 func rotated(headDim int) int { return headDim & -headDim }
 
-// rotate leaves factor times the rotation of a head's values in dst, which may be x. Sums are added up in one order at every level. A
-// value that is not finite makes all that it meets so.
-func rotate(level isa.Level, dst, x []float32, factor float32) {
-	n := rotated(len(x))
-	dst = dst[:len(x)]
-	for i := 0; i < len(x); i += n {
-		rotateRun(level, dst[i:i+n], x[i:i+n], factor)
+// rotate leaves the rotations of as many heads as there are factors in dst, which may be x, each times its factor. Sums are added up in
+// one order at every level. A value that is not finite makes all that it meets so.
+func rotate(level isa.Level, dst, x []float32, factors ...float32) {
+	headDim := len(x) / len(factors)
+	rotateHeads(level, dst[:len(x)], x, headDim, factors)
+}
+
+func rotateHeadsPortable(dst, x []float32, headDim int, factors []float32) {
+	copy(dst, x)
+	n := rotated(headDim)
+	for i := 0; i < len(dst); i += n {
+		rotatePortable(dst[i:i+n], factors[i/headDim])
 	}
 }
 
-func rotatePortable(dst, x []float32, factor float32) {
-	copy(dst, x)
-	for h := 1; h < len(dst); h *= 2 {
-		for i := 0; i < len(dst); i += 2 * h {
-			a, b := dst[i:i+h], dst[i+h:i+2*h]
+// rotatePortable rotates a power of two of values.
+func rotatePortable(x []float32, factor float32) {
+	for h := 1; h < len(x); h *= 2 {
+		for i := 0; i < len(x); i += 2 * h {
+			a, b := x[i:i+h], x[i+h:i+2*h]
 			for j, v := range a {
 				a[j], b[j] = v+b[j], v-b[j]
 			}
 		}
 	}
-	for i := range dst {
-		dst[i] *= factor
+	for i := range x {
+		x[i] *= factor
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func TestRotateIsTheHadamardTransform(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, d := range []int{32, 64, 96, 128, 160, 256} {
+	for _, d := range []int{32, 64, 96, 128, 160, 192, 256, 512, 768} {
 		x, n := make([]float32, d), rotated(d)
 		for i := range x {
 			x[i] = float32(r.NormFloat64())
@@ -49,6 +49,24 @@ func TestRotateIsTheHadamardTransform(t *testing.T) {
 			for i, v := range got {
 				if math.Abs(float64(v)/float64(n)-float64(x[i])) > 1e-5 {
 					t.Fatalf("%v: rotated twice value %d of %d is %g times %d, want %g", level, i, d, v, n, x[i])
+				}
+			}
+		}
+	}
+}
+
+func TestHeadsAreRotatedEachByItself(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	factors := []float32{1, 0.5, -3}
+	for _, d := range []int{32, 64, 96, 128, 256, 384} {
+		x := randoms(r, len(factors)*d)
+		for _, level := range isa.Levels() {
+			got, one := make([]float32, len(x)), make([]float32, d)
+			rotate(level, got, x, factors...)
+			for h, f := range factors {
+				rotate(level, one, x[h*d:(h+1)*d], f)
+				if !slices.Equal(got[h*d:(h+1)*d], one) {
+					t.Errorf("%v: head %d of %d values is rotated to other bits in company", level, h, d)
 				}
 			}
 		}

@@ -21,8 +21,8 @@ type Place struct {
 func (a *Attention) Store(kv *KV, layer int, k, v []float32, places []Place) {
 	j := &a.store
 	j.level, j.kv, j.layer, j.k, j.v, j.places = a.level, kv, layer, k, v, places
-	if need := 2 * kv.HeadDim * a.member.Workers(); kv.Type.rounds() && len(j.turned) < need {
-		j.turned = make([]float32, need)
+	if kv.Type.rounds() {
+		j.reserve(a.member.Workers())
 	}
 	j.runs = j.runs[:0]
 	for row, p := range places {
@@ -45,7 +45,19 @@ type storeJob struct {
 	k, v   []float32
 	places []Place
 	runs   []int     // the first row of each, and the end
-	turned []float32 // of q8_0 and q4_0: for each worker a key and a value, rotated
+	turned []float32 // of q8_0 and q4_0: for each worker keys and values of tokens that share words, rotated
+	scale  []float32 // of those rotations
+}
+
+// reserve makes room for rotated keys and values.
+func (j *storeJob) reserve(workers int) {
+	heads := valueTokens * j.kv.KVHeads
+	if need := 2 * heads * j.kv.HeadDim * workers; len(j.turned) < need {
+		j.turned = make([]float32, need)
+	}
+	for len(j.scale) < heads {
+		j.scale = append(j.scale, 1)
+	}
 }
 
 // Do stores one run. Where a tile's tokens are not in order another worker may be at
@@ -57,6 +69,14 @@ func (j *storeJob) Do(worker, run int) {
 		panic("kernel: token beyond its block")
 	}
 	width, token := kv.KVHeads*kv.HeadDim, p.Token%tileTokens
+	if kv.Type.rounds() {
+		for done := 0; done < n; {
+			now := min(n-done, valueTokens-(token+done)%valueTokens)
+			j.storeCodes(worker, kv.tile(j.layer, p.Block, 0, p.Token), token+done, rowRange{first + done, now})
+			done += now
+		}
+		return
+	}
 	for h := range kv.KVHeads {
 		t := kv.tile(j.layer, p.Block, h, p.Token)
 		tile := kv.data[t : t+kv.tileSize]
@@ -66,28 +86,37 @@ func (j *storeJob) Do(worker, run int) {
 		}
 		for i := range n {
 			o := (first+i)*width + h*kv.HeadDim
-			k, v := j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim]
-			switch kv.Type {
-			case KVQ8:
-				k, v = j.turn(worker, k, v)
-				kv.storeQ8(j.level, tile, k, v, token+i)
-			case KVQ4:
-				k, v = j.turn(worker, k, v)
-				kv.storeQ4(j.level, tile, k, v, token+i)
-			default:
-				storeF16(j.level, tile, k, v, token+i)
-			}
+			storeF16(j.level, tile, j.k[o:o+kv.HeadDim], j.v[o:o+kv.HeadDim], token+i)
 		}
 	}
 }
 
-// turn gives a key and a value rotated, in the worker's memory.
-func (j *storeJob) turn(worker int, k, v []float32) (turnedKey, turnedValue []float32) {
-	d := len(k)
-	own := j.turned[2*d*worker : 2*d*(worker+1)]
-	rotate(j.level, own[:d], k, 1)
-	rotate(j.level, own[d:], v, 1)
-	return own[:d], own[d:]
+// rowRange is n rows of a batch from first on.
+type rowRange struct{ first, n int }
+
+// storeCodes rotates all heads of a few tokens that are neighbours, and stores them from token on in the tiles of heads of which
+// the first is at offset at.
+func (j *storeJob) storeCodes(worker, at, token int, rows rowRange) {
+	kv := j.kv
+	width, d := kv.KVHeads*kv.HeadDim, kv.HeadDim
+	size := valueTokens * width
+	own := j.turned[2*size*worker : 2*size*(worker+1)]
+	k, v, scale := own[:rows.n*width], own[size:][:rows.n*width], j.scale[:rows.n*kv.KVHeads]
+	fetch(j.level, j.k[rows.first*width:], len(k), 0, 1)
+	fetch(j.level, j.v[rows.first*width:], len(v), 0, 1)
+	rotate(j.level, k, j.k[rows.first*width:][:len(k)], scale...)
+	rotate(j.level, v, j.v[rows.first*width:][:len(v)], scale...)
+	for h := range kv.KVHeads {
+		tile := kv.data[at+h*kv.BlockTokens/tileTokens*kv.tileSize:][:kv.tileSize]
+		for i := range rows.n {
+			o := i*width + h*d
+			if kv.Type == KVQ4 {
+				kv.storeQ4(j.level, tile, k[o:o+d], v[o:o+d], token+i)
+			} else {
+				kv.storeQ8(j.level, tile, k[o:o+d], v[o:o+d], token+i)
+			}
+		}
+	}
 }
 
 // tokenRows are the keys of a head of n tokens, each width floats behind the one before.

@@ -23,7 +23,8 @@ type attendWork struct {
 	all    []softState // [lanes], of all segments so far
 	fresh  bool        // acc and all hold no segment yet
 	codes  weightCodes
-	turned []float32                          // [HeadDim]: a rotated query
+	turned []float32                          // [lanes][HeadDim]: rotated queries
+	scale  []float32                          // of the rotations of a row's heads
 	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
 	opened []byte                             // of q4_0: a segment's tiles, unpacked
 	data   []byte                             // the tiles that kernels read: opened, or the store
@@ -48,9 +49,10 @@ func (w *attendWork) reserve(lanes int, kv *KV) {
 		w.query = make([]uint32, n)
 		w.part = make([]float32, n)
 		w.acc = make([]float32, n)
+		w.turned = make([]float32, n)
 	}
-	if headDim > len(w.turned) {
-		w.turned = make([]float32, headDim)
+	if len(w.scale) < lanes {
+		w.scale = make([]float32, lanes)
 	}
 	if n := lanes * scoreStride; n > len(w.scores) {
 		w.scores = alignedFloats(n)
@@ -77,14 +79,27 @@ func (w *attendWork) begin(j *attendJob, t Span, head int) {
 	w.aim(j, t, head)
 	if j.KV.Type.rounds() {
 		clear(w.query[:w.padded()*(j.KV.HeadDim+j.KV.HeadDim/4)])
+		d, scale := j.KV.HeadDim, w.scale[:w.group]
+		for i := range scale {
+			scale[i] = 1
+		}
+		fetch(w.level, w.vectors(w.Q, 0), w.group*d, w.Heads*d, t.Count)
+		for l := 0; l < w.lanes; l += w.group {
+			rotate(w.level, w.turned[l*d:], w.vectors(w.Q, l), scale...)
+		}
 		for l := range w.lanes {
-			w.packCodes(j.vector(j.Q, t, head, l), l)
+			w.packCodes(w.turned[l*d:(l+1)*d], l)
 		}
 		return
 	}
 	for l := 0; l < w.lanes; l += laneStep {
 		w.packFloats(l)
 	}
+}
+
+// vectors returns the places in q or out of the query heads of a row, which are neighbours; lane is the first of them.
+func (w *attendWork) vectors(x []float32, lane int) []float32 {
+	return w.vector(x, w.tile, w.head, lane)[:w.group*w.KV.HeadDim]
 }
 
 // padded is the number of lanes that kernels work on.
@@ -109,18 +124,16 @@ func (w *attendWork) packFloats(lane int) {
 // queryWords is the size of four lanes' packed codes of 32 values.
 const queryWords = (8 + 2) * laneStep
 
-// packCodes rotates queries and lays them out as [lanes/4][HeadDim/32] times eight words of four
+// packCodes lays rotated queries out as [lanes/4][HeadDim/32] times eight words of four
 // codes for each of four lanes, four scales and four terms that undo the 128
 // in keys' codes.
 func (w *attendWork) packCodes(q []float32, lane int) {
 	blocks := len(q) / blockValues
 	to := w.query[lane/laneStep*blocks*queryWords+lane%laneStep:]
-	turned := w.turned[:len(q)]
-	rotate(w.level, turned, q, 1)
 	factor := w.Scale / float32(rotated(len(q))) // exact
 	var codes blockCodes
 	for b := range blocks {
-		x := (*[blockValues]float32)(turned[b*blockValues:])
+		x := (*[blockValues]float32)(q[b*blockValues:])
 		scale := vector.AbsMax(w.level, x[:]) / 127
 		quantize(w.level, &codes, x, scale)
 		for i := range blockValues / 4 {
@@ -359,15 +372,26 @@ func (w *attendWork) restore(from []float32) {
 // finish normalises the result, and rotates it back where values are rotated.
 func (w *attendWork) finish() {
 	d := w.KV.HeadDim
+	if w.KV.Type.rounds() {
+		w.turnBack()
+		return
+	}
 	for l := range w.lanes {
 		acc, out := w.acc[l*d:l*d+d], w.vector(w.Out, w.tile, w.head, l)[:d]
 		inverse := 1 / w.all[l].sum
-		if w.KV.Type.rounds() {
-			rotate(w.level, out, acc, inverse/float32(rotated(d)))
-			continue
-		}
 		for i, v := range acc {
 			out[i] = v * inverse
 		}
+	}
+}
+
+// turnBack normalises and rotates the result, a row's heads at a time.
+func (w *attendWork) turnBack() {
+	d, scale := w.KV.HeadDim, w.scale[:w.group]
+	for l := 0; l < w.lanes; l += w.group {
+		for i := range scale {
+			scale[i] = 1 / w.all[l+i].sum / float32(rotated(d))
+		}
+		rotate(w.level, w.vectors(w.Out, l), w.acc[l*d:(l+w.group)*d], scale...)
 	}
 }
