@@ -123,7 +123,7 @@ type attendPart struct {
 // only where workers would idle.
 func (j *attendJob) plan(spans []Span, workers int) {
 	j.tiles, j.parts, j.splits, j.lanes = j.tiles[:0], j.parts[:0], 0, 0
-	rows, total := max(1, attendLanes/j.group), 0
+	rows, total := tileRows(j.group), 0
 	for _, s := range spans {
 		for lo := 0; lo < s.Count; lo += rows {
 			t := Span{Row: s.Row + lo, Count: min(rows, s.Count-lo), Start: s.Start + lo, Whole: s.Whole, Blocks: s.Blocks}
@@ -150,6 +150,16 @@ func (j *attendJob) plan(spans []Span, workers int) {
 	if n := j.splits * j.KV.KVHeads * j.savedFloats(); n > len(j.partial) {
 		j.partial = make([]float32, max(n, 2*len(j.partial)))
 	}
+}
+
+// tileRows is how many rows share a pass, of so many query heads each: as have attendLanes query vectors, and then some
+// until kernels have no lane left over.
+func tileRows(group int) int {
+	rows := max(1, attendLanes/group)
+	for rows > 1 && rows*group%laneStep != 0 {
+		rows++
+	}
+	return rows
 }
 
 // savedFloats is the size of one segment's result: per lane its top score, its

@@ -240,6 +240,16 @@ func attendInChunks(c *device, kv *KV, s *sequence, q []float32, heads, chunk in
 
 // One long sequence is shared among workers; the bits of other sequences stay the
 // same.
+func TestTilesOfManyRowsLeaveNoLaneIdle(t *testing.T) {
+	for group := 1; group <= 2*attendLanes; group++ {
+		rows := tileRows(group)
+		lanes := rows * group
+		if rows < 1 || rows > 1 && (lanes%laneStep != 0 || lanes > 2*attendLanes) {
+			t.Errorf("tiles of %d query heads have %d rows", group, rows)
+		}
+	}
+}
+
 func TestALongContextIsSplitAmongWorkers(t *testing.T) {
 	const heads, kvHeads, dim, length = 4, 1, 32, 6000
 	for _, level := range isa.Levels() {
