@@ -42,6 +42,9 @@ func attentions(ctx *build.Context) {
 		a.rotate()
 		a.unpack()
 	}
+	wide := &attention{lanes: &lanes{Context: ctx, wide: true, family: "attention", data: data}}
+	wide.packQ8()
+	wide.storeQ8()
 	narrow := &lanes{Context: ctx, family: "attention", data: data}
 	halve(narrow)
 	fetch(narrow)

@@ -114,6 +114,16 @@ func rotateAVX2(dst *float32, x *float32, n int, headDim int, heads int, factors
 //go:noescape
 func unpackAVX2(dst *byte, src *byte, next *byte, lines int, offset uint32)
 
+// packQ8AVX512 packs four queries, scales times factor; see packFour.
+//
+//go:noescape
+func packQ8AVX512(query *uint32, x *float32, headDim int, factor float32)
+
+// storeQ8AVX512 stores keys and values of four tokens, stride floats apart, and their scales; false: some are not finite. See storeQ8.
+//
+//go:noescape
+func storeQ8AVX512(keys *byte, values *byte, scales *byte, k *float32, v *float32, headDim int, stride int) bool
+
 // halveAVX2 rounds n values to float16, a multiple of 8 above 0.
 //
 //go:noescape

@@ -4698,6 +4698,386 @@ lines:
 	VZEROUPPER
 	RET
 
+// func packQ8AVX512(query *uint32, x *float32, headDim int, factor float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, SSE
+TEXT ·packQ8AVX512(SB), NOSPLIT, $0-28
+	MOVQ         query+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         headDim+16(FP), DX
+	MOVSS        factor+24(FP), X0
+	VBROADCASTSS X0, Z0
+	SHLQ         $0x02, DX
+	LEAQ         (DX)(DX*2), BX
+	VBROADCASTSS attention_7fffffff<>+0(SB), Z1
+	VBROADCASTSS attention_81818181<>+0(SB), Z2
+	VBROADCASTSS attention_42fe0000<>+0(SB), Z3
+	VBROADCASTSS attention_3f800000<>+0(SB), Z4
+	VXORPS       Z5, Z5, Z5
+	VBROADCASTSS attention_7f7fffff<>+0(SB), Z6
+	VMOVDQU32    attention_firsts<>+0(SB), Z6
+	VBROADCASTSS attention_80808080<>+0(SB), Z7
+	MOVQ         DX, SI
+
+blocks:
+	VMOVUPS       (CX), Z8
+	VMOVUPS       64(CX), Z9
+	VMOVUPS       (CX)(DX*1), Z10
+	VMOVUPS       64(CX)(DX*1), Z11
+	VMOVUPS       (CX)(DX*2), Z12
+	VMOVUPS       64(CX)(DX*2), Z13
+	VMOVUPS       (CX)(BX*1), Z14
+	VMOVUPS       64(CX)(BX*1), Z15
+	VPANDD        Z1, Z8, Z17
+	VPANDD        Z1, Z9, Z16
+	VPMAXSD       Z16, Z17, Z17
+	VPANDD        Z1, Z10, Z18
+	VPANDD        Z1, Z11, Z16
+	VPMAXSD       Z16, Z18, Z18
+	VPANDD        Z1, Z12, Z19
+	VPANDD        Z1, Z13, Z16
+	VPMAXSD       Z16, Z19, Z19
+	VPANDD        Z1, Z14, Z20
+	VPANDD        Z1, Z15, Z16
+	VPMAXSD       Z16, Z20, Z20
+	VSHUFI64X2    $0x44, Z18, Z17, Z16
+	VSHUFI64X2    $0xee, Z18, Z17, Z17
+	VPMAXSD       Z16, Z17, Z16
+	VSHUFI64X2    $0x44, Z20, Z19, Z17
+	VSHUFI64X2    $0xee, Z20, Z19, Z18
+	VPMAXSD       Z17, Z18, Z17
+	VSHUFI64X2    $0x88, Z17, Z16, Z18
+	VSHUFI64X2    $0xdd, Z17, Z16, Z16
+	VPMAXSD       Z18, Z16, Z18
+	VPSHUFD       $0x4e, Z18, Z16
+	VPMAXSD       Z16, Z18, Z18
+	VPSHUFD       $0xb1, Z18, Z16
+	VPMAXSD       Z16, Z18, Z18
+	VPERMD        Z18, Z6, Z18
+	VDIVPS        X3, X18, X18
+	VCMPPS        $0x1e, X5, X18, K1
+	VDIVPS.Z      X18, X4, K1, X16
+	VBROADCASTSS  X16, Z17
+	VMULPS        Z17, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z17, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VPERMILPS     $0x01, X16, X17
+	VBROADCASTSS  X17, Z17
+	VMULPS        Z17, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z17, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPERMILPS     $0x02, X16, X17
+	VBROADCASTSS  X17, Z17
+	VMULPS        Z17, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z17, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VPERMILPS     $0x03, X16, X16
+	VBROADCASTSS  X16, Z16
+	VMULPS        Z16, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z16, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPACKSSDW     Z10, Z8, Z8
+	VPACKSSDW     Z14, Z12, Z12
+	VPACKSSWB     Z12, Z8, Z8
+	VPMAXSB       Z2, Z8, Z8
+	VPACKSSDW     Z11, Z9, Z9
+	VPACKSSDW     Z15, Z13, Z13
+	VPACKSSWB     Z13, Z9, Z9
+	VPMAXSB       Z2, Z9, Z9
+	VMULPS        X0, X18, X18
+	VMOVUPS       X18, 128(AX)
+	VXORPS        Z10, Z10, Z10
+	VMOVUPS       Z8, (AX)
+	VPDPBUSD      Z8, Z7, Z10
+	VMOVUPS       Z9, 64(AX)
+	VPDPBUSD      Z9, Z7, Z10
+	VEXTRACTI64X4 $0x01, Z10, Y8
+	VPADDD        Y8, Y10, Y10
+	VEXTRACTI32X4 $0x01, Y10, X8
+	VPADDD        X8, X10, X10
+	VPSUBD        X10, X5, X10
+	VMOVUPS       X10, 144(AX)
+	ADDQ          $+128, CX
+	ADDQ          $+160, AX
+	SUBQ          $+128, SI
+	JNZ           blocks
+	VZEROUPPER
+	RET
+
+DATA attention_7fffffff<>+0(SB)/4, $0x7fffffff
+DATA attention_7fffffff<>+4(SB)/4, $0x7fffffff
+DATA attention_7fffffff<>+8(SB)/4, $0x7fffffff
+DATA attention_7fffffff<>+12(SB)/4, $0x7fffffff
+DATA attention_7fffffff<>+16(SB)/4, $0x7fffffff
+DATA attention_7fffffff<>+20(SB)/4, $0x7fffffff
+DATA attention_7fffffff<>+24(SB)/4, $0x7fffffff
+DATA attention_7fffffff<>+28(SB)/4, $0x7fffffff
+GLOBL attention_7fffffff<>(SB), RODATA|NOPTR, $32
+
+DATA attention_42fe0000<>+0(SB)/4, $0x42fe0000
+DATA attention_42fe0000<>+4(SB)/4, $0x42fe0000
+DATA attention_42fe0000<>+8(SB)/4, $0x42fe0000
+DATA attention_42fe0000<>+12(SB)/4, $0x42fe0000
+DATA attention_42fe0000<>+16(SB)/4, $0x42fe0000
+DATA attention_42fe0000<>+20(SB)/4, $0x42fe0000
+DATA attention_42fe0000<>+24(SB)/4, $0x42fe0000
+DATA attention_42fe0000<>+28(SB)/4, $0x42fe0000
+GLOBL attention_42fe0000<>(SB), RODATA|NOPTR, $32
+
+DATA attention_3f800000<>+0(SB)/4, $0x3f800000
+DATA attention_3f800000<>+4(SB)/4, $0x3f800000
+DATA attention_3f800000<>+8(SB)/4, $0x3f800000
+DATA attention_3f800000<>+12(SB)/4, $0x3f800000
+DATA attention_3f800000<>+16(SB)/4, $0x3f800000
+DATA attention_3f800000<>+20(SB)/4, $0x3f800000
+DATA attention_3f800000<>+24(SB)/4, $0x3f800000
+DATA attention_3f800000<>+28(SB)/4, $0x3f800000
+GLOBL attention_3f800000<>(SB), RODATA|NOPTR, $32
+
+DATA attention_7f7fffff<>+0(SB)/4, $0x7f7fffff
+DATA attention_7f7fffff<>+4(SB)/4, $0x7f7fffff
+DATA attention_7f7fffff<>+8(SB)/4, $0x7f7fffff
+DATA attention_7f7fffff<>+12(SB)/4, $0x7f7fffff
+DATA attention_7f7fffff<>+16(SB)/4, $0x7f7fffff
+DATA attention_7f7fffff<>+20(SB)/4, $0x7f7fffff
+DATA attention_7f7fffff<>+24(SB)/4, $0x7f7fffff
+DATA attention_7f7fffff<>+28(SB)/4, $0x7f7fffff
+GLOBL attention_7f7fffff<>(SB), RODATA|NOPTR, $32
+
+DATA attention_firsts<>+0(SB)/4, $0x00000000
+DATA attention_firsts<>+4(SB)/4, $0x00000004
+DATA attention_firsts<>+8(SB)/4, $0x00000008
+DATA attention_firsts<>+12(SB)/4, $0x0000000c
+DATA attention_firsts<>+16(SB)/4, $0x00000000
+DATA attention_firsts<>+20(SB)/4, $0x00000004
+DATA attention_firsts<>+24(SB)/4, $0x00000008
+DATA attention_firsts<>+28(SB)/4, $0x0000000c
+DATA attention_firsts<>+32(SB)/4, $0x00000000
+DATA attention_firsts<>+36(SB)/4, $0x00000004
+DATA attention_firsts<>+40(SB)/4, $0x00000008
+DATA attention_firsts<>+44(SB)/4, $0x0000000c
+DATA attention_firsts<>+48(SB)/4, $0x00000000
+DATA attention_firsts<>+52(SB)/4, $0x00000004
+DATA attention_firsts<>+56(SB)/4, $0x00000008
+DATA attention_firsts<>+60(SB)/4, $0x0000000c
+GLOBL attention_firsts<>(SB), RODATA|NOPTR, $64
+
+// func storeQ8AVX512(keys *byte, values *byte, scales *byte, k *float32, v *float32, headDim int, stride int) bool
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, F16C
+TEXT ·storeQ8AVX512(SB), NOSPLIT, $0-57
+	MOVQ            keys+0(FP), AX
+	MOVQ            values+8(FP), CX
+	MOVQ            scales+16(FP), DX
+	MOVQ            k+24(FP), BX
+	MOVQ            v+32(FP), SI
+	MOVQ            headDim+40(FP), DI
+	MOVQ            stride+48(FP), R8
+	LEAQ            (DX)(DI*1), R9
+	SHLQ            $0x02, R8
+	LEAQ            (R8)(R8*2), R10
+	VBROADCASTSS    attention_7fffffff<>+0(SB), Z0
+	VBROADCASTSS    attention_81818181<>+0(SB), Z1
+	VBROADCASTSS    attention_42fe0000<>+0(SB), Z2
+	VBROADCASTSS    attention_3f800000<>+0(SB), Z3
+	VXORPS          Z4, Z4, Z4
+	VBROADCASTSS    attention_7f7fffff<>+0(SB), Z5
+	VMOVDQU32       attention_firsts<>+0(SB), Z6
+	VBROADCASTSS    attention_80808080<>+0(SB), Z7
+	VBROADCASTI32X4 attention_turn<>+0(SB), Z8
+
+blocks:
+	VMOVUPS       (BX), Z9
+	VMOVUPS       64(BX), Z10
+	VMOVUPS       (BX)(R8*1), Z11
+	VMOVUPS       64(BX)(R8*1), Z12
+	VMOVUPS       (BX)(R8*2), Z13
+	VMOVUPS       64(BX)(R8*2), Z14
+	VMOVUPS       (BX)(R10*1), Z15
+	VMOVUPS       64(BX)(R10*1), Z16
+	VPANDD        Z0, Z9, Z18
+	VPANDD        Z0, Z10, Z17
+	VPMAXSD       Z17, Z18, Z18
+	VPANDD        Z0, Z11, Z19
+	VPANDD        Z0, Z12, Z17
+	VPMAXSD       Z17, Z19, Z19
+	VPANDD        Z0, Z13, Z20
+	VPANDD        Z0, Z14, Z17
+	VPMAXSD       Z17, Z20, Z20
+	VPANDD        Z0, Z15, Z21
+	VPANDD        Z0, Z16, Z17
+	VPMAXSD       Z17, Z21, Z21
+	VSHUFI64X2    $0x44, Z19, Z18, Z17
+	VSHUFI64X2    $0xee, Z19, Z18, Z18
+	VPMAXSD       Z17, Z18, Z17
+	VSHUFI64X2    $0x44, Z21, Z20, Z18
+	VSHUFI64X2    $0xee, Z21, Z20, Z19
+	VPMAXSD       Z18, Z19, Z18
+	VSHUFI64X2    $0x88, Z18, Z17, Z19
+	VSHUFI64X2    $0xdd, Z18, Z17, Z17
+	VPMAXSD       Z19, Z17, Z19
+	VPSHUFD       $0x4e, Z19, Z17
+	VPMAXSD       Z17, Z19, Z19
+	VPSHUFD       $0xb1, Z19, Z17
+	VPMAXSD       Z17, Z19, Z19
+	VPERMD        Z19, Z6, Z19
+	VCMPPS        $0x16, X5, X19, K1
+	KMOVW         K1, R11
+	TESTL         R11, R11
+	JNZ           odd
+	VDIVPS        X2, X19, X19
+	VCVTPS2PH     $0x00, X19, X17
+	VMOVQ         X17, (DX)
+	VCVTPH2PS     X17, X19
+	VCMPPS        $0x1e, X4, X19, K1
+	VDIVPS.Z      X19, X3, K1, X17
+	VBROADCASTSS  X17, Z18
+	VMULPS        Z18, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z18, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VPERMILPS     $0x01, X17, X18
+	VBROADCASTSS  X18, Z18
+	VMULPS        Z18, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VMULPS        Z18, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPERMILPS     $0x02, X17, X18
+	VBROADCASTSS  X18, Z18
+	VMULPS        Z18, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z18, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VPERMILPS     $0x03, X17, X17
+	VBROADCASTSS  X17, Z17
+	VMULPS        Z17, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VMULPS        Z17, Z16, Z16
+	VCVTPS2DQ     Z16, Z16
+	VPACKSSDW     Z11, Z9, Z9
+	VPACKSSDW     Z15, Z13, Z13
+	VPACKSSWB     Z13, Z9, Z9
+	VPMAXSB       Z1, Z9, Z9
+	VPACKSSDW     Z12, Z10, Z10
+	VPACKSSDW     Z16, Z14, Z14
+	VPACKSSWB     Z14, Z10, Z10
+	VPMAXSB       Z1, Z10, Z10
+	VPXORD        Z7, Z9, Z9
+	VMOVUPS       X9, (AX)
+	VEXTRACTI32X4 $0x01, Z9, 64(AX)
+	VEXTRACTI32X4 $0x02, Z9, 128(AX)
+	VEXTRACTI32X4 $0x03, Z9, 192(AX)
+	VPXORD        Z7, Z10, Z10
+	VMOVUPS       X10, 256(AX)
+	VEXTRACTI32X4 $0x01, Z10, 320(AX)
+	VEXTRACTI32X4 $0x02, Z10, 384(AX)
+	VEXTRACTI32X4 $0x03, Z10, 448(AX)
+	VMOVUPS       (SI), Z9
+	VMOVUPS       64(SI), Z10
+	VMOVUPS       (SI)(R8*1), Z11
+	VMOVUPS       64(SI)(R8*1), Z12
+	VMOVUPS       (SI)(R8*2), Z13
+	VMOVUPS       64(SI)(R8*2), Z14
+	VMOVUPS       (SI)(R10*1), Z15
+	VMOVUPS       64(SI)(R10*1), Z16
+	VPANDD        Z0, Z9, Z18
+	VPANDD        Z0, Z10, Z17
+	VPMAXSD       Z17, Z18, Z18
+	VPANDD        Z0, Z11, Z19
+	VPANDD        Z0, Z12, Z17
+	VPMAXSD       Z17, Z19, Z19
+	VPANDD        Z0, Z13, Z20
+	VPANDD        Z0, Z14, Z17
+	VPMAXSD       Z17, Z20, Z20
+	VPANDD        Z0, Z15, Z21
+	VPANDD        Z0, Z16, Z17
+	VPMAXSD       Z17, Z21, Z21
+	VSHUFI64X2    $0x44, Z19, Z18, Z17
+	VSHUFI64X2    $0xee, Z19, Z18, Z18
+	VPMAXSD       Z17, Z18, Z17
+	VSHUFI64X2    $0x44, Z21, Z20, Z18
+	VSHUFI64X2    $0xee, Z21, Z20, Z19
+	VPMAXSD       Z18, Z19, Z18
+	VSHUFI64X2    $0x88, Z18, Z17, Z19
+	VSHUFI64X2    $0xdd, Z18, Z17, Z17
+	VPMAXSD       Z19, Z17, Z19
+	VPSHUFD       $0x4e, Z19, Z17
+	VPMAXSD       Z17, Z19, Z19
+	VPSHUFD       $0xb1, Z19, Z17
+	VPMAXSD       Z17, Z19, Z19
+	VPERMD        Z19, Z6, Z19
+	VCMPPS        $0x16, X5, X19, K1
+	KMOVW         K1, R11
+	TESTL         R11, R11
+	JNZ           odd
+	VDIVPS        X2, X19, X19
+	VCVTPS2PH     $0x00, X19, X17
+	VMOVQ         X17, (R9)
+	VCVTPH2PS     X17, X19
+	VCMPPS        $0x1e, X4, X19, K1
+	VDIVPS.Z      X19, X3, K1, X17
+	VBROADCASTSS  X17, Z18
+	VMULPS        Z18, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z18, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VPERMILPS     $0x01, X17, X18
+	VBROADCASTSS  X18, Z18
+	VMULPS        Z18, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VMULPS        Z18, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VPERMILPS     $0x02, X17, X18
+	VBROADCASTSS  X18, Z18
+	VMULPS        Z18, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z18, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VPERMILPS     $0x03, X17, X17
+	VBROADCASTSS  X17, Z17
+	VMULPS        Z17, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VMULPS        Z17, Z16, Z16
+	VCVTPS2DQ     Z16, Z16
+	VPACKSSDW     Z11, Z9, Z9
+	VPACKSSDW     Z15, Z13, Z13
+	VPACKSSWB     Z13, Z9, Z9
+	VPMAXSB       Z1, Z9, Z9
+	VPACKSSDW     Z12, Z10, Z10
+	VPACKSSDW     Z16, Z14, Z14
+	VPACKSSWB     Z14, Z10, Z10
+	VPMAXSB       Z1, Z10, Z10
+	VPSHUFB       Z8, Z9, Z9
+	VMOVDQU32     Z9, (CX)
+	VPSHUFB       Z8, Z10, Z10
+	VMOVDQU32     Z10, 64(CX)
+	ADDQ          $+512, AX
+	ADDQ          $+512, CX
+	ADDQ          $+32, DX
+	ADDQ          $+32, R9
+	ADDQ          $+128, BX
+	ADDQ          $+128, SI
+	SUBQ          $+32, DI
+	JNZ           blocks
+	MOVB          $0x01, AL
+	MOVB          AL, ret+56(FP)
+	VZEROUPPER
+	RET
+
+odd:
+	MOVB $0x00, AL
+	MOVB AL, ret+56(FP)
+	VZEROUPPER
+	RET
+
+DATA attention_turn<>+0(SB)/4, $0x0c080400
+DATA attention_turn<>+4(SB)/4, $0x0d090501
+DATA attention_turn<>+8(SB)/4, $0x0e0a0602
+DATA attention_turn<>+12(SB)/4, $0x0f0b0703
+GLOBL attention_turn<>(SB), RODATA|NOPTR, $16
+
 // func halveAVX2(dst *uint16, x *float32, n int)
 // Requires: AVX, F16C
 TEXT ·halveAVX2(SB), NOSPLIT, $0-24

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 )
 
@@ -39,6 +40,30 @@ const (
 	weightHalf = 1 << 7
 	leastTop   = 0x1p-100 // the largest weight counts as at least this, so that its inverse is finite
 )
+
+// queryWords is the size of four lanes' packed codes of 32 values.
+const queryWords = (8 + 2) * laneStep
+
+// packFour lays four queries that are rotated, x, out as [HeadDim/32] times eight words of four codes for each of them, four
+// scales, times factor, and four terms that undo the 128 in keys' codes.
+func packFour(level isa.Level, query []uint32, x []float32, factor float32) {
+	headDim := len(x) / laneStep
+	var codes blockCodes
+	for l := range laneStep {
+		to := query[l:]
+		for i := 0; i < headDim; i += blockValues {
+			part := (*[blockValues]float32)(x[l*headDim+i:])
+			scale := vector.AbsMax(level, part[:]) / 127
+			quantize(level, &codes, part, scale)
+			for k := range blockValues / 4 {
+				to[k*laneStep] = codes.word(k)
+			}
+			to[8*laneStep] = math.Float32bits(scale * factor)
+			to[9*laneStep] = uint32(-128 * codes.sum())
+			to = to[min(queryWords, len(to)):]
+		}
+	}
+}
 
 func scoreQ8Portable(dst []float32, query []uint32, lanes, blocks int, s *stretch) {
 	for i, t := range s.tiles {

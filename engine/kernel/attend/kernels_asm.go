@@ -27,6 +27,23 @@ func halveEights(level isa.Level, dst []byte, x []float32) {
 	halveAVX2((*uint16)(unsafe.Pointer(&dst[0])), &x[0], len(x))
 }
 
+func packQ8(level isa.Level, query []uint32, x []float32, factor float32) {
+	if level == isa.AVX512 {
+		packQ8AVX512(&query[0], &x[0], len(x)/laneStep, factor)
+		return
+	}
+	packFour(level, query, x, factor)
+}
+
+// storeFourQ8 stores keys and values of four tokens, as storeQ8 does of one; false where it cannot.
+func storeFourQ8(level isa.Level, tile []byte, kv *KV, t fourTokens) bool {
+	if level != isa.AVX512 {
+		return false
+	}
+	keys, values, scales := &tile[4*t.token], &tile[kv.valuesAt()+t.token*blockValues], &tile[kv.keyScalesAt()+2*t.token]
+	return storeQ8AVX512(keys, values, scales, &t.k[0], &t.v[0], kv.HeadDim, t.width)
+}
+
 func scoreQ8(level isa.Level, dst []float32, query []uint32, lanes, blocks int, s *stretch) {
 	switch level {
 	case isa.AVX512:

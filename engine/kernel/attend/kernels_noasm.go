@@ -8,6 +8,12 @@ func quantizeBy(_ isa.Level, codes *blockCodes, x *[blockValues]float32, inverse
 	quantizePortable(codes, x, inverse)
 }
 
+func packQ8(level isa.Level, query []uint32, x []float32, factor float32) {
+	packFour(level, query, x, factor)
+}
+
+func storeFourQ8(isa.Level, []byte, *KV, fourTokens) bool { return false }
+
 func scoreQ8(_ isa.Level, dst []float32, query []uint32, lanes, blocks int, s *stretch) {
 	scoreQ8Portable(dst, query, lanes, blocks, s)
 }

@@ -108,6 +108,9 @@ func (j *storeJob) storeCodes(worker, at, token int, rows rowRange) {
 	rotate(j.level, v, j.v[rows.first*width:][:len(v)], scale...)
 	for h := range kv.KVHeads {
 		tile := kv.data[at+h*kv.BlockTokens/tileTokens*kv.tileSize:][:kv.tileSize]
+		if rows.n == valueTokens && kv.Type == KVQ8 && storeFourQ8(j.level, tile, kv, fourTokens{k[h*d:], v[h*d:], width, token}) {
+			continue
+		}
 		for i := range rows.n {
 			o := i*width + h*d
 			if kv.Type == KVQ4 {
@@ -117,6 +120,14 @@ func (j *storeJob) storeCodes(worker, at, token int, rows rowRange) {
 			}
 		}
 	}
+}
+
+// fourTokens are a head's keys and values, rotated, of four tokens from token on, a multiple of four; each is width floats behind
+// the one before.
+type fourTokens struct {
+	k, v  []float32
+	width int
+	token int // in the tile
 }
 
 // tokenRows are the keys of a head of n tokens, each width floats behind the one before.

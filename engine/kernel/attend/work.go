@@ -78,18 +78,7 @@ func (w *attendWork) aim(j *attendJob, t Span, head int) {
 func (w *attendWork) begin(j *attendJob, t Span, head int) {
 	w.aim(j, t, head)
 	if j.KV.Type.rounds() {
-		clear(w.query[:w.padded()*(j.KV.HeadDim+j.KV.HeadDim/4)])
-		d, scale := j.KV.HeadDim, w.scale[:w.group]
-		for i := range scale {
-			scale[i] = 1
-		}
-		fetch(w.level, w.vectors(w.Q, 0), w.group*d, w.Heads*d, t.Count)
-		for l := 0; l < w.lanes; l += w.group {
-			rotate(w.level, w.turned[l*d:], w.vectors(w.Q, l), scale...)
-		}
-		for l := range w.lanes {
-			w.packCodes(w.turned[l*d:(l+1)*d], l)
-		}
+		w.packCodes()
 		return
 	}
 	for l := 0; l < w.lanes; l += laneStep {
@@ -121,26 +110,20 @@ func (w *attendWork) packFloats(lane int) {
 	}
 }
 
-// queryWords is the size of four lanes' packed codes of 32 values.
-const queryWords = (8 + 2) * laneStep
-
-// packCodes lays rotated queries out as [lanes/4][HeadDim/32] times eight words of four
-// codes for each of four lanes, four scales and four terms that undo the 128
-// in keys' codes.
-func (w *attendWork) packCodes(q []float32, lane int) {
-	blocks := len(q) / blockValues
-	to := w.query[lane/laneStep*blocks*queryWords+lane%laneStep:]
-	factor := w.Scale / float32(rotated(len(q))) // exact
-	var codes blockCodes
-	for b := range blocks {
-		x := (*[blockValues]float32)(q[b*blockValues:])
-		scale := vector.AbsMax(w.level, x[:]) / 127
-		quantize(w.level, &codes, x, scale)
-		for i := range blockValues / 4 {
-			to[b*queryWords+i*laneStep] = codes.word(i)
-		}
-		to[b*queryWords+8*laneStep] = math.Float32bits(scale * factor)
-		to[b*queryWords+9*laneStep] = uint32(-128 * codes.sum())
+// packCodes rotates the queries and packs them for scoreQ8.
+func (w *attendWork) packCodes() {
+	d, scale := w.KV.HeadDim, w.scale[:w.group]
+	for i := range scale {
+		scale[i] = 1
+	}
+	fetch(w.level, w.vectors(w.Q, 0), w.group*d, w.Heads*d, w.tile.Count)
+	for l := 0; l < w.lanes; l += w.group {
+		rotate(w.level, w.turned[l*d:], w.vectors(w.Q, l), scale...)
+	}
+	clear(w.turned[w.lanes*d : w.padded()*d])
+	factor := w.Scale / float32(rotated(d)) // exact
+	for l := 0; l < w.lanes; l += laneStep {
+		packQ8(w.level, w.query[l/laneStep*(d/blockValues)*queryWords:], w.turned[l*d:(l+laneStep)*d], factor)
 	}
 }
 
